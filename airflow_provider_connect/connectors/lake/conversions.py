@@ -1,9 +1,8 @@
-"""Values under types of a table that Arrow's own casts do not reach, or reach with another meaning than Kafka Connect.
+"""Conversions to a table's types that Arrow's casts lack, or perform with a meaning other than Kafka Connect's.
 
-Numbers of times are milliseconds, as in Connect, where Arrow takes them for the column's unit, but for Debezium's, whose schemas name
-another unit. A text is a time of day, a UUID, or in an
-Iceberg table bytes in base64; what is nested becomes JSON in a column of texts. Each as in Apache Iceberg's sink, which also rounds and
-cuts numbers: here those are refused.
+Numbers for times are milliseconds, as in Connect, where Arrow assumes the column's unit; Debezium's schemas name other units. Texts may
+be times of day, UUIDs or, in Iceberg tables, bytes in base64. Nested values become JSON in string columns. All as in Apache Iceberg's
+sink, except that numbers are rejected rather than rounded or truncated.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ _UUID_BYTES: Final = 16
 
 
 def convert(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
-    """``array``, the values of ``field``, as something that Arrow casts to ``type`` rightly; itself where that is so already. Raises
+    """``array``, the values of ``field``, in a form that Arrow casts correctly to ``type``; unchanged if it already is. Raises
     DataException and Arrow's exceptions for values that do not fit."""
     given, types = array.type, pa.types
     if given.equals(type):
@@ -86,7 +85,7 @@ def _convert_text(array: pa.Array, type: pa.DataType, decodes_base64: bool) -> p
 
 
 def _convert_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
-    """``name``: that of the number's schema."""
+    """``name`` is the name of the numbers' schema."""
     types = pa.types
     if types.is_timestamp(type) or (types.is_date(type) and name in _TIMESTAMPS):
         return array.cast(pa.int64()).cast(pa.timestamp(_TIMESTAMPS.get(name, "ms"), getattr(type, "tz", None)))
@@ -96,12 +95,12 @@ def _convert_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
         return array
     unit, per_second = _TIMES.get(name, ("ms", 1000))
     if pc.any(pc.or_(pc.less(array, 0), pc.greater_equal(array.cast(pa.int64()), _DAY * per_second))).as_py():
-        raise DataException("a time of day is a number of at least 0 that is less than a day")
+        raise DataException("a time of day must be at least 0 and less than a day")
     return array.cast(pa.int32()).cast(pa.time32("ms")) if unit == "ms" else array.cast(pa.time64(unit))
 
 
 def _time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Without a zone it is UTC; a column without a zone takes the text's own date and time."""
+    """A text without a zone is UTC. A column without a zone gets the date and time as written."""
     texts = _microseconds(array)
     if type.tz is None:
         return pc.replace_substring_regex(texts, _ZONE, r"\1")
@@ -118,7 +117,7 @@ def _decode(texts: pa.Array, encoding: str) -> pa.Array:
     try:
         return column.str.decode(encoding).to_arrow()
     except pl.exceptions.ComputeError as error:
-        raise DataException(f"not a text in {encoding}") from error
+        raise DataException(f"not valid {encoding}") from error
 
 
 def _json(array: pa.Array) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Errors of deltalake, which seldom name the table, in the exceptions of this package. Loaded by tasks alone."""
+"""Translates errors of deltalake, which rarely name the table, to exceptions of this package. Loaded by tasks only."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, D
 
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
 _STORE_TEXTS: Final = ("Generic LocalFileSystem error", "Generic S3 error", "Could not create local directory")
-"""In texts of the library for errors of the operating system, such as a disk that is full, and for a server that is away."""
+"""Parts of the library's messages for errors of the operating system, such as a full disk, and for an unreachable server."""
 _ROW_TEXTS: Final = ("failed validation check", "File name too long")
-"""A constraint, an invariant or a generated column of the table; a partition value that is the name of a folder."""
+"""Violations of a constraint, an invariant or a generated column; a partition value too long for a folder name."""
 _FORBIDDEN_TEXTS: Final = ("append-only", "nsupported", "not supported", "eature")
-"""Of commits: what the table's properties and protocol forbid."""
+"""Commits that the table's properties or protocol forbid."""
 
 
 def translate_error(error: Exception, address: str) -> Exception:
-    """The exception of this package; ``error`` itself where nothing is known of it."""
+    """The exception of this package; ``error`` itself if it is unknown."""
     if isinstance(error, ConnectException):
         return error
     whole = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
@@ -30,7 +30,7 @@ def translate_error(error: Exception, address: str) -> Exception:
     if reason := _address_reason(error, whole):
         return ConfigException.of(PATH, address, f"{reason}: {text}")
     if any(word in whole for word in _ROW_TEXTS):
-        return DataException(f"Table {address} takes no such row: {text}")
+        return DataException(f"Table {address} rejects a row: {text}")
     if isinstance(error, CommitFailedError):
         return _commit_error(whole, text, address)
     if isinstance(error, OSError) or (isinstance(error, DeltaError) and any(word in whole for word in _STORE_TEXTS)):
@@ -39,12 +39,12 @@ def translate_error(error: Exception, address: str) -> Exception:
 
 
 def _address_reason(error: Exception, text: str) -> str:
-    """What the address or its keys are refused for; empty for another error."""
+    """Why the address or its keys are rejected; empty for other errors."""
     if isinstance(error, TableNotFoundError) and not any(word in text for word in _STORE_TEXTS):
-        return "There is no Delta table any more"
+        return "The Delta table no longer exists"
     if any(word in text for word in MISSING_BUCKET):
         return "There is no such bucket. Create it, or set another"
-    advice = f"Check {ACCESS_KEY} and {SECRET_KEY}, and what they are allowed: to list, read, write and delete"
+    advice = f"Check {ACCESS_KEY} and {SECRET_KEY}, and their permissions: list, read, write and delete"
     return f"The store refuses access. {advice}" if any(word in text for word in ACCESS_DENIED) else ""
 
 

@@ -1,6 +1,6 @@
-"""What a Delta table's history has of a connector's offsets: each of its commits names them, so those of an older version are known.
+"""A connector's offsets in the history of a Delta table: each commit contains them, so the offsets of older versions are known.
 
-A table that an admin has restored keeps the identifiers of all versions, the offsets among them, and loses the rows. Knows nothing of
+A restored table loses rows, but keeps the transaction identifiers of all versions, and with them the newer offsets. Knows nothing of
 deltalake.
 """
 
@@ -13,24 +13,24 @@ from typing import Any
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 
-History = Sequence[Mapping[str, Any]]  # Any: entries are what a log's ``commitInfo`` has, with the version; newest first
+History = Sequence[Mapping[str, Any]]  # Any: entries of ``commitInfo`` in the log, with their version; newest first
 Offsets = Mapping[TopicPartition, tuple[int | None, int]]
-"""Of partitions: the next offset, None where none is known, and the number of the topic's id."""
+"""The next offset by partition, None if unknown, and the number of the topic's id."""
 
 
 def commit_info(connector: str, offsets: Offsets) -> dict[str, str]:
-    """What a commit of these offsets is given for the history."""
+    """The metadata with which a commit stores these offsets in the history."""
     return {_name(connector): json.dumps({f"{topic}/{partition}": row for (topic, partition), row in sorted(offsets.items())})}
 
 
 def was_restored(history: History, after: int) -> bool:
-    """Whether a version behind ``after`` has restored an older one."""
+    """Whether a version after ``after`` has restored an older one."""
     return any(_is_restore_entry(entry) and entry["version"] > after for entry in history)
 
 
 def restored_offset(history: History, connector: str, partition: TopicPartition, topic: int, verified: int) -> int | None:
-    """The offset of ``partition`` in a table whose whole history is given and which was restored behind version ``verified``; None: it
-    holds none in the topic of that number. Raises ConnectException where the history does not tell."""
+    """The offset of ``partition`` in a table that was restored after version ``verified``, by its whole history; None: it has no offset in
+    the topic with that number. Raises ConnectException if the history does not contain the answer."""
     last = next((entry["version"] for entry in history if _of(entry, connector, partition) is not None), verified)
     for entry in history:
         if _is_restore_entry(entry) and verified < entry["version"] < last:
@@ -46,7 +46,7 @@ def restored_offset(history: History, connector: str, partition: TopicPartition,
 
 
 def _ancestors(history: History) -> Iterator[Mapping[str, Any]]:
-    """The entries whose changes the table has: behind a restored version comes the one that it restored."""
+    """The entries whose changes are in the table: a restore entry leads to the version that it restored."""
     version = history[0]["version"]
     for entry in history:
         if entry["version"] != version:
@@ -61,7 +61,7 @@ def _ancestors(history: History) -> Iterator[Mapping[str, Any]]:
 def _restored(entry: Mapping[str, Any]) -> int:
     text = str(entry.get("operationParameters", {}).get("version"))
     if not text.isdecimal():
-        raise _unknown(entry, "to the state of a time, whose version its log does not have")
+        raise _unknown(entry, "to a timestamp, whose version is not in its log")
     return int(text)
 
 
@@ -80,6 +80,6 @@ def _name(connector: str) -> str:
 
 def _unknown(entry: Mapping[str, Any], reason: str) -> ConnectException:
     return ConnectException(
-        f"The Delta table was restored in its version {entry['version']}, {reason}. Set the offset to go on from "
+        f"The Delta table was restored in its version {entry['version']}, {reason}. Set the offset to continue from "
         "(PATCH /connectors/«name»/offsets)"
     )

@@ -1,7 +1,7 @@
-"""Offsets and claims of a connector as a Delta table has them: transaction identifiers, numbers by name, five for each partition.
+"""Offsets and claims of a connector in a Delta table: transaction identifiers, which are named numbers, five for each partition.
 
-They hold for all versions of the table. Where an admin has restored an older one since a partition's last commit, the offset that holds
-is the one of that version, which the table's history has. Loaded by tasks alone.
+They apply to all versions of the table. If an admin has restored an older version since a partition's last commit, the offset of that
+version counts, which the table's history contains. Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 
 _UNKNOWN, _FORGOTTEN = -1, -2
 _ENDS: Final = ("", "/claim", "/scope", "/topic", "/read")
-"""Of the names of a partition's identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope, the
-topic's id (0: not known), and the version of the table that was read before the commit."""
+"""Suffixes of a partition's identifiers: the next offset, twice the claim's epoch (odd: set by an admin), the claim's scope, the topic's
+id (0: unknown), and the version of the table that was read before the commit."""
 _READ: Final = _ENDS[-1]
 
 
 class DeltaOffsets:
-    """Of one connector. ``known`` are the scopes of claims and the ids of topics whose text is known."""
+    """The offsets of one connector. ``known`` are scopes of claims and ids of topics: only their numbers can be converted back to text."""
 
     def __init__(self, connector: str, known: Iterable[str]) -> None:
         self._connector = connector
@@ -34,8 +34,8 @@ class DeltaOffsets:
     def rows(
         self, table: DeltaTable, partitions: Collection[TopicPartition], history: Callable[[int | None], History]
     ) -> dict[TopicPartition, OffsetRow]:
-        """The rows that hold in a state of the table. ``history`` returns its entries behind a version, or all. Raises ConnectException
-        where the table was restored, and its history does not tell to which offset."""
+        """The rows that count in a state of the table. ``history`` returns its entries after a version, or all. Raises ConnectException if
+        the table was restored and its history does not contain the offset."""
         found = {partition: row for partition in partitions if (row := self._row(table, partition)) is not None}
         read = {p: version for p in found if (version := table.transaction_version(f"{self._id(p)}{_READ}")) is not None}
         if all(version + 1 >= table.version() for version in read.values()):
@@ -48,7 +48,7 @@ class DeltaOffsets:
         return found
 
     def written(self, table: DeltaTable | None, rows: Mapping[TopicPartition, OffsetRow | None]) -> CommitProperties:
-        """What a commit that keeps these rows is given; None forgets one. ``table`` is the state that was read."""
+        """The commit properties that store these rows; None removes one. ``table`` is the state that was read."""
         transactions, info = [], {}
         for partition, row in rows.items():
             numbers: tuple[int, ...] = (_FORGOTTEN,)
@@ -78,7 +78,7 @@ class DeltaOffsets:
 
 
 def _number(text: str) -> int:
-    """A scope or a topic's id as a number of 63 bits. Where the text of a number is not known, it is the number behind ``#``."""
+    """A scope or topic id as a number of 63 bits. If only the number is known, the text is ``#`` and the number."""
     if text.startswith("#"):
         return int(text[1:])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

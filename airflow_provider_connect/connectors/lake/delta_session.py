@@ -1,8 +1,8 @@
-"""One connection of a DeltaSink's task: batches become rows of one table, which are committed with offsets and claim.
+"""One connection of a DeltaSink's task: commits batches as rows of one table, together with offsets and claim.
 
-Offsets and claims are the table's transaction identifiers (``DeltaOffsets``). Every commit sets the one of the offset, and Delta refuses a
-commit when another commit since the state that was read has set the same identifier. So of two processes that have read one state, one
-commits; the other reads the claims anew. Loaded by tasks alone.
+Offsets and claims are transaction identifiers of the table (``DeltaOffsets``). Every commit sets the identifier of the offset, and Delta
+rejects a commit if another commit has set it since the state that was read. So of two processes that have read the same state, one
+commits; the other reads the claims again. Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 PLACEHOLDER: Final = "connect_no_records_yet"
-"""The only column of a table that is there for its claims: Delta has no table without columns."""
+"""The only column of a table created for its claims: Delta tables need a column."""
 _DELETES: Final = "connect_deletes"
 _EXPIRY: Final = "delta.setTransactionRetentionDuration"
 _MAPPING: Final = "delta.columnMapping.mode"
@@ -51,8 +51,8 @@ _CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaSession:
-    """Not kept after an exception. ``checks_rows``: a commit was refused for its rows. ``sets_offsets``: an admin decides on offsets, and
-    those of a restored table do not count."""
+    """Discarded after an exception. ``checks_rows``: a commit was rejected for its rows. ``sets_offsets``: an admin sets offsets, and those
+    of a restored table do not count."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DeltaSession:
         self.begin()
 
     def begin(self) -> None:
-        """Read the table, and forget what was written and not committed."""
+        """Read the table, and discard what was written but not committed."""
         is_there = self._table_exists()
         self._table = self._open_table() if is_there else None
         self._offset_rows: dict[TopicPartition, OffsetRow | None] = {}
@@ -85,7 +85,7 @@ class DeltaSession:
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException where there is no table, and none is to be created, or none can be."""
+        """Raise ConfigException if the table is missing and is not to be created, or cannot be."""
         if self._table is not None:
             return
         if not self._settings.auto_create:
@@ -96,11 +96,11 @@ class DeltaSession:
             raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
 
     def create_home_table(self) -> None:
-        """Create the table with a placeholder column, unless it exists: its first records bring the columns. They replace the state that
-        was read here, so the first records of two tasks conflict, and none replaces the other's."""
+        """Create the table with a placeholder column, unless it exists; its first records determine the columns. They overwrite the state
+        read here, so the first records of two tasks conflict, and neither replaces the other's."""
         if self._table is not None:
             if _EXPIRY in self._table.metadata().configuration:
-                reason = f"The table has the property {_EXPIRY}, by which it forgets offsets. Remove the property."
+                reason = f"The table has the property {_EXPIRY}, which makes it lose offsets. Remove the property."
                 raise ConfigException.of(PATH, self._settings.address, reason)
             return
         self.reject_missing_tables()
@@ -110,14 +110,14 @@ class DeltaSession:
         self.begin()
 
     def write(self, batch: Batch) -> None:
-        """Take a batch. Raises DataException for records that do not fit the table."""
+        """Add a batch. Raises DataException for records that do not fit the table."""
         if self._table is None:
             self.create_home_table()
         rows = rename_fields(value_rows(batch), self._names)
         self._evolve(rows)
         kept, keys = split_keys(batch, rows, self._key_columns() if self._settings.is_upsert else None, self._count)
         if kept.num_rows and not self._schema.names:
-            raise DataException("The table has no columns yet, and a record's value has no fields")
+            raise DataException("The table has no columns yet, and the value of a record has no fields")
         self._rows.append(project(kept, self._schema, kept.num_rows))
         self._reject_partition_values(self._rows[-1])
         self._count += kept.num_rows
@@ -126,7 +126,7 @@ class DeltaSession:
 
     @property
     def _names(self) -> Names:
-        """Delta's columns have no two names that differ in case alone."""
+        """The table's names for fields, ignoring case: Delta has no two columns whose names differ only in case."""
         return names_of(self._schema, ignores_case=True)
 
     def _key_columns(self) -> KeyColumns:
@@ -137,7 +137,7 @@ class DeltaSession:
         return KeyColumns(columns, names)
 
     def _evolve(self, rows: pa.Table) -> None:
-        """Add the columns, and the fields within columns, that the rows have and the table lacks."""
+        """Add missing columns, and missing fields within columns, to the schema."""
         if not (self._is_new or self._settings.evolve):
             return
         for field in map(lake_field, rows.schema):
@@ -158,7 +158,7 @@ class DeltaSession:
             and _has_column_mapping(self._table)
         ):
             reason = (
-                f"The table has other names for its columns ({_MAPPING}), and deltalake adds none then. Add the column by another program."
+                f"The table maps column names ({_MAPPING}), and deltalake cannot add columns then. Add the column with another program."
             )
             raise ConfigException.of(EVOLVE, "true", reason)
 
@@ -168,28 +168,28 @@ class DeltaSession:
         return self._table.metadata().partition_columns
 
     def _reject_partition_values(self, rows: pa.Table) -> None:
-        """Raise DataException for values that a partition column cannot hold: they are texts in the table's log, of which an empty one is
-        null, and deltalake (1.6) writes those of bytes and of negative decimals in a form that it cannot read."""
+        """Raise DataException for values that a partition column cannot hold. They are texts in the table's log, where an empty text is
+        null, and deltalake (1.6) writes bytes and negative decimals in a form that it cannot read."""
         for name in self._partition_columns():
             if name not in rows.column_names:
                 raise DataException(f"The table is partitioned by {name} ({PARTITION_BY}), and the record has no such field")
             column, types = rows[name], pa.types
             if types.is_nested(column.type):
-                raise ConfigException.of(PARTITION_BY, name, f"A table of Delta has no partitions by {column.type}. Name another column.")
+                raise ConfigException.of(PARTITION_BY, name, f"Delta cannot partition by {column.type}. Name another column.")
             if types.is_string(column.type) and pc.any(pc.equal(column, "")).as_py():
-                raise DataException(f"The partition column {name} cannot hold an empty text: Delta has none there but null")
+                raise DataException(f"The partition column {name} cannot hold an empty text, which is null in Delta")
             if types.is_binary(column.type) and column.null_count < len(column):
                 raise DataException(f"The partition column {name} cannot hold bytes: convert them to text")
             if types.is_decimal(column.type) and column.type.scale and pc.any(pc.less(column, pa.scalar(0, column.type))).as_py():
                 raise DataException(f"The partition column {name} cannot hold a negative decimal with a fraction: convert it to text")
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows that the table has."""
+        """The rows of these partitions in the table."""
         return {} if self._table is None else self._offsets.rows(self._table, partitions, self._history)
 
     def _history(self, after: int | None) -> History:
-        """The entries up to the state that was read, those behind a version or all. The library counts from its own state, though it lists
-        newer entries too: so it is asked again until none has come meanwhile."""
+        """The entries up to the state that was read, after a version or all. The library counts back from its own state, but also lists
+        newer entries; so the call is repeated until no entry was added meanwhile."""
         assert self._table is not None
         if self._sets_offsets:
             return []
@@ -202,18 +202,18 @@ class DeltaSession:
                 return [entry for entry in entries if entry["version"] <= self._table.version()]
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Keep rows for the commit."""
+        """Keep offset rows for the commit."""
         self._offset_rows |= rows
 
     def holds_records(self) -> bool:
         return self._table is not None and self._table.get_add_actions().num_rows > 0
 
     def flush(self) -> None:
-        """Delta writes data files in the commit. Where a commit was refused for its rows, they are written to a folder that is deleted
-        again, with the table's columns, partitions and constraints: so the record at fault is found."""
+        """Data files are written in the commit. After a commit was rejected for its rows, they are first written to a temporary table with
+        the same columns, partitions and constraints, to find the invalid record."""
         if not self._checks_rows or not any(rows.num_rows for rows in self._rows):
             return
-        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # behind an error the library's threads may still write
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # after an error, the library's threads may still write
             trial = DeltaTable.create(folder, Schema.from_arrow(self._schema), partition_by=list(self._partition_columns()))
             properties = {} if self._table is None else self._table.metadata().configuration
             constraints = {key.removeprefix(_CONSTRAINT): text for key, text in properties.items() if key.startswith(_CONSTRAINT)}
@@ -225,10 +225,10 @@ class DeltaSession:
         return pa.concat_tables([project(each, self._schema, each.num_rows) for each in self._rows])
 
     def close(self) -> None:
-        """A table has no connection."""
+        """Does nothing: a table has no connection."""
 
     def commit(self) -> None:
-        """Commit rows and offsets at once. Does nothing if there are neither."""
+        """Commit rows and offsets together. Does nothing without rows and offsets."""
         self._check_same_table()
         whole = self._all_rows() if self._rows else None
         properties = self._offsets.written(self._table, self._offset_rows)
@@ -241,15 +241,15 @@ class DeltaSession:
         self.begin()
 
     def _check_same_table(self) -> None:
-        """Raise ConfigException where the table is gone since it was read, and RetriableException where another is in its place: the
-        library would begin one, or add to the log of that one what does not follow it."""
+        """Raise ConfigException if the table has disappeared since it was read, and RetriableException if it was replaced: the library
+        would create a table, or add a commit to the log of the wrong one."""
         if self._table is None:
             return
         if not self._table_exists():
-            raise ConfigException.of(PATH, self._settings.address, "The table is no longer there. Bring it back, or set another path.")
+            raise ConfigException.of(PATH, self._settings.address, "The table no longer exists. Restore it, or set another path.")
         now = self._open_table()
         if now.metadata().id != self._table.metadata().id or now.version() < self._table.version():
-            raise RetriableException(f"Another table is at {self._settings.address} now ({PATH})")
+            raise RetriableException(f"The table at {self._settings.address} was replaced ({PATH})")
 
     def _table_exists(self) -> bool:
         with hidden_environment():
@@ -272,7 +272,7 @@ class DeltaSession:
             write_deltalake(table, rows, mode="append", schema_mode=evolved, commit_properties=properties)  # type: ignore[call-overload]
 
     def _merge(self, rows: pa.Table, keys: pa.Table, properties: CommitProperties) -> None:
-        """Change, add and delete the rows of the keys, each of which is there once."""
+        """Update, insert and delete rows by their keys, which are unique."""
         assert self._table is not None
         self._reject_outside_files(self._table)
         schema = pa.schema([field.with_nullable(True) for field in self._schema])
@@ -288,7 +288,8 @@ class DeltaSession:
         merge.when_not_matched_insert_all(stays, except_cols=[_DELETES]).execute()
 
     def _reject_outside_files(self, table: DeltaTable) -> None:
-        """A merge reads the files that the table's log names, and the config's author may have written that."""
+        """Raise ConfigException for files outside the table: a merge reads the files in the table's log, which the config's author may have
+        written."""
         for path in table.get_add_actions(flatten=True).column("path").to_pylist():
             for each in {path, unquote(path)}:
                 if self._settings.is_folder:

@@ -1,4 +1,4 @@
-"""Settings of DeltaSink, and which of them go together. Knows nothing of deltalake."""
+"""Settings of DeltaSink and their contradictions. Knows nothing of deltalake."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PATH: Final = "delta.table.path"
 AUTO_CREATE, EVOLVE = "delta.table.auto-create-enabled", "delta.table.evolve-schema-enabled"
 UPSERT, ID_COLUMNS, PARTITION_BY = "delta.table.upsert-mode-enabled", "delta.table.id-columns", "delta.table.partition-by"
 
-_KEY_DOC: Final = "The access key for S3. A table in S3 needs one: keys of the host are never used."
+_KEY_DOC: Final = "Access key for S3. A table in S3 needs one: keys of the host are never used."
 CONFIG_DEF = ConfigDef(
     ConfigKey(
         PATH,
@@ -45,19 +45,19 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(PARTITION_BY, Type.LIST, "", validator=ListOf(unique=True), group="Table", doc="Partition columns of a new table."),
     upsert_key(UPSERT),
     ConfigKey(ID_COLUMNS, Type.LIST, "", validator=ListOf(unique=True), group="Writes", doc="Columns that identify a row."),
-    retries_key("another writer was faster, or the store was not reached"),
+    retries_key("another writer was faster, or the store was unreachable"),
     *(replace(key, group="Store", doc=_KEY_DOC if key.name == ACCESS_KEY else key.doc) for key in S3_KEYS),
 )
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FORMS: Final = "Give the path of a folder, or s3://bucket/path"
 _CREATED_ONCE: Final = {"conditional_put": "etag"}
-"""Of several processes that create the same version of a table one succeeds, by a condition that S3 checks."""
+"""Conditional writes in S3: if several processes create the same version of a table, one succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaSettings:
-    """The parsed settings. ``address`` is the table's folder, without links, or ``s3://bucket/path``; ``store_options`` are deltalake's,
-    empty for a folder."""
+    """The parsed settings. ``address`` is the table's folder with links resolved, or ``s3://bucket/path``; ``store_options`` are
+    deltalake's, empty for a folder."""
 
     address: str
     auto_create: bool
@@ -73,7 +73,7 @@ class DeltaSettings:
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> DeltaSettings:
-        """Raises ConfigException for a path outside of the allowed folders, and for settings that do not go together."""
+        """Raises ConfigException for a path outside the allowed folders, and for contradictory settings."""
         for mistake in mistakes(config, allowed):
             raise mistake
         columns = tuple(config[ID_COLUMNS]), tuple(config[PARTITION_BY])
@@ -83,7 +83,7 @@ class DeltaSettings:
 
 
 def mistakes(config: Config, allowed: AllowedPaths) -> Iterator[ConfigException]:
-    """One exception for each setting that is wrong by itself or beside the others, and for packages that are not installed."""
+    """One exception for each invalid or contradictory setting, and for missing packages."""
     yield from PACKAGES.mistakes(PATH, config[PATH])
     try:
         _check_address(config, allowed)
@@ -98,7 +98,7 @@ def _is_s3(config: Config) -> bool:
 
 
 def _check_address(config: Config, allowed: AllowedPaths) -> None:
-    """Raise ConfigException for an address that is wrong in itself or refused here, and for credentials that do not go together."""
+    """Raise ConfigException for an invalid or disallowed address, and for incomplete credentials."""
     given = config[PATH]
     if not _is_s3(config):
         if "://" in given:
@@ -111,13 +111,13 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
         raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.") from None
     path = unquote(parts.path[1:]).rstrip("/")
     if not _BUCKET.fullmatch(parts.netloc) or not path or parts.query or parts.fragment or not {"", ".", ".."}.isdisjoint(path.split("/")):
-        raise ConfigException.of(PATH, without_user(given), f"{_FORMS}, without credentials, a query or parts such as . and .. in it.")
+        raise ConfigException.of(PATH, without_user(given), f"{_FORMS}, without credentials, a query or the parts . and .. in the path.")
     check_s3(config)
     if not config[ACCESS_KEY]:
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", S3_NEEDS_KEYS)
 
 
 def _store_options(config: Config) -> dict[str, str]:
-    """deltalake's. The library would use the host's credentials where it is given none."""
+    """deltalake's options. Without credentials, the library would use the host's."""
     options = {**s3_options(config), **client_options(config[STORE_URL] or ""), **_CREATED_ONCE}
     return {name: str(value).lower() if isinstance(value, bool) else value for name, value in options.items()}

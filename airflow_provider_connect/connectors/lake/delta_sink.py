@@ -1,6 +1,6 @@
-"""DeltaSink: records into a Delta table in a folder. Exactly once a commit of the table holds rows, offsets and claim.
+"""DeltaSink: writes records to a Delta table. Exactly once, a commit of the table contains rows, offsets and claim.
 
-What needs deltalake is loaded by tasks.
+Only tasks import deltalake.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeltaSinkTask(TransactionalSinkTask):
-    """Reads claims with the texts of its own: the table keeps numbers alone."""
+    """Passes the texts of its own claim and topic ids to the sink: the table stores only their numbers."""
 
     required_columns: ClassVar[frozenset[str]] = LakeSink.required_columns
 
@@ -32,9 +32,9 @@ class DeltaSinkTask(TransactionalSinkTask):
 
 
 class DeltaSinkConnector(LakeSink):
-    """Appends the records of some topics to a Delta table, or changes the rows of their keys there.
+    """Appends the records of topics to a Delta table, or updates its rows by key.
 
-    Values must be structs with a schema. Each task takes its share of the topics' partitions.
+    Values must be structs with a schema. Each task handles a share of the topics' partitions.
     """
 
     task_class: ClassVar[type[SinkTask]] = DeltaSinkTask
@@ -62,8 +62,8 @@ class DeltaSinkConnector(LakeSink):
         self._sets_offsets = True
         return super().alter_offsets(config, offsets)
 
-    def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # it is opened here
-        """Until a commit succeeds, rows are tried before the next one."""
+    def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # opened by this class
+        """After a failed commit, rows are checked before the next one."""
         self._checks_rows = True
         super().commit(connection)
         self._checks_rows = False

@@ -1,7 +1,7 @@
-"""A catalog of Iceberg tables, and the files below it, opened for a config whose author is a stranger to the host.
+"""Opens the catalog of Iceberg tables, and their files, for a config whose author is not trusted.
 
-Catalogs are opened by class, not by pyiceberg's ``load_catalog``, which adds settings of the environment. A REST catalog's answers may set
-options too: only credentials for S3 are taken from them. Loaded by tasks alone.
+Catalogs are opened by class, not by pyiceberg's ``load_catalog``, which adds settings of the environment. Responses of a REST catalog may
+set options too: only credentials for S3 are accepted. Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -39,17 +39,17 @@ from airflow_provider_connect.sdk.allowed_paths import LONGEST_NAME, AllowedPath
 from airflow_provider_connect.sdk.config_def import Config
 
 _FOLDERS: Final = "connect.allowed-folders"
-_REFUSES_KERBEROS: Final = 160000  # the version of libpq that can
-"""Names, among the options that open files, the folders that may be reached. Set here alone."""
+"""The file option with the allowed folders. Set only here."""
+_REFUSES_KERBEROS: Final = 160000  # the first version of libpq that can
 _STORE_OPTIONS: Final = frozenset(
     f"s3.{name}" for name in ("endpoint", "region", "access-key-id", "secret-access-key", "session-token", "force-virtual-addressing")
 )
 
 
 class AllowedFiles(PyArrowFileIO):
-    """The files of tables: local ones below the allowed folders, and S3 by the keys of the config alone.
+    """The files of tables: local files below the allowed folders, and S3 with the keys of the config only.
 
-    Locations come from catalogs and from tables' metadata, which the config's author may have written: each is checked where it is used.
+    Locations come from catalogs and tables' metadata, which the config's author may have written. Each is checked before use.
     """
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
@@ -64,8 +64,8 @@ class AllowedFiles(PyArrowFileIO):
             self.properties.setdefault("s3.region", "us-east-1")
             return location
         if scheme != "file" or urlsplit(location).netloc:
-            raise ConfigException.of(WAREHOUSE, location, "Tables lie in local folders or in S3.")
-        if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # the value of a partition
+            raise ConfigException.of(WAREHOUSE, location, "Tables must be in local folders or in S3.")
+        if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # a partition value
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
         return self._allowed.resolved(WAREHOUSE, path)
 
@@ -80,7 +80,7 @@ class AllowedFiles(PyArrowFileIO):
 
 
 class _RestCatalog(RestCatalog):
-    """Takes no option from the server but where its tables are."""
+    """Accepts only the location of tables from the server's options."""
 
     def _fetch_config(self) -> None:
         given = dict(self.properties)
@@ -91,7 +91,7 @@ class _RestCatalog(RestCatalog):
 
 
 def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | RestCatalog:
-    """Connect to the catalog of a config. Raises ConfigException for a library that is not installed."""
+    """Connect to the catalog of a config. Raises ConfigException if a library is missing."""
     files = {_FOLDERS: json.dumps(allowed.folders), "py-io-impl": f"{AllowedFiles.__module__}.{AllowedFiles.__name__}"}
     options, name = catalog_options(config, allowed) | files, config[CATALOG_NAME]
     kind = catalog_kind(config)
@@ -108,12 +108,12 @@ def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | Re
     def open_files(properties: Properties = EMPTY_DICT, location: str | None = None) -> FileIO:
         return AllowedFiles({**properties, **options} if kind == REST else options)
 
-    catalog._load_file_io = open_files  # type: ignore[method-assign]  # where options of tables would win over ours
+    catalog._load_file_io = open_files  # type: ignore[method-assign]  # here, options of tables would override ours
     return catalog
 
 
 def _with_driver(address: str) -> str:
-    """A server may demand Kerberos, for which libpq would use the host's ticket. It refuses that from version 16 on."""
+    """The address with a driver. A server may request Kerberos, with the host's ticket; libpq can refuse that from version 16 on."""
     driver = _driver()
     version = import_module("psycopg2.extensions").libpq_version() if driver == "psycopg2" else import_module("psycopg.pq").version()
     more = "&require_auth=%21gss%2C%21sspi" if version >= _REFUSES_KERBEROS else ""

@@ -1,6 +1,6 @@
-"""The columns and partitions of an Iceberg table: what a table has for the fields of records, and what it gets for them.
+"""The columns and partitions of an Iceberg table: its names for fields of records, and the columns that records add.
 
-Loaded by tasks alone.
+Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _PROMOTIONS: Final = ((IntegerType, LongType), (FloatType, DoubleType))
 
 
 def arrow_schema(metadata: TableMetadata) -> pa.Schema:
-    """The columns as Arrow has them."""
+    """The table's columns as an Arrow schema."""
     return schema_to_pyarrow(metadata.schema(), include_field_ids=False)
 
 
@@ -69,13 +69,13 @@ def _names(type: IcebergType, mapped: list[MappedField], ignores_case: bool) -> 
 
 
 class Columns:
-    """Gives a table what records need. Where ``force_optional`` is set, what is new may be null at any depth."""
+    """Adds the columns that records need to a table. With ``force_optional``, new columns and fields are optional at any depth."""
 
     def __init__(self, own: TableSettings, settings: IcebergSettings) -> None:
         self._own, self._settings = own, settings
 
     def evolve(self, transaction: Transaction, rows: pa.Table, names: Names) -> None:
-        """Give the table the columns that the rows need: all of a new table, and otherwise as the settings allow."""
+        """Add the columns that the rows need: all columns of a new table, otherwise as the settings allow."""
         schema = transaction.table_metadata.schema()
         is_new = not schema.fields
         if not rows.num_columns or not (is_new or self._settings.evolve):
@@ -98,7 +98,7 @@ class Columns:
         update.add_column((*path, field.name), type, field.doc, required=is_required)
 
     def _add_fields(self, update: UpdateSchema, path: tuple[str, ...], there: StructType, wanted: StructType, kept: set[str]) -> None:
-        """Add to the struct below ``path`` the fields that it lacks, and widen those that it has."""
+        """Add missing fields to the struct at ``path``, and widen existing ones."""
         for field in wanted.fields:
             found = there.field_by_name(field.name)
             if found is None:
@@ -107,8 +107,8 @@ class Columns:
                 self._widen(update, (*path, field.name), found, field, kept)
 
     def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField, kept: set[str]) -> None:
-        """Let the field take the values of ``wanted``, those within structs, lists and maps too; a map's keys never change. What identifies
-        rows, ``kept``, never becomes optional."""
+        """Make the field accept values of ``wanted``, also within structs, lists and maps. A map's keys never change; the id columns,
+        ``kept``, never become optional."""
         old, new = there.field_type, wanted.field_type
         if (type(old), type(new)) in _PROMOTIONS:
             update.update_column(path, field_type=new)
@@ -123,7 +123,7 @@ class Columns:
             self._widen(update, (*path, "value"), old.value_field, new.value_field, kept)
 
     def _identify(self, transaction: Transaction) -> None:
-        """Name the id columns of a new table in its schema, for other engines, if they are what the specification allows there."""
+        """Set the id columns of a new table as identifier fields, for other engines, if the specification allows them."""
         names = names_in(transaction.table_metadata, ignores_case=self._settings.ignores_case)
         columns = [names.of_path(name) for name in self._own.id_columns]
         if columns and all(_may_identify(transaction.table_metadata.schema(), column) for column in columns):
@@ -138,7 +138,7 @@ class Columns:
                 try:
                     column = schema.find_field(field.column, case_sensitive=not self._settings.ignores_case)
                 except ValueError as error:
-                    text = f"The partition spec of {self._own.name} names {field.column}, and the record has no such field"
+                    text = f"The partition spec of {self._own.name} has the column {field.column}, and the record has no such field"
                     raise DataException(text) from error
                 number = "" if field.number is None else f"[{field.number}]"
                 path = schema.find_column_name(column.field_id)
@@ -152,8 +152,8 @@ class Columns:
                 update.add_field(path, transform, name)
 
     def reject_partition_values(self, metadata: TableMetadata, rows: pa.Table) -> None:
-        """Raise DataException for values that pyiceberg (0.12) writes into no partition, or into two: it compares them to tell partitions
-        apart."""
+        """Raise DataException for NaN and -0.0 in partition columns: pyiceberg (0.12) compares values, and would write them to no partition
+        or to two."""
         for field in metadata.spec().fields:
             name = metadata.schema().find_column_name(field.source_id)
             values = None if name is None else column_at(rows, name)
@@ -161,15 +161,15 @@ class Columns:
                 continue
             is_negative_zero = pc.equal(pc.divide(1.0, values), -math.inf)
             if pc.any(pc.or_(pc.is_nan(values), is_negative_zero)).as_py():
-                raise DataException(f"A partition of table {self._own.name} by its column {name} can have neither NaN nor -0.0")
+                raise DataException(f"The partition column {name} of table {self._own.name} cannot hold NaN or -0.0")
 
 
 def _no_partition(field: PartitionField, reason: str) -> ConfigException:
-    return ConfigException.of(PARTITION_BY, f"{field.transform}({field.column})", f"No such partition {reason} can be written.")
+    return ConfigException.of(PARTITION_BY, f"{field.transform}({field.column})", f"A partition {reason} cannot be written.")
 
 
 def _may_identify(schema: Schema, path: str) -> bool:
-    """Whether the column is there and of a plain type with exact values, and neither it nor a struct around it may be null."""
+    """Whether the column exists, has a primitive type with exact values, and is required, as are the structs around it."""
     parts = path.split(".")
     try:
         line = [schema.find_field(".".join(parts[: count + 1])) for count in range(len(parts))]
@@ -193,7 +193,7 @@ def _is_in_structs_alone(schema: Schema, field: NestedField) -> bool:
 
 
 def _optional(type: IcebergType) -> IcebergType:
-    """The type, within which all but the keys of maps may be null."""
+    """The type with everything inside it optional, except keys of maps."""
     match type:
         case StructType():
             fields = (

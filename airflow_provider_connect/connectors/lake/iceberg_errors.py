@@ -1,4 +1,4 @@
-"""Errors of pyiceberg, its catalogs and its stores in the exceptions of this package. Loaded by tasks alone."""
+"""Translates errors of pyiceberg, its catalogs and stores to exceptions of this package. Loaded by tasks only."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _WRONG_ADDRESS: Final = (
     requests.exceptions.SSLError,
     requests.exceptions.TooManyRedirects,
     requests.exceptions.InvalidJSONError,
-    ValueError,  # requests' classes for addresses that are none
+    ValueError,  # requests' classes for invalid addresses
 )
 _WRONG_DATABASE: Final = (
     "unable to open database file",
@@ -49,11 +49,11 @@ _WRONG_DATABASE: Final = (
     "no pg_hba.conf entry",
     "SSL",
 )
-"""In texts of databases' drivers, which have one class for all that keeps them from an answer."""
+"""Parts of messages of database drivers, which have one class for all connection problems."""
 
 
 def translate_error(error: Exception, warehouse: str) -> Exception:
-    """The exception of this package; ``error`` itself where nothing is known of it."""
+    """The exception of this package; ``error`` itself if it is unknown."""
     if isinstance(error, ConnectException):
         return error
     text = text_of(error, getattr(error, "orig", None))
@@ -61,7 +61,7 @@ def translate_error(error: Exception, warehouse: str) -> Exception:
         return ConfigException(f"{reason}: {shortened(text)}")
     if isinstance(error, _MISSING_TABLE):
         return ConnectException(
-            f"The catalog ({URI}) no longer has the table. The next run begins with what is there then: {shortened(text)}"
+            f"The catalog ({URI}) no longer has the table. The next run starts with the tables it then finds: {shortened(text)}"
         )
     if isinstance(error, _NO_SERVER):
         return _catalog_error(error, text)
@@ -72,7 +72,7 @@ def translate_error(error: Exception, warehouse: str) -> Exception:
 
 
 def _settings_reason(error: Exception, text: str) -> str:
-    """What the settings are refused for; empty for another error."""
+    """Why settings are rejected; empty for other errors."""
     if any(word in text for word in _KEY_TEXTS):
         return f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key"
     if any(word in text for word in MISSING_BUCKET):
@@ -93,8 +93,8 @@ def _catalog_error(error: Exception, text: str) -> ConnectException:
 
 
 def row_error(table: str, error: Exception) -> Exception:
-    """DataException for an error that rows brought about while their files were written; another one is returned as it is."""
+    """DataException for an error that rows caused while their files were written; other errors are returned unchanged."""
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
     if is_long or isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError | OverflowError):
-        return DataException(f"Table {table} takes no such row: {shortened(text_of(error))}")
+        return DataException(f"Table {table} rejects a row: {shortened(text_of(error))}")
     return error

@@ -30,7 +30,7 @@ def partition_fields(key: str, text: str) -> tuple[PartitionField, ...]:
         transform, column, number, plain = match.groups() if match else ("", "", None, None)
         name = (transform or "").lower().removesuffix("s")
         if plain is None and (match is None or _HAS_NUMBER.get(name) is not (number is not None)):
-            reason = "Use columns, year(c), month(c), day(c), hour(c), bucket(c,n) and truncate(c,n), with commas between."
+            reason = "Use columns, year(c), month(c), day(c), hour(c), bucket(c,n) and truncate(c,n), separated by commas."
             raise ConfigException.of(key, text, reason)
         found.append(PartitionField(plain) if plain else PartitionField(column, name, int(number) if number else None))
     columns = [each.column for each in found]

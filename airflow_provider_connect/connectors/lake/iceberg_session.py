@@ -1,8 +1,7 @@
-"""One connection of an IcebergSink's task: batches go to their tables, and are committed table by table.
+"""One connection of an IcebergSink's task: routes batches to tables, and commits table by table.
 
-With one table, a commit of it holds rows, offsets and claim. With several, each keeps the offsets that its rows reach, and the home table
-is committed last: records that come again after a failure in between are left out of the tables that have them.
-Loaded by tasks alone.
+With one table, its commit contains rows, offsets and claim. With several, each table keeps the offsets of its rows, and the home table is
+committed last. After a failure in between, redelivered records are not written again to tables that have them. Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 
 class IcebergSession:
-    """Not kept after an exception."""
+    """Discarded after an exception."""
 
     def __init__(self, config: Config, allowed: AllowedPaths) -> None:
         self._settings = IcebergSettings.of(config)
@@ -53,11 +52,11 @@ class IcebergSession:
         self._connector = config.originals.get("name", "")
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
-        self._lagging: dict[str, set[TopicPartition]] = {}  # tables beside home that went back, and the partitions whose rows they lack
+        self._lagging: dict[str, set[TopicPartition]] = {}  # rolled-back tables other than home, with the partitions whose rows they lack
         self.written: dict[str, Mapping[str, str]] = {}
 
     def begin(self) -> None:
-        """Forget what was written and not committed."""
+        """Discard what was written but not committed."""
         self._writers.clear()
         self._rows.clear()
 
@@ -65,7 +64,7 @@ class IcebergSession:
         self._catalog.close()
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
+        """Raise ConfigException for a missing table that is not to be created."""
         for table in () if self._settings.auto_create else self._settings.tables:
             if not self._catalog.table_exists(table.name):
                 raise _missing(table.name)
@@ -75,7 +74,7 @@ class IcebergSession:
         self._table(self._settings.home)
 
     def write(self, batch: Batch) -> None:
-        """Take a batch to its tables."""
+        """Add a batch to its tables."""
         for name, part in self._route(batch):
             fresh = self._new_records(name, part)
             if fresh:
@@ -86,7 +85,8 @@ class IcebergSession:
             writer.flush()
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of the home table, if that is there. Where another table went back, its offset holds: the others have what follows."""
+        """The rows of the home table, if it exists. If another table was rolled back, its older offset counts: the others have later
+        rows."""
         try:
             stored = self._writer(self._settings.home, creates=False).stored
         except NoSuchTableError:
@@ -98,7 +98,8 @@ class IcebergSession:
         return rows
 
     def _rolled_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
-        """Those of the rows, each with its lineage, that are beyond what a table holds since it was rolled back, with its offset."""
+        """The rows whose offsets are beyond those of a table that was rolled back, with the table's offset. Each row comes with its
+        lineage."""
         try:
             offsets = self._writer(name, creates=False).rolled_back_rows
         except (NoSuchTableError, NoSuchNamespaceError):
@@ -114,14 +115,14 @@ class IcebergSession:
         return found
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Keep rows for the commit."""
+        """Keep offset rows for the commit."""
         stored = self._writer(self._settings.home).stored if rows else {}
         for partition, row in rows.items():
             is_behind = any(partition in each for each in self._lagging.values())
             self._rows[partition] = None if row is None else _successor(stored.get(partition), row, goes_back=not is_behind)
 
     def holds_records(self) -> bool:
-        """Of tables whose names stand in records nothing is known."""
+        """Whether a table has data; True if records name their tables, which are unknown then."""
         return bool(self._settings.config[DYNAMIC]) or any(map(self._has_files, self._settings.tables))
 
     def _has_files(self, own: TableSettings) -> bool:
@@ -134,7 +135,8 @@ class IcebergSession:
         return snapshot is not None and (snapshot.summary is None or snapshot.summary.additional_properties.get("total-data-files") != "0")
 
     def commit(self) -> None:
-        """1 each other table with rows 2 the home table 3 the offset in home to those that went back, which are no longer behind then."""
+        """1 commit each other table with rows 2 commit the home table 3 write home's offsets to rolled-back tables, which have caught
+        up."""
         written = {writer.location: writer.columns for writer in self._writers.values() if writer.has_rows}
         home = self._writers.pop(self._settings.home, None)
         for name, writer in self._writers.items():  # 1
@@ -152,7 +154,7 @@ class IcebergSession:
         self._writers.clear()
 
     def _offsets_of_table(self, name: str) -> dict[TopicPartition, StoredRow | None]:
-        """The rows for a table other than home. Raises FencedException where one of them belongs to a newer claim."""
+        """The offset rows for a table other than home. Raises FencedException if one of them belongs to a newer claim."""
         stored = self._writers[name].stored
         for partition, row in self._rows.items():
             if row is not None and partition in stored:
@@ -162,7 +164,7 @@ class IcebergSession:
     # Tables
 
     def _route(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
-        """The tables of a batch's records, each with its own."""
+        """The tables of a batch's records, each with its records."""
         settings = self._settings
         if settings.route_field is None:
             yield from ((table.name, batch) for table in settings.tables)
@@ -177,7 +179,7 @@ class IcebergSession:
             yield from ((table.name, batch.filter(chosen)) for table in fitting)
 
     def _route_names(self, batch: Batch, field: str) -> pa.Array:
-        """The text of the route field in each record. Raises DataException where each record must have one."""
+        """The text of the route field in each record. Raises DataException for a null if records name their tables."""
         rows, names = value_rows(batch), pa.nulls(len(batch), pa.string())
         first, *inner = field.split(".")
         if first in rows.column_names:
@@ -189,7 +191,7 @@ class IcebergSession:
         return names
 
     def _new_records(self, name: str, batch: Batch) -> Batch:
-        """The records that a table other than home does not have yet."""
+        """The records that the table does not have yet: all for the home table."""
         if name == self._settings.home:
             return batch
         partition = batch.topic_partition
@@ -211,7 +213,7 @@ class IcebergSession:
         return self._writers[name]
 
     def _table(self, name: str) -> Table:
-        """The table, created without columns if it is missing: its first records bring them."""
+        """The table; a missing one is created without columns, which its first records determine."""
         with contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
             return self._catalog.load_table(name)
         is_ours = name == self._settings.home and name not in {table.name for table in self._settings.tables}
@@ -222,12 +224,13 @@ class IcebergSession:
             with contextlib.suppress(TableAlreadyExistsError):
                 return self._catalog.create_table(name, Schema())
         except NoSuchNamespaceError as error:
-            reason = "Its namespace is not there, and the catalog's credentials may not create it. Create it, or give them the right."
+            reason = "Its namespace does not exist, and the catalog's credentials may not create it. Create it, or grant that permission."
             raise ConfigException.of(TABLES, name, reason) from error
         return self._catalog.load_table(name)
 
     def _create_namespaces(self, levels: Sequence[str]) -> None:
-        """Each level, the outermost first. Who may not create one may still create a table in one that is there."""
+        """Create each level, the outermost first. A missing permission is ignored: creating a table in an existing namespace may be
+        allowed."""
         for count in range(1, len(levels) + 1):
             with contextlib.suppress(NamespaceAlreadyExistsError, ForbiddenError):
                 self._catalog.create_namespace(tuple(levels[:count]))
@@ -238,7 +241,7 @@ def _missing(table: str) -> ConfigException:
 
 
 def _successor(stored: StoredRow | None, row: OffsetRow, *, goes_back: bool) -> StoredRow:
-    """The row that replaces ``stored``. An offset that goes back, or was set by an admin, begins a new lineage."""
+    """The row that replaces ``stored``. An offset that goes back, or was set by an admin, starts a new lineage."""
     if stored is not None:
         before, after = stored.row.next_offset, row.next_offset
         if not row.is_altered and (not goes_back or before is None or (after is not None and after >= before)):

@@ -1,7 +1,7 @@
-"""The settings of IcebergSink, by the names of Apache Iceberg's own sink for Kafka Connect. Knows nothing of catalogs' libraries.
+"""The settings of IcebergSink, named as in Apache Iceberg's own sink for Kafka Connect. Knows nothing of catalog libraries.
 
-A config's author is a stranger to the host: only the catalog options that are defined here exist. None of them loads code, reads a file
-outside of the allowed folders or takes credentials from the host.
+The author of a config is not trusted: only the catalog options defined here exist. None of them loads code, reads files outside the
+allowed folders or uses credentials of the host.
 """
 
 from __future__ import annotations
@@ -51,16 +51,16 @@ _JAVA_CATALOGS: Final = {
     "org.apache.iceberg.hive.HiveCatalog": HIVE,
 }
 _DATABASE_OPTIONS: Final = frozenset({"sslmode", "connect_timeout", "application_name"})
-_NO_FILE: Final = "/dev/null/none"  # an empty value would be the default, a file of the user
+_NO_FILE: Final = "/dev/null/none"  # an empty value would mean the default, a file of the user
 _NO_HOST_CREDENTIALS: Final = {"passfile": "/dev/null", "sslcert": _NO_FILE, "sslkey": _NO_FILE, "gssencmode": "disable"}
-"""By which libpq uses no password, certificate or Kerberos ticket of the host: the config's author names the server."""
+"""Options that keep libpq from using passwords, certificates or Kerberos tickets of the host: the config's author chooses the server."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
 _TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex", "commit-branch")
 
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """What holds for one table. ``route`` None: with a route field no record comes here."""
+    """The settings of one table. ``route`` None: with a route field, the table gets no records."""
 
     name: str
     id_columns: tuple[str, ...]
@@ -71,7 +71,7 @@ class TableSettings:
 
 @dataclass(frozen=True, slots=True)
 class IcebergSettings:
-    """The parsed settings about tables and records. ``tables`` is empty where a field of each record names its table."""
+    """The parsed settings of tables and records. ``tables`` is empty if a field of each record names its table."""
 
     tables: tuple[TableSettings, ...]
     route_field: str | None
@@ -81,12 +81,12 @@ class IcebergSettings:
     force_optional: bool
     ignores_case: bool
     home: str
-    """The table that keeps offsets and claims: the only table of the config, or one without columns beside several."""
+    """The table with offsets and claims: the only table of the config, or a separate one without columns."""
     config: Config
 
     @classmethod
     def of(cls, config: Config) -> IcebergSettings:
-        """Raises ConfigException, with one text a mistake, for settings that do not go together."""
+        """Raises ConfigException, with one text per mistake, for contradictory settings."""
         errors = [error.message for error in mistakes(config)]
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
@@ -104,14 +104,14 @@ class IcebergSettings:
         )
 
     def table(self, name: str) -> TableSettings:
-        """The settings of a table that a record names, or of the one that keeps offsets alone."""
+        """The settings of a table that a record names, or of the table that only keeps offsets."""
         found = table_settings(self.config, name)
         is_ours = name == self.home and name not in {table.name for table in self.tables}
         return replace(found, branch=MAIN) if is_ours else found
 
 
 def table_settings(config: Config, name: str) -> TableSettings:
-    """Raises ConfigException for options of the table that cannot be understood."""
+    """Raises ConfigException for invalid options of the table."""
     own = {option: config.originals.get(f"{ONE_TABLE}{name}.{option}") for option in _TABLE_OPTIONS}
     columns = config[ID_COLUMNS] if own["id-columns"] is None else own["id-columns"].split(",")
     key = PARTITION_BY if own["partition-by"] is None else f"{ONE_TABLE}{name}.partition-by"
@@ -134,16 +134,18 @@ def _pattern(key: str, text: str) -> BoundedRegex:
 
 
 def check_name(name: str) -> str:
-    """A table's name, ``namespace.table``. Raises DataException for one that could lead out of the warehouse."""
+    """The name of a table, ``namespace.table``. Raises DataException for a name that could lead out of the warehouse."""
     parts = name.split(".")
     if len(parts) < 2 or len(name) > 255 or not all(_NAME.fullmatch(part) for part in parts):
         shown = name if len(name) <= 100 else f"{name[:100]}…"
-        raise DataException(f"{shown!r} is no table: write namespace.table, in letters, digits, underscores and hyphens ({ROUTE_FIELD})")
+        raise DataException(
+            f"{shown!r} is not a table name: use namespace.table, with letters, digits, underscores and hyphens ({ROUTE_FIELD})"
+        )
     return name
 
 
 def mistakes(config: Config) -> Iterator[ConfigException]:
-    """One exception for each setting that does not go with the others, or that no config may set, and for packages that are missing."""
+    """One exception for each contradictory or disallowed setting, and for missing packages."""
     yield from PACKAGES.mistakes(URI, "[hidden]")
     tables, route = config[TABLES], config[ROUTE_FIELD]
     if config[DYNAMIC]:
@@ -153,7 +155,7 @@ def mistakes(config: Config) -> Iterator[ConfigException]:
             reason = f"{DYNAMIC}=true takes tables from the records. Remove one of the two settings."
             yield ConfigException.of(TABLES, ",".join(tables), reason)
     elif not tables:
-        yield ConfigException.of(TABLES, "", f"Set it to the tables to write to, or {DYNAMIC} to true.")
+        yield ConfigException.of(TABLES, "", f"Set it to the tables to write to, or set {DYNAMIC} to true.")
     if len(set(tables)) < len(tables):
         yield ConfigException.of(TABLES, ",".join(tables), "A table is named twice.")
     for name in tables:
@@ -165,7 +167,7 @@ def mistakes(config: Config) -> Iterator[ConfigException]:
     with _collect_errors(CATALOG_TYPE, config[CATALOG_TYPE]) as found:
         if catalog_kind(config) != REST and not config[WAREHOUSE]:
             raise ConfigException.of(
-                WAREHOUSE, "", "Set it to where new tables lie: a folder below the allowed paths, or s3://bucket/path."
+                WAREHOUSE, "", "Set it to the location of new tables: a folder below the allowed paths, or s3://bucket/path."
             )
     yield from found
 
@@ -176,14 +178,14 @@ def _table_mistakes(config: Config, name: str) -> Iterator[ConfigException]:
         if config[UPSERT] and not settings.id_columns:
             raise ConfigException.of(ID_COLUMNS, "", f"{UPSERT}=true needs the columns that identify a row of {name}. Set them.")
         if config[ROUTE_FIELD] and not config[DYNAMIC] and settings.route is None:
-            reason = f"With {ROUTE_FIELD} each table needs the expression for its records."
+            reason = f"With {ROUTE_FIELD}, each table needs the expression that selects its records."
             raise ConfigException.of(f"{ONE_TABLE}{name}.route-regex", "", reason)
     yield from found
 
 
 @contextmanager
 def _collect_errors(key: str, value: object) -> Iterator[list[ConfigException]]:
-    """A list that takes the ConfigException of the block; a DataException counts as one about ``key``."""
+    """A list that collects the ConfigException of the block; a DataException becomes one about ``key``."""
     found: list[ConfigException] = []
     try:
         yield found
@@ -196,7 +198,7 @@ def _collect_errors(key: str, value: object) -> Iterator[list[ConfigException]]:
 def _unsupported_options(config: Config) -> Iterator[ConfigException]:
     for key in sorted(config.originals):
         if key.startswith(CATALOG) and key not in CONFIG_DEF.keys and key not in IGNORED and key not in _ALIASES:
-            reason = "This option of a catalog is not allowed: such options load code, or use files or credentials of the host. Remove it."
+            reason = "This catalog option is not allowed: it could load code, or use files or credentials of the host. Remove it."
             yield ConfigException.of(key, "[hidden]", reason)
 
 
@@ -209,14 +211,14 @@ def catalog_kind(config: Config) -> str:
 
 
 IGNORED: Final = frozenset({f"{CATALOG}io-impl", f"{CATALOG}s3.path-style-access", f"{CATALOG}cache-enabled"})
-"""Options of Java's catalogs that change nothing here."""
+"""Options of Java's catalogs that have no effect here."""
 
 
 _ALIASES: Final = (f"{CATALOG}client.region",)
 
 
 def ignored_keys(config: Mapping[str, str]) -> list[str]:
-    """The settings of Apache Iceberg's sink that have no meaning here."""
+    """The settings of Apache Iceberg's sink in the config that have no effect here."""
     known = (CATALOG, CATALOG_NAME)
     mine = (key for key in config if key.startswith("iceberg.") and key not in CONFIG_DEF.keys and key not in known)
     used = tuple(f".{option}" for option in _TABLE_OPTIONS)
@@ -226,7 +228,7 @@ def ignored_keys(config: Mapping[str, str]) -> list[str]:
 
 
 def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
-    """What the catalog's library is given, addresses and paths checked. Raises ConfigException for those that lead to the host."""
+    """The options for the catalog library, with checked addresses and paths. Raises ConfigException for disallowed ones."""
     names = [key for key in CONFIG_DEF.keys if key.startswith(CATALOG) and key not in (CATALOG_TYPE, CATALOG_IMPL, USER, PASSWORD)]
     texts = {key.removeprefix(CATALOG): config[key] for key in names if config[key] is not None}
     options = {key: value.value if isinstance(value, Password) else str(value) for key, value in texts.items()}
@@ -234,14 +236,15 @@ def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
     if kind == SQL:
         options["uri"] = database_address(config, allowed)
     elif scheme_of(config[URI]) not in ({REST: ("http", "https"), HIVE: ("thrift",)}[kind]):
-        raise ConfigException.of(URI, config[URI], f"A {kind} catalog is reached by {'http or https' if kind == REST else 'thrift'}.")
+        schemes = "http:// or https://" if kind == REST else "thrift://"
+        raise ConfigException.of(URI, config[URI], f"The address of a {kind} catalog must begin with {schemes}.")
     if kind != REST and scheme_of(config[WAREHOUSE]) not in S3_SCHEMES:
         options["warehouse"] = allowed.resolved(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
     return options
 
 
 def database_address(config: Config, allowed: AllowedPaths) -> str:
-    """The address of a SQL catalog's database, as SQLAlchemy writes it: a SQLite file below the allowed folders, or PostgreSQL by TCP."""
+    """The address of a SQL catalog's database for SQLAlchemy: a SQLite file below the allowed folders, or PostgreSQL over TCP."""
     given = config[URI].removeprefix("jdbc:")
     scheme, _, rest = given.partition(":")
     if scheme == "sqlite":
@@ -250,7 +253,7 @@ def database_address(config: Config, allowed: AllowedPaths) -> str:
             raise ConfigException.of(URI, "[hidden]", "Write jdbc:sqlite:/path/to/file.db or sqlite:////path/to/file.db, without options.")
         return f"sqlite:///{allowed.file_path(URI, path)}"
     if scheme.partition("+")[0] not in ("postgresql", "postgres"):
-        raise ConfigException.of(URI, "[hidden]", "A SQL catalog lies in PostgreSQL (jdbc:postgresql://host/database) or SQLite.")
+        raise ConfigException.of(URI, "[hidden]", "A SQL catalog must be in PostgreSQL (jdbc:postgresql://host/database) or SQLite.")
     try:
         parts, port = urlsplit(f"postgresql:{rest}"), urlsplit(f"postgresql:{rest}").port or 5432
     except ValueError as error:
@@ -258,7 +261,7 @@ def database_address(config: Config, allowed: AllowedPaths) -> str:
     query = dict(parse_qsl(parts.query))
     host, unknown = parts.hostname or "", sorted(set(query) - _DATABASE_OPTIONS)
     if unknown or not re.fullmatch(r"[A-Za-z0-9._:-]+", host):
-        reason = f"The option {unknown[0]} is not allowed." if unknown else "It needs the name of a host; sockets are not allowed."
+        reason = f"The option {unknown[0]} is not allowed." if unknown else "It needs a host name; sockets are not allowed."
         raise ConfigException.of(URI, "[hidden]", reason)
     password = config[PASSWORD].value if config[PASSWORD] is not None else unquote(parts.password or "")
     user = quote(config[USER] or unquote(parts.username or ""), safe="")
@@ -336,7 +339,7 @@ CONFIG_DEF = ConfigDef(
         group="Delivery",
         doc="Table for offsets if records may go to several tables. Created if missing.",
     ),
-    retries_key("the catalog or the store was not reached"),
+    retries_key("the catalog or the store was unreachable"),
     ConfigKey(CATALOG_NAME, Type.STRING, "iceberg", group="Catalog", doc="Name of the catalog; a SQL catalog stores tables under it."),
     ConfigKey(CATALOG_TYPE, Type.STRING, None, importance=Importance.HIGH, group="Catalog", doc="jdbc (or sql), rest or hive."),
     ConfigKey(CATALOG_IMPL, Type.STRING, None, group="Catalog", doc="Instead of the type: the class of Java's JDBC, REST or Hive catalog."),

@@ -1,6 +1,6 @@
-"""IcebergSink: records into Iceberg tables, with the settings of Apache Iceberg's own sink for Kafka Connect.
+"""IcebergSink: writes records to Iceberg tables, with the settings of Apache Iceberg's own sink for Kafka Connect.
 
-Exactly once a commit of the table holds rows, offsets and claim. Rows are moved as whole columns. What needs pyiceberg is loaded by tasks.
+Exactly once, a commit of the table contains rows, offsets and claim. Rows are processed as whole columns. Only tasks import pyiceberg.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ log = logging.getLogger(__name__)
 
 
 class IcebergSinkConnector(LakeSink):
-    """Appends the records of some topics to Iceberg tables, or changes the rows of their keys there.
+    """Appends the records of topics to Iceberg tables, or updates their rows by key.
 
-    Values must be structs with a schema. Each task takes its share of the topics' partitions.
+    Values must be structs with a schema. Each task handles a share of the topics' partitions.
     """
 
     class_name = "org.apache.iceberg.connect.IcebergSinkConnector"
@@ -42,7 +42,7 @@ class IcebergSinkConnector(LakeSink):
         catalog_options(config, self.allowed_paths)
         ignored = ignored_keys(config.originals)
         if ignored:
-            log.warning("%s: these settings have no meaning here: %s", config.originals.get("name", ""), ", ".join(ignored))
+            log.warning("%s: these settings have no effect: %s", config.originals.get("name", ""), ", ".join(ignored))
 
     def mistakes(self, config: Config) -> list[ConfigException]:
         found = list(mistakes(config))

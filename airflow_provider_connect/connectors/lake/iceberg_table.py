@@ -1,8 +1,8 @@
-"""One Iceberg table within one transaction of a task: takes batches, writes data files, and commits them with offsets and claim.
+"""One Iceberg table within one transaction of a task: collects batches, writes data files, and commits them with offsets and claim.
 
 A commit is one change of the table's metadata: data files, the offsets in a property, and a snapshot. It asserts that the branch's head is
-the snapshot that was read, so two writers never commit on one state: the slower one reads the claims again before it repeats.
-pyiceberg's own retry would not, so it is not used. Loaded by tasks alone.
+the snapshot that was read, so two writers never commit on the same state: the slower one reads the claims again before it retries.
+pyiceberg's own retry does not, so it is not used. Loaded by tasks only.
 """
 
 from __future__ import annotations
@@ -57,11 +57,11 @@ from airflow_provider_connect.errors import ConfigException, DataException, Fenc
 from airflow_provider_connect.sdk.batch import Batch
 
 
-# Null lists and maps in pyiceberg's projection, which all rows pass on their way into a file and out of one.
-# Its own (0.12) builds a list or map of structs anew without its nulls: they become empty, in the files too. `keep_nulls` replaces the
-# two methods at fault, in the whole process.
+# Null lists and maps in pyiceberg's projection, which it applies to all rows that it writes and reads.
+# pyiceberg (0.12) rebuilds lists and maps of structs without their nulls, which become empty, in the files too. `keep_nulls` replaces the
+# two methods in the whole process.
 def keep_nulls() -> None:
-    """Let pyiceberg write and read null lists and maps as null. Called once, before the first table."""
+    """Make pyiceberg write and read null lists and maps as null. Called once, before the first table."""
     ArrowProjectionVisitor.list = _list  # type: ignore[assignment, method-assign]
     ArrowProjectionVisitor.map = _map  # type: ignore[assignment, method-assign]
 
@@ -87,14 +87,14 @@ def _map(
 
 
 COMMIT_ATTEMPTS: Final = 20
-"""How often a commit is repeated after another writer was faster, before it counts as a failure that is retried more slowly."""
+"""How often a commit is repeated because another writer was faster, before it counts as a failure that is retried more slowly."""
 _RUNS_CODE: Final = "write.py-location-provider.impl"
 _STALE_NUMBER: Final = "older than last sequence number"
 keep_nulls()
 
 
 class TableWriter:
-    """Takes batches for one table. After an exception it is of no use, but for CommitFailedException, which it deals with itself."""
+    """Writes batches to one table. Must be discarded after an exception; it handles CommitFailedException itself."""
 
     def __init__(self, catalog: Catalog, table: Table, own: TableSettings, settings: IcebergSettings, connector: str) -> None:
         _reject_code(own.name, table.metadata)
@@ -110,12 +110,12 @@ class TableWriter:
 
     @property
     def stored(self) -> StoredRows:
-        """The offset rows as the table has them, in the state that the next commit asserts."""
+        """The offset rows of the table, in the state that the next commit asserts."""
         return stored_rows(self._table.metadata, self._connector, self._own.branch)
 
     @property
     def rolled_back_rows(self) -> StoredRows:
-        """The offset rows whose offset is another than the last one that was committed, since the table was rolled back."""
+        """The offset rows whose offset differs from the last committed one, because the table was rolled back."""
         last = from_text(self._table.metadata.properties.get(property_name(self._connector, self._own.branch)))
         return {at: each for at, each in self.stored.items() if at in last and each.row.next_offset != last[at].row.next_offset}
 
@@ -126,7 +126,7 @@ class TableWriter:
 
     @property
     def columns(self) -> dict[str, str]:
-        """The types of the columns, with those that the next commit adds."""
+        """The types of the columns, including those that the next commit adds."""
         return {field.name: str(field.field_type) for field in self._transaction.table_metadata.schema().fields}
 
     @property
@@ -135,7 +135,7 @@ class TableWriter:
         return bool(self._rows or self._keys)
 
     def write(self, batch: Batch) -> None:
-        """Take a batch. Raises DataException for records that do not fit the table."""
+        """Add a batch. Raises DataException for records that do not fit the table."""
         rows = rename_fields(value_rows(batch), self._names())
         self._columns.evolve(self._transaction, rows, self._names())
         schema = arrow_schema(self._transaction.table_metadata)
@@ -145,7 +145,7 @@ class TableWriter:
         if keys is not None:
             self._keys.append(keys)
         if kept.num_rows and not schema.names:
-            raise DataException(f"Table {self._own.name} has no columns yet, and a record's value has no fields")
+            raise DataException(f"Table {self._own.name} has no columns yet, and the value of a record has no fields")
         if keys is not None or kept.num_rows:
             self._rows.append(project(kept, schema, kept.num_rows, decodes_base64=True))
             self._columns.reject_partition_values(self._transaction.table_metadata, self._rows[-1])
@@ -165,7 +165,7 @@ class TableWriter:
     # The commit
 
     def flush(self) -> None:
-        """Write the data files. They belong to the table once ``commit`` has returned."""
+        """Write the data files. They are part of the table after ``commit``."""
         schema = arrow_schema(self._transaction.table_metadata)
         rows = [project(each, schema, each.num_rows) for each in self._rows]
         if not rows:
@@ -188,8 +188,8 @@ class TableWriter:
             raise known from error
 
     def commit(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
-        """Commit what was flushed, and these offset rows; None removes one. Does nothing if there is neither. Raises FencedException where
-        another process has changed one of the offset rows, RetriableException where the table's columns have changed."""
+        """Commit the flushed files and these offset rows; None removes one. Does nothing without either. Raises FencedException if another
+        process has changed one of the offset rows, RetriableException if the table's columns have changed."""
         if not rows and not self.has_rows:
             return
         before, shape = self.stored, self._shape()
@@ -207,11 +207,11 @@ class TableWriter:
                 before_uuid, self._table = self._table.metadata.table_uuid, self._catalog.load_table(self._own.name)
             producers = self._transaction._snapshot_producers
             if any(self._table.metadata.snapshot_by_id(each.snapshot_id) is not None for each in producers):
-                return  # the commit went through, and its answer was lost
-            for producer in producers:  # not before: what went through needs these files
+                return  # the commit succeeded, and its response was lost
+            for producer in producers:  # not earlier: a successful commit needs these files
                 producer._clean_all_uncommitted()
-            if self._table.metadata.table_uuid != before_uuid:  # whose columns have other ids than the files
-                raise RetriableException(f"Another table has the name {self._own.name} now")
+            if self._table.metadata.table_uuid != before_uuid:  # its columns have other ids than those in the files
+                raise RetriableException(f"Table {self._own.name} was replaced")
             self._check_rows(rows, before)
             if self._shape() != shape or shape != self._staged_shape():
                 raise RetriableException(f"Another writer has changed the columns of table {self._own.name}")
@@ -230,11 +230,11 @@ class TableWriter:
         now = self.stored
         for partition in rows:
             if now.get(partition) != before.get(partition):
-                raise FencedException(f"{partition} in table {self._own.name} was changed by another process, this one may no longer write")
+                raise FencedException(f"{partition} in table {self._own.name} was changed by another process; this one may no longer write")
 
     def _stage_changes(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
-        """1 a branch that is missing begins at the head of main 2 rows of the keys go 3 data files come, in a snapshot that is there
-        without any, too 4 the offset rows."""
+        """1 create a missing branch at the head of main 2 delete the rows of the keys 3 append data files in a snapshot, which is created
+        even without files 4 write the offset rows."""
         transaction, branch = self._transaction, self._own.branch
         if branch not in (MAIN, *self._table.metadata.refs):
             _create_branch(transaction, branch)  # 1
@@ -253,7 +253,7 @@ class TableWriter:
             transaction.set_properties({name: to_text(merged)})
 
     def _delete(self, transaction: Transaction) -> None:
-        """Remove the rows of the keys: one after another the files that have some are written anew without them."""
+        """Delete the rows of the keys: each file with such rows is rewritten without them."""
         schema, keys = transaction.table_metadata.schema(), Keys(transaction.table_metadata.schema(), self._deleted)
         replaced = []
         for task in transaction._scan(keys.row_filter).use_ref(self._own.branch).plan_files():
@@ -275,7 +275,7 @@ class TableWriter:
 
 
 def _create_branch(transaction: Transaction, branch: str) -> None:
-    """The library commits to no branch but main while a table has no snapshot: then main gets an empty one."""
+    """Create a branch at the head of main. Without a snapshot, the library cannot commit to other branches: then main gets an empty one."""
     if transaction.table_metadata.current_snapshot_id is None:
         with transaction.update_snapshot().fast_append():
             pass
@@ -286,13 +286,13 @@ def _create_branch(transaction: Transaction, branch: str) -> None:
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Whether another writer was faster. Where it was on another branch, catalogs raise something else: pyiceberg's a ValueError, those of
-    REST may answer 400."""
+    """Whether another writer was faster. If it wrote to another branch, catalogs raise other errors: pyiceberg's a ValueError; REST
+    catalogs may return status 400."""
     return isinstance(error, CommitFailedException) or _STALE_NUMBER in str(error)
 
 
 class _WithoutCode:
-    """A requirement of a commit: the table has not got a property that loads code since it was read."""
+    """A commit requirement: the table still has no property that loads code."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -313,10 +313,10 @@ def _reject_tag(own: TableSettings, metadata: TableMetadata) -> None:
         raise ConfigException.of(BRANCH, own.branch, f"It is a tag of table {own.name}. Name a branch.")
 
 
-# The keys whose rows an upsert removes from an Iceberg table, and which of the table's files may have such rows.
+# The keys whose rows an upsert deletes from an Iceberg table, and the files that may contain such rows.
 class Keys:
-    """The keys whose rows are removed. Files that may have such rows pass ``row_filter``, by which pyiceberg leaves out files,
-    and then ``may_occur_in``: pyiceberg itself leaves out none for more than 200 keys."""
+    """The keys whose rows are deleted. Files that may contain such rows pass ``row_filter``, with which pyiceberg excludes files,
+    and then ``may_occur_in``: pyiceberg itself excludes no file for more than 200 keys."""
 
     def __init__(self, schema: Schema, keys: pa.Table) -> None:
         self.names: list[str] = keys.column_names
@@ -333,7 +333,7 @@ class Keys:
             self.row_filter = And(self.row_filter, _range_of(name, values))
 
     def may_occur_in(self, file: DataFile) -> bool:
-        """False: the bounds of a column leave no key out of which the file could have a row."""
+        """Whether the file may have rows of the keys, by the bounds of its columns."""
         for id, type, values in self._sorted:
             lower, upper = (file.lower_bounds or {}).get(id), (file.upper_bounds or {}).get(id)
             if lower is None or upper is None:
@@ -352,12 +352,12 @@ class Keys:
         return bool(self.without(rows).num_rows < rows.num_rows)
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """The rows that stay."""
+        """The rows without those of the keys."""
         return without_keys(rows, self._keys)
 
 
 def _range_of(name: str, values: pa.Array) -> BooleanExpression:
-    """A filter that sorted values pass, others too where they are many."""
+    """A filter for sorted values; for many values, a range, which also matches other values."""
     if len(values) <= IN_PREDICATE_LIMIT:
         return In(name, values.to_pylist())  # type: ignore[call-arg, arg-type]
     return And(GreaterThanOrEqual(name, values[0].as_py()), LessThanOrEqual(name, values[-1].as_py()))  # type: ignore[call-arg, arg-type]

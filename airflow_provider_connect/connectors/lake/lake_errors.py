@@ -1,7 +1,7 @@
-"""What an error of a file or of a lake's store means: whether it may pass. Knows the classes of no library.
+"""Whether an error of a file or a lake's store is transient. Knows no library's exceptions.
 
-An error may pass where its cause is known to: a server that is away or busy, a connection that broke. All others stay until an admin has
-changed something.
+Errors with known transient causes are retried: an unreachable or busy server, a broken connection. All others last until an admin fixes
+the cause.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ _UNREACHABLE: Final = re.compile(
 
 
 def text_of(error: Exception, shown: object = None) -> str:
-    """Class and message in one line; ``shown`` has the message where it is not the error's own."""
+    """Class and message in one line; ``shown`` replaces the error's own message."""
     return " ".join(f"{type(error).__name__}: {shown or error}".split())
 
 
 def shortened(text: str) -> str:
-    """A text of a library in the length of a message."""
+    """A library's message, truncated."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
 def is_transient(error: Exception, text: str) -> bool:
-    """Whether an error of a file or a store, with all that is known of it as ``text``, may pass by itself."""
+    """Whether an error of a file or store is transient; ``text`` is its complete message."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None and (found := _NUMBER.search(text)):
         number = int(found[1])
@@ -52,7 +52,7 @@ def is_transient(error: Exception, text: str) -> bool:
 
 
 def store_error(error: Exception, text: str, what: str, setting: str) -> ConnectException:
-    """RetriableException where the error may pass, else one that is final. ``what`` cannot be used, and ``setting`` leads to it."""
+    """RetriableException for a transient error, else ConnectException. ``what`` cannot be used; ``setting`` refers to it."""
     if is_transient(error, text):
         return RetriableException(f"{what} cannot be used now ({setting}): {shortened(text)}")
-    return ConnectException(f"{what} cannot be used ({setting}): {shortened(text)}. Remove the cause, and run again")
+    return ConnectException(f"{what} cannot be used ({setting}): {shortened(text)}. Fix the cause, and run again")

@@ -1,4 +1,4 @@
-"""What the sinks of lakes share: their connection is a session, which keeps batches and offset rows for one commit of a table."""
+"""The base of lake sinks: their connection is a session, which keeps batches and offset rows for one commit of a table."""
 
 from __future__ import annotations
 
@@ -22,39 +22,39 @@ RETRY_TIMEOUT: Final = "errors.retry.timeout"
 
 
 class Session(Protocol):
-    """One connection of a task. Not kept after an exception. ``written``: where tables are that got rows by a commit, with their columns'
-    types."""
+    """One connection of a task. Discarded after an exception. ``written``: the addresses of tables with committed rows, and the types of
+    their columns."""
 
     written: dict[str, Mapping[str, str]]
 
     def begin(self) -> None:
-        """Forget what was written and not committed."""
+        """Discard what was written but not committed."""
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException where a table is missing that records go to, and that is not to be created."""
+        """Raise ConfigException for a missing table that is not to be created."""
 
     def create_home_table(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
 
     def write(self, batch: Batch) -> None:
-        """Take a batch. Raises DataException for records that do not fit the table."""
+        """Add a batch. Raises DataException for records that do not fit the table."""
 
     def flush(self) -> None:
-        """Write the data files of what was taken."""
+        """Write the data files of the added batches."""
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
         """The rows of these partitions that exist."""
         ...
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Keep rows for the commit."""
+        """Keep offset rows for the commit."""
 
     def holds_records(self) -> bool:
-        """Whether a table that records go to has data, whoever has written it."""
+        """Whether a target table has data, of any writer."""
         ...
 
     def commit(self) -> None:
-        """Commit what was taken. Does nothing if that is nothing."""
+        """Commit the added batches and offset rows. Does nothing without any."""
 
     def close(self) -> None: ...
 
@@ -62,29 +62,29 @@ class Session(Protocol):
 class LakeSink(TransactionalSink):
     """Calls its session. A sink defines ``open``, ``mistakes`` and ``translate_library_error``.
 
-    An error of a library that nothing is known of is final, with the records that it may be about: at once, or where
-    ``errors.retry.timeout`` is above 0 once that time has passed without a commit; with -1 never.
+    An unknown error of a library fails the task, with the records that may have caused it: at once, or if ``errors.retry.timeout`` is above
+    0, after that time without a commit; with -1 never.
     """
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
-    _write_files: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # over all connections of a task
-    _taken: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # in the transaction under way: first and last offset
-    _unknown_since: float | None = None  # the first error since the last commit that nothing is known of
+    _write_files: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # by all connections of a task
+    _taken: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction
+    _unknown_since: float | None = None  # time of the first unknown error since the last commit
 
     def mistakes(self, config: Config) -> Iterable[ConfigException]:
-        """One exception for each setting that is wrong by itself or beside the others. Reaches nothing outside of the process."""
+        """One exception for each invalid or contradictory setting. Accesses nothing outside the process."""
         raise NotImplementedError
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks which settings contradict each other. The process that validates may not reach the catalog or the table."""
+        """Also checks for contradictory settings. The validating process must not access the catalog or the table."""
         values = super().validate(config)
         if not any(value.errors for value in values):
             add_errors(values, self.mistakes(self.config_def.parse(config)))
         return values
 
     def check_fully(self, config: Mapping[str, str]) -> None:
-        """Whether the catalog lets this connector in, and the tables are there or may be created."""
+        """Also checks that the catalog accepts the credentials, and that the tables exist or may be created."""
         self.check(config)
         self.config = self.config_def.parse(config)
         try:
@@ -99,7 +99,7 @@ class LakeSink(TransactionalSink):
         return int(self.config[MAX_RETRIES])
 
     def translate_library_error(self, error: Exception) -> Exception:
-        """The exception of this package for one of the libraries; ``error`` itself where nothing is known of it."""
+        """The exception of this package for an error of the library; ``error`` itself if it is unknown."""
         raise NotImplementedError
 
     def translated(self, error: Exception) -> Exception:
@@ -112,7 +112,7 @@ class LakeSink(TransactionalSink):
         timeout_ms = int(self.config.originals.get(RETRY_TIMEOUT, 0))
         if timeout_ms < 0 or time.monotonic() - self._unknown_since < timeout_ms / 1000:
             return RetriableException(text)
-        return ConnectException(f"{text}. No retry ({RETRY_TIMEOUT}) has helped, or none was allowed")
+        return ConnectException(f"{text}. Retries ({RETRY_TIMEOUT}) failed or are disabled")
 
     def begin(self, connection: Session) -> Session:
         self._taken = {}
@@ -150,7 +150,7 @@ class LakeSink(TransactionalSink):
 
 
 def upsert_key(name: str) -> ConfigKey:
-    """Whether records change the rows of their keys."""
+    """The setting for upserts."""
     doc = (
         "false: each record is a new row. true: a record replaces the row with the same id columns, and one without a value deletes the "
         "row of its key."
@@ -159,5 +159,5 @@ def upsert_key(name: str) -> ConfigKey:
 
 
 def retries_key(reason: str) -> ConfigKey:
-    """How often a commit is repeated after ``reason``."""
+    """The setting for the number of retries of a commit after ``reason``."""
     return ConfigKey(MAX_RETRIES, Type.INT, 10, validator=Range(0), group="Errors", doc=f"How often a commit is repeated after {reason}.")

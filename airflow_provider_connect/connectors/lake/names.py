@@ -1,4 +1,4 @@
-"""The names that a table has for the fields of records: in another case, or by aliases, at any depth. Knows no table format."""
+"""A table's names for fields of records: in another case, or by aliases, at any depth. Knows no table format."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from airflow_provider_connect.errors import DataException
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The fields of a struct in a table. ``own`` has a field's name by each that records may have for it, in lower case where
-    ``ignores_case``; ``within`` has the fields of a struct, of a list's elements or of a map's values by that field's name."""
+    """The field names of a struct in a table. ``own`` maps each name that records may use to the table's name, in lower case if
+    ``ignores_case``; ``within`` has the names inside a struct, a list's elements or a map's values, by the table's name of the field."""
 
     ignores_case: bool
     own: Mapping[str, str] = field(default_factory=dict)
     within: Mapping[str, Names] = field(default_factory=dict)
 
     def of(self, name: str) -> str:
-        """The table's name for a field; the given one where the table has none."""
+        """The table's name for a field; the given name if the table has no such field."""
         return self.own.get(name.lower() if self.ignores_case else name, name)
 
     def of_path(self, path: str) -> str:
-        """The table's name for a field that is named with its structs, with dots between. A column's name may have dots itself."""
+        """The table's path for a dotted path of fields. Column names may contain dots themselves."""
         if path.lower() in self.own or "." not in path:
             return self.of(path)
         first, _, rest = path.partition(".")
@@ -50,7 +50,7 @@ def _inner(type: pa.DataType) -> list[pa.Field]:
 
 
 def rename_fields(rows: pa.Table, names: Names) -> pa.Table:
-    """``rows`` under the table's names. Copies no value. Raises DataException where two fields are one in the table."""
+    """``rows`` with the table's names. Copies no values. Raises DataException if two fields have the same name in the table."""
     fields = _rename_fields(list(rows.schema), names, "")
     columns = [
         column if column.type.equals(each.type) else pa.chunked_array([chunk.view(each.type) for chunk in column.chunks], each.type)
@@ -66,7 +66,7 @@ def _rename_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.F
         key = name.lower() if names.ignores_case else name
         if key in found:
             other = fields[list(found).index(key)].name
-            raise DataException(f"The fields {path}{other} and {path}{each.name} of a record are one column of the table: rename one")
+            raise DataException(f"The fields {path}{other} and {path}{each.name} of a record are the same column of the table: rename one")
         found[key] = each.with_name(name).with_type(_rename_type(each.type, names.below(name), f"{path}{each.name}."))
     return list(found.values())
 

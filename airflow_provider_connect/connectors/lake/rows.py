@@ -1,4 +1,4 @@
-"""Records as rows of a table in a lake: columns under the table's types, and the last change of each key. Knows no table format."""
+"""Records as rows of a lake table: columns in the table's types, and the last change of each key. Knows no table format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Type = TypeVar("_Type")
 
 
 def value_rows(batch: Batch) -> pa.Table:
-    """The fields of the batch's values as columns, one row a record; a batch without values has no columns. Raises DataException unless
+    """The fields of the batch's values as columns, one row per record; no columns for a batch without values. Raises DataException unless
     values are structs."""
     if batch.value is None or batch.value.null_count == len(batch):  # tombstones need no schema
         return _without_columns(batch)
@@ -37,8 +37,8 @@ def _without_columns(batch: Batch) -> pa.Table:
 
 
 def lake_type(type: pa.DataType, *, knows_uuid: bool = False) -> pa.DataType:
-    """The Arrow type that tables have for values of ``type``: integers of at least 32 bits, decimals of at most 38 digits and a scale of 0
-    or more, times of microseconds."""
+    """The Arrow type of table columns for values of ``type``: integers of at least 32 bits, decimals of at most 38 digits and a scale of at
+    least 0, times in microseconds."""
     types = pa.types
     if types.is_struct(type):
         return pa.struct([lake_field(field, knows_uuid=knows_uuid) for field in type])
@@ -59,8 +59,8 @@ def _plain_type(type: pa.DataType) -> pa.DataType:
 
 
 def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
-    """The field as tables have it, with its documentation and no other metadata. ``knows_uuid``: a text whose schema has that name is a
-    UUID."""
+    """The table's field for a field of records, with only its documentation as metadata. ``knows_uuid``: a text whose schema has the name
+    uuid becomes a UUID."""
     known = field.metadata or {}
     is_uuid = knows_uuid and pa.types.is_string(field.type) and known.get(b"connect.name") == b"uuid"
     type = pa.uuid() if is_uuid else lake_type(field.type, knows_uuid=knows_uuid)
@@ -69,8 +69,8 @@ def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
 
 
 def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type]) -> _Type:
-    """What ``convert`` makes of a field. Raises DataException, with the innermost field that ``lake`` has no type for: one for which
-    ``convert`` raises, whatever that is, or a struct without fields."""
+    """The result of ``convert`` for a field. Raises DataException, which names the innermost field without a type in ``lake``: ``convert``
+    raises an exception for it, or it is a struct without fields."""
     if not any(map(_is_empty_struct, (each for _, each in _nested_fields(field.name, field)))):
         with contextlib.suppress(Exception):  # of several classes
             return convert(field)
@@ -80,7 +80,7 @@ def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type])
 
 
 def _nested_fields(path: str, field: pa.Field) -> Iterator[tuple[str, pa.Field]]:
-    """The fields within a field, and then itself, with their paths."""
+    """The fields inside a field, then the field itself, with their paths."""
     type = field.type
     inner = [type.key_field, type.item_field] if pa.types.is_map(type) else [type.field(index) for index in range(type.num_fields)]
     for each in inner:
@@ -101,7 +101,7 @@ def _is_unsupported(field: pa.Field, convert: Callable[[pa.Field], object]) -> b
 
 
 def as_optional(field: pa.Field) -> pa.Field:
-    """The field, which may be null, as may all within it but the keys of maps. Without metadata."""
+    """The field as optional, with everything inside it except keys of maps. Without metadata."""
     type, types = field.type, pa.types
     if types.is_struct(type):
         type = pa.struct([as_optional(each) for each in type])
@@ -113,8 +113,8 @@ def as_optional(field: pa.Field) -> pa.Field:
 
 
 def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """``type`` with the fields of structs, in lists too, that only ``given`` has. They may be null, with all that is in them. Nothing else
-    changes, nor do maps."""
+    """``type`` with the fields of structs, also in lists, that only ``given`` has; these are optional with everything inside them. Nothing
+    else changes, and maps do not change."""
     types = pa.types
     if types.is_struct(type) and types.is_struct(given):
         added = [as_optional(field) for field in given if field.name not in type.names]
@@ -126,10 +126,10 @@ def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
 
 
 def reject_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
-    """Raise DataException where a value has a field that its column lacks: ``project`` would leave it out."""
+    """Raise DataException if a value has a field that its column lacks: ``project`` would drop it."""
     for field in given:
         for name in _lost_fields(field.type, schema.field(field.name).type, field.name):
-            raise DataException(f"The table cannot take the field {name}: within that map no field can be added")
+            raise DataException(f"The table cannot take the field {name}: fields cannot be added within that map")
 
 
 def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[str]:
@@ -144,9 +144,8 @@ def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[
 
 
 def project(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bool = False) -> pa.Table:
-    """``rows`` as columns of ``schema``: what they lack is null, what only they have is left out, within structs too. ``decodes_base64``:
-    a text is bytes in base64 where the column has bytes. Raises DataException for a value that does not fit, and for a null where the
-    schema has none."""
+    """``rows`` as columns of ``schema``, also within structs: missing fields are null, additional fields are dropped. ``decodes_base64``:
+    texts are base64 if the column has bytes. Raises DataException for a value that does not fit, and for a null in a required column."""
     columns = []
     for field in schema:
         is_there = field.name in rows.column_names
@@ -156,13 +155,13 @@ def project(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bo
 
 
 def cast(column: pa.ChunkedArray, given: pa.Field, field: pa.Field, *, decodes_base64: bool = False) -> pa.ChunkedArray:
-    """``column``, the values of ``given``, under the type of ``field``. Raises DataException, which names the field."""
+    """``column``, the values of ``given``, in the type of ``field``. Raises DataException, which names the field."""
     try:
         found = column if column.type.equals(field.type) else _cast(column, given, field.type, decodes_base64)
     except (pa.ArrowException, DataException) as error:
         raise DataException(f"Column {field.name} ({field.type}) does not take a value of {column.type}: {error}") from error
     if not field.nullable and found.null_count:
-        raise DataException(f"Column {field.name} takes no null, and a record has one, or lacks the field")
+        raise DataException(f"Column {field.name} is required, and a record has a null or lacks the field")
     return found
 
 
@@ -173,15 +172,15 @@ def _cast(column: pa.ChunkedArray, given: pa.Field, type: pa.DataType, decodes_b
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """What identifies a row: fields of the table, each under its path, with dots between the names of structs; the table's names for
-    those of records; and whether texts are bytes in base64."""
+    """The columns that identify a row: fields of the table, named by their dotted paths; the table's names for fields of records; and
+    whether texts are base64 in columns of bytes."""
 
     fields: Sequence[pa.Field]
     names: Names
     decodes_base64: bool = False
 
     def of(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | None:
-        """The values of a key's field; None where the rows have no such field."""
+        """The values of a key's field; None if the rows have no such field."""
         given, column = field_at(rows.schema, field.name), column_at(rows, field.name)
         if given is None or column is None:
             return None
@@ -189,7 +188,7 @@ class KeyColumns:
 
 
 def field_at(fields: pa.Schema | pa.StructType, path: str) -> pa.Field | None:
-    """The field of this name, or else that of structs of this path, with the path as its name; None where there is neither."""
+    """The field with this name, or else the nested field with this dotted path, named by the path; None if there is neither."""
     if path in fields.names:
         return fields.field(path)
     first, _, rest = path.partition(".")
@@ -212,8 +211,8 @@ def column_at(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
 
 
 def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
-    """The rows of the records with a value; with ``columns``, those of the key, also every record's key, in the form that ``last_changes``
-    takes. ``first``: how many rows of values came before."""
+    """The rows of the records with a value; with ``columns``, the key columns, also every record's key, in the form for ``last_changes``.
+    ``first``: the number of earlier rows with values."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
     kept = rows.filter(is_value)
     if columns is None:
@@ -225,7 +224,7 @@ def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: 
 
 
 def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, columns: KeyColumns) -> list[pa.ChunkedArray]:
-    """The columns of each record's key: fields of its value, or where it has none, of the record's key."""
+    """The key columns of each record: fields of its value, or of its key if it has no value."""
     has_deletes = not pc.all(is_value).as_py()
     keys = _keys_of(batch, columns.names) if has_deletes else None
     found = []
@@ -235,13 +234,13 @@ def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, column
         if has_deletes:
             column = pc.if_else(is_value, column, _key_column(batch, keys, field, columns))
         if column.null_count:
-            raise DataException(f"The id column {field.name} of a record is null or absent: only a key identifies its row")
+            raise DataException(f"The id column {field.name} of a record is null or absent, so its row cannot be identified")
         found.append(column)
     return found
 
 
 def _keys_of(batch: Batch, names: Names) -> pa.Table | None:
-    """The fields of the records' keys; None where keys are no structs."""
+    """The fields of the records' keys; None if keys are not structs."""
     key, schema = batch.key, batch.key_schema
     if key is None or schema is None or schema.type is not SchemaType.STRUCT or not schema.fields:
         return None
@@ -253,12 +252,12 @@ def _key_column(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: K
     if column is None and batch.key is not None and len(columns.fields) == 1 and not pa.types.is_nested(batch.key.type):
         column = columns.of(pa.table([batch.key], names=[field.name]), field)
     if column is None:
-        raise DataException(f"A record without a value needs the id column {field.name} in its key, which deletes the row")
+        raise DataException(f"A record without a value deletes a row, and needs the id column {field.name} in its key")
     return column
 
 
 def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
-    """Every key once, and the rows of the values that stay, of records in order: the columns of their keys and ``ROW``, null for a
+    """Each key once, and the numbers of the rows to keep. ``keys`` has the key columns of records in order, and ``ROW``, null for a
     delete."""
     frame: Any = pl.from_arrow(keys)
     names = [name for name in keys.column_names if name != ROW]
@@ -267,7 +266,7 @@ def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
 
 
 def without_keys(rows: pa.Table, keys: pa.Table) -> pa.Table:
-    """The rows whose columns of these names are not among ``keys``."""
+    """The rows whose key columns are not among ``keys``."""
     columns = pa.table([column_at(rows, name) for name in keys.column_names], names=keys.column_names)
     there: Any = pl.from_arrow(columns.cast(keys.schema))
     wanted: Any = pl.from_arrow(keys)

@@ -1,8 +1,8 @@
-"""What a table's properties keep of a connector: for each topic partition the next offset, the claim and the snapshot that wrote them.
+"""A connector's offsets in the properties of an Iceberg table: per topic partition the next offset, the claim and the snapshot.
 
-A property outlives the expiry of snapshots and the snapshots of other writers. The same text is in the summary of each snapshot of a sink,
-for a table that an admin has rolled back: offsets go back with the rows, claims never do. It also stands in for a property that another
-program has removed. Each branch of a table has offsets of its own.
+Properties survive the expiry of snapshots, and snapshots of other writers. The same text is in the summary of each snapshot that a sink
+writes, for tables that an admin rolls back: offsets go back with the rows, claims never do. The summary also replaces a property that
+another program has removed. Each branch of a table has its own offsets.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 MAIN: Final = "main"
 _PREFIX, _OF_BRANCHES = "connect.offsets.", "connect.branch-offsets."
 _PICKED: Final = "source-snapshot-id"
-"""In the summary of a snapshot that repeats another one: a cherry-pick."""
+"""In the summary of a cherry-picked snapshot: the id of the original."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """An offset row in a table. ``lineage`` changes whenever offsets are set by an admin: then what other tables know of the partition no
-    longer counts. ``snapshot`` is the id of the snapshot that wrote the row, ``sequence`` its sequence number; 0: not known."""
+    """An offset row in a table. ``lineage`` changes when an admin sets offsets: then offsets of the partition in other tables no longer
+    count. ``snapshot`` is the id of the snapshot that wrote the row, ``sequence`` its sequence number; 0: unknown."""
 
     row: OffsetRow
     lineage: int
@@ -42,7 +42,7 @@ def property_name(connector: str, branch: str = MAIN) -> str:
 
 
 def to_text(rows: Mapping[TopicPartition, StoredRow]) -> str:
-    """The property's value, in one order."""
+    """The property's value, sorted by partition."""
     texts = {}
     for (topic, partition), each in sorted(rows.items()):
         row = each.row
@@ -52,7 +52,7 @@ def to_text(rows: Mapping[TopicPartition, StoredRow]) -> str:
 
 
 def from_text(text: str | None) -> StoredRows:
-    """The inverse of ``to_text``; None has no rows."""
+    """The inverse of ``to_text``; empty for None."""
     found: StoredRows = {}
     for name, (offset, claim, epoch, lineage, snapshot, topic_id, sequence) in json.loads(text or "{}").items():
         topic, _, partition = name.rpartition("/")
@@ -61,10 +61,10 @@ def from_text(text: str | None) -> StoredRows:
 
 
 def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that hold for the branch's head. Costs one walk through its history. A branch that is not there begins at the head of main.
+    """The rows that count for the branch's head. Costs one walk through its history. A missing branch starts at the head of main.
 
-    A snapshot that is not among the ancestors of the head was abandoned by a rollback, or has expired. Sequence numbers decide: they rise
-    from ancestor to descendant. A table that was replaced begins a history of its own: it keeps the offsets, as it keeps the property.
+    A snapshot that is not an ancestor of the head was abandoned by a rollback, or has expired. Sequence numbers decide which: they
+    increase from ancestor to descendant. A replaced table starts a new history, but keeps the property and so the offsets.
     """
     name = property_name(connector, branch)
     line = _ancestors(metadata, branch)
@@ -82,7 +82,7 @@ def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows
 
 
 def _ancestors(metadata: Any, branch: str) -> list[Any]:
-    """The head of a branch, its parent, and so on, as far as they have not expired."""
+    """The head of a branch and its ancestors that have not expired, newest first."""
     snapshots = {each.snapshot_id: each for each in metadata.snapshots}
     ref = metadata.refs.get(branch)
     snapshot = snapshots.get(metadata.current_snapshot_id if branch == MAIN or ref is None else ref.snapshot_id)
@@ -94,14 +94,14 @@ def _ancestors(metadata: Any, branch: str) -> list[Any]:
 
 
 def _undone_snapshots(written: Collection[tuple[int, int]], metadata: Any, line: Sequence[Any]) -> set[int]:
-    """Those of the snapshots, each with its sequence number, whose rows the newest of ``line`` does not have."""
+    """The ids of ``written`` snapshots, given with their sequence numbers, whose rows are not in the newest snapshot of ``line``."""
     if not line:
         return set()  # the table was replaced by an empty one
     ancestors = {each.snapshot_id for each in line} | {
         int(each.summary.additional_properties.get(_PICKED, 0)) for each in line if each.summary
     }
     is_beginning = line[-1].parent_snapshot_id is None
-    oldest = line[-1].sequence_number or 0  # what has a smaller number is an ancestor that has expired, or of the table before this line
+    oldest = line[-1].sequence_number or 0  # snapshots with smaller numbers are expired ancestors, or from before the table was replaced
     there = {each.snapshot_id for each in metadata.snapshots}
     return {
         snapshot
@@ -113,7 +113,7 @@ def _undone_snapshots(written: Collection[tuple[int, int]], metadata: Any, line:
 def _newest_offsets(
     history: Sequence[Any], name: str, now: StoredRows, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """The offsets of partitions in the newest snapshots that have some, of the topics that ``now`` has."""
+    """The offsets of partitions in the newest snapshots that have them; None if the topic differs from that in ``now``."""
     found: dict[TopicPartition, int | None] = {}
     for snapshot in history:
         if len(found) == len(partitions):

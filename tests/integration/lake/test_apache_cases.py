@@ -222,5 +222,5 @@ def test_a_route_that_no_record_has_reaches_no_table(tmp_path: Path, route: str)
 
 def test_a_table_without_a_namespace_is_refused(tmp_path: Path) -> None:
     connector = IcebergSinkConnector()
-    with pytest.raises(ConfigException, match=r"'notes' is no table: write namespace\.table"):
+    with pytest.raises(ConfigException, match=r"'notes' is not a table name: use namespace\.table"):
         connector.start(connector.config_def.parse(config(tmp_path) | {"iceberg.tables": "notes"}))

@@ -100,7 +100,7 @@ def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[
     client = server.client()
     for name in server.files(folder):
         client.delete_object(Bucket=server.bucket, Key=f"{folder}/{name}")
-    with pytest.raises(ConfigException, match="The table is no longer there"):
+    with pytest.raises(ConfigException, match="The table no longer exists"):
         session.commit()
     assert server.files(folder) == {}
 

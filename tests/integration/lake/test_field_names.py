@@ -130,7 +130,7 @@ def test_two_fields_that_are_one_column_are_a_bad_record(tmp_path: Path, sink: M
     schema = Schema.struct({"id": INT64_SCHEMA, "list": Schema.array(two)}) if is_deep else two
     value = {"id": 1, "list": [Struct(two, {"x": "1", "X": "2"})]} if is_deep else {"x": "1", "X": "2"}
     path = r"list\." if is_deep else ""
-    with pytest.raises(ConnectException, match=f"The fields {path}x and {path}X of a record are one column of the table"):
+    with pytest.raises(ConnectException, match=f"The fields {path}x and {path}X of a record are the same column of the table"):
         sink.deliver(sink.config(tmp_path) | (ANY_CASE if sink is test_iceberg_sink else {}), batches([value], schema))
 
 
@@ -213,18 +213,18 @@ def test_a_partition_within_a_struct_selects_its_files(tmp_path: Path) -> None:
     assert sorted(scan.to_arrow()["id"].to_pylist()) == [1, 3]
     schema = Schema.struct({"v": Schema.struct({"x": FLOAT64_SCHEMA})})
     value = {"v": Struct(schema.fields[0].schema, {"x": -0.0})}
-    with pytest.raises(ConnectException, match=r"by its column v\.x can have neither NaN nor -0\.0"):
+    with pytest.raises(ConnectException, match=r"v\.x of table \S+ cannot hold NaN or -0\.0"):
         deliver(config(tmp_path) | {"iceberg.tables": "shop.b", "iceberg.tables.default-partition-by": "v.x"}, batches([value], schema))
 
 
 @pytest.mark.parametrize("column", ["list.element.x", "map.value.x", "keys.key.x"])
 def test_a_partition_within_a_list_or_a_map_is_refused_as_a_setting(tmp_path: Path, column: str) -> None:
-    with pytest.raises(ConfigException, match="No such partition within a list or a map can be written"):
+    with pytest.raises(ConfigException, match="A partition within a list or a map cannot be written"):
         deliver(config(tmp_path) | {"iceberg.tables.default-partition-by": column}, batches([{"id": 1, **VALUE}], DEEP))
 
 
 def test_a_partition_of_delta_by_a_struct_is_refused_as_a_setting(tmp_path: Path) -> None:
-    with pytest.raises(ConfigException, match="has no partitions by struct"):
+    with pytest.raises(ConfigException, match="cannot partition by struct"):
         deliver_delta(test_delta_sink.config(tmp_path) | {"delta.table.partition-by": "a"}, batches([{"id": 1, **VALUE}], DEEP))
 
 
