@@ -1,4 +1,4 @@
-"""Which files a config names: patterns of paths, and what lies in a folder. Lists folders, and opens files without reading them."""
+"""The files that a config names: patterns of paths, and files in folders. Lists folders, and opens files without reading them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PATHS: Final = "paths"
 COMPRESSED: Final = ".gz"
 MAX_LISTINGS: Final = 3
 QUIET_NS: Final = 20_000_000
-"""A folder that has not changed for so long before a listing, and within it, is listed whole."""
+"""A listing is complete if the folder has not changed in this time before it, nor during it."""
 _WILDCARDS: Final = frozenset("*?[")
 _ANY_DEPTH: Final = "**"
 _OLD: Final = frozenset({"old", "bak"})
@@ -34,8 +34,8 @@ Failures = dict[str, OSError]
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file as a scan has found it. ``modified`` is in microseconds. ``stem`` is the name that the config includes: the file's own, or the
-    one that it had before it was rotated; empty where the name is none of these, and the file is one that was read under another."""
+    """A file found by a scan. ``modified`` is in microseconds. ``stem`` is the included name: the file's own, or the one before it was
+    rotated; empty for a file that was read earlier, and now has a name that is not included."""
 
     name: str
     device: int
@@ -53,9 +53,10 @@ class LogFile:
         return self.name != self.stem
 
     def open(self, folder: AllowedFolder) -> Content | None:
-        """The content, uncompressed; None: another file, or no file, has the name by now.
+        """Open the uncompressed content; None: another file, or no file, has the name now.
 
-        An inode is used again as soon as its file is removed, by the next copy for example. So a rotated file must be as it was listed.
+        An inode is reused as soon as its file is removed, for example by the next copy. So a rotated file must be unchanged since it was
+        listed.
         """
         try:
             descriptor = folder.open(self.name, os.O_RDONLY | os.O_NONBLOCK)
@@ -72,7 +73,8 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """One entry of ``paths``: the folder up to the first wildcard, a pattern of each folder below it (None: any depth), one of names."""
+    """An entry of ``paths``: the folder before the first wildcard, a pattern for each folder below it (None: any depth), and one for
+    names."""
 
     root: str
     folders: tuple[BoundedRegex | None, ...]
@@ -80,10 +82,10 @@ class PathPattern:
 
     @classmethod
     def of(cls, path: str) -> PathPattern:
-        """Raises ConfigException for a path that is not absolute, or that has no file name."""
+        """Raises ConfigException for a path that is not absolute or has no file name."""
         parts = path.split("/")
         if parts[0] or not parts[-1]:
-            raise ConfigException.of(PATHS, path, "This is no absolute path of files. Begin it with / and end it with a name or a pattern.")
+            raise ConfigException.of(PATHS, path, "Not an absolute path of files. Begin it with / and end it with a name or a pattern.")
         fixed = next((number for number, part in enumerate(parts[:-1]) if _WILDCARDS & set(part)), len(parts) - 1)
         folders = tuple(None if part == _ANY_DEPTH else _expression(part) for part in parts[fixed:-1])
         return cls("/".join(parts[:fixed]) or "/", folders, _expression(parts[-1]))
@@ -93,21 +95,21 @@ class PathPattern:
         return not self.folders
 
     def list_folders(self, allowed: AllowedPaths, failures: Failures) -> Iterator[AllowedFolder]:
-        """The folders that there are now. Links below ``root`` are not followed. ``failures`` gets those that cannot be listed. Raises
-        ConfigException where ``root`` is not allowed."""
+        """The existing folders. Links below ``root`` are not followed. ``failures`` gets folders that cannot be listed. Raises
+        ConfigException if ``root`` is not allowed."""
         return _below(allowed.folder(PATHS, self.root), self.folders, failures)
 
 
 @dataclass(frozen=True, slots=True)
 class NameFilter:
-    """Which names of a folder's files are included: those that one of ``patterns`` and ``included`` match, and not ``excluded``."""
+    """Which file names are included: those that match one of ``patterns`` and ``included``, but not ``excluded``."""
 
     patterns: Sequence[BoundedRegex]
     included: BoundedRegex | None
     excluded: BoundedRegex | None
 
     def stem(self, name: str) -> str | None:
-        """The shortest included name that ``name`` is, or was before rotation added numbers, dates and ``.gz``; None: there is none."""
+        """The shortest included name among ``name`` and its forms without numbers, dates and ``.gz`` of a rotation; None: no such name."""
         if self.is_excluded(name):
             return None
         return min(filter(self._is_included, _unrotated_names(name)), key=len, default=None)
@@ -120,26 +122,26 @@ class NameFilter:
 
 
 def path_text(path: str) -> str:
-    """Names are bytes: those that are not UTF-8 become text with replacement characters."""
+    """A path as text: bytes that are not UTF-8 become replacement characters."""
     return os.fsencode(path).decode(errors="replace")
 
 
 @dataclass(slots=True)
 class FolderFiles:
-    """The included files of a folder, listed again and again. One that has not changed since the last listing costs little but a stat."""
+    """The included files of a folder, listed repeatedly. An unchanged file costs little more than a stat."""
 
     names: NameFilter
     links: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Included names that are links, which are not followed, and the files that they lead to: none, where there is none."""
+    """Included names that are links, which are not followed, with the device and inode of their targets."""
     _stems: dict[str, str | None] = field(default_factory=dict)
     _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
     _sorted: Sequence[LogFile] = ()
 
     def listed(self, folder: AllowedFolder, read: Container[int] = ()) -> Sequence[LogFile]:
-        """The files that there are now, the one changed longest ago first; one entry for each file, whatever names it has. The same list as
-        before where nothing has changed. Inodes in ``read`` are files that were read: they are followed to names that are not included.
+        """The current files, least recently changed first; one entry per file, even with several names. The same list object if nothing
+        has changed. Files with inodes in ``read`` were read earlier: they are returned even under names that are not included.
 
-        A listing may miss a file that is renamed meanwhile. So a folder that is changing is listed again, and the results are united.
+        A listing may miss a file that is being renamed. So a folder that is changing is listed again, and the results are merged.
         """
         found: dict[tuple[int, int], LogFile] = {}
         stems: dict[str, str | None] = {}
@@ -159,7 +161,7 @@ class FolderFiles:
 
     @property
     def found(self) -> Iterable[LogFile]:
-        """Those of the last listing."""
+        """The files of the last listing."""
         return self._found.values()
 
     def _add(
@@ -186,7 +188,7 @@ class FolderFiles:
 
 
 def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
-    """The device and inode of what a link leads to."""
+    """The device and inode of a link's target; -1 if there is none."""
     try:
         status = link.stat()
     except OSError:
@@ -196,7 +198,7 @@ def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _listed(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]], int]]:
-    """The entries of a folder, and its descriptor; none of one that is gone."""
+    """The entries of a folder, and its descriptor; no entries and -1 if the folder is gone."""
     try:
         descriptor = folder.open(".", os.O_RDONLY | os.O_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):
@@ -236,7 +238,7 @@ def _expression(pattern: str) -> BoundedRegex:
 
 
 def _unrotated_names(name: str) -> Iterable[str]:
-    """``app.log``, ``app.log.1`` for ``app.log.1.gz``; ``app.log`` for ``app-20260102.log`` too."""
+    """Names before rotation: ``app.log.1`` and ``app.log`` for ``app.log.1.gz``; ``app.log`` for ``app-20260102.log``."""
     plain = name.removesuffix(COMPRESSED)
     body, dot, ending = plain.rpartition(".")
     yield from _without_suffixes(plain)
@@ -245,7 +247,7 @@ def _unrotated_names(name: str) -> Iterable[str]:
 
 
 def _without_suffixes(text: str) -> Iterator[str]:
-    """``text``, and what is left of it when numbers and dates are cut off its end one after another."""
+    """``text``, then without its trailing numbers and dates, removed one after another."""
     yield text
     while (cut := max(text.rfind(mark) for mark in "-._")) > 0:
         mark = text[cut + 1 :]

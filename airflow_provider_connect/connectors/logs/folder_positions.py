@@ -1,10 +1,10 @@
-"""How far each file of a folder is read, found again by what the file is and not by its name. Knows nothing of lines and topics.
+"""How far each file of a folder was read. Files are recognized by identity and content, not by name. Knows nothing of lines and topics.
 
-A file is its device and its inode. Hashes (``position``) show whether its content is still the one that was read: copytruncate cuts it,
-and inodes are used again. Content that has left its inode gets a generation. The hashes find it again in a copy: what copytruncate has put
-aside, what was compressed, what was put in the file's own place.
+A file is identified by device and inode. Hashes (``position``) show whether it still has the content that was read: copytruncate truncates
+it, and inodes are reused. Content that has left its inode gets a generation. The hashes find it again in a copy: the copy of copytruncate,
+a compressed file, or a file that replaced the original.
 
-Source partitions: one a file; and one a folder, whose offset lists the files that have positions, so that those which are gone are known.
+Source partitions: one per file, and one per folder, whose offset lists the files with positions, so that missing files are known.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
 MAX_MISSING: Final = 1000
-"""Files of a folder that are remembered when they are gone."""
+"""Maximum missing files of a folder whose positions are kept."""
 
 Change = tuple[dict[str, object], dict[str, object]]
 """A source partition and its new offset; an empty one removes it."""
@@ -33,7 +33,7 @@ Opened = Callable[[LogFile], Content | None]
 
 @dataclass(slots=True)
 class Unread:
-    """A file that goes on behind its position. ``is_final``: it has been at rest for so long that what is left is complete."""
+    """A file with unread data after its position. ``is_final``: it has been unchanged for so long that its last line is complete."""
 
     identity: Identity
     file: LogFile
@@ -43,15 +43,15 @@ class Unread:
 
 @dataclass(slots=True)
 class FolderPositions:
-    """The positions of one folder's files. ``offset`` returns committed ones, ``opened`` opens a file; times are microseconds. ``lost`` is
-    what scans report of files that are gone."""
+    """The positions of one folder's files. ``offset`` returns committed offsets, ``opened`` opens a file. ``retention`` of missing files
+    and ``completion_time`` of last lines are microseconds. ``lost`` are messages about lost data."""
 
     path: str
     offset: OffsetReader
     opened: Opened
     retention: int
     completion_time: int
-    completes_open_entries: bool  # whether the last entry of a file that may go on is complete by time: it has several lines
+    completes_open_entries: bool  # whether time completes the last entry of a file that may grow: entries have several lines
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
@@ -68,7 +68,7 @@ class FolderPositions:
     _now: int = 0
 
     def load(self) -> None:
-        """Read the committed positions of the files that are listed."""
+        """Load the committed positions of the files in the folder's offset."""
         listed = self.offset(self.partition)
         if listed:
             self._listed = list(_files_of(listed))
@@ -91,12 +91,12 @@ class FolderPositions:
         return {"folder": path_text(self.path)}
 
     def path_of(self, file: LogFile) -> str:
-        """For people: bytes of a name that are no text are replaced."""
+        """The path for messages: bytes that are not text are replaced."""
         return path_text(f"{self.path}/{file.name}")
 
     def unread(self, files: Sequence[LogFile], now: int, *, skips_old: bool = False) -> list[Unread]:
-        """What there is to read, in the order of ``files``. ``changes`` then has the offsets to be committed before anything of it, and
-        ``failures`` the files that could not be read. ``skips_old``: a folder that was never read begins at the ends of its files."""
+        """The files with unread data, in the order of ``files``. Afterwards, ``changes`` has the offsets to commit before their records,
+        and ``failures`` the files that could not be read. ``skips_old``: reading of a new folder starts at the ends of its files."""
         self.failures = {}
         self._now = now
         if self._unchanged_files and now < self._unchanged_until and files == self._unchanged_files:
@@ -125,7 +125,7 @@ class FolderPositions:
         return waiting
 
     def _rest(self, files: Sequence[LogFile], found: Mapping[Identity, LogFile]) -> None:
-        """All is read. Note until when it stays so if no file changes."""
+        """Everything is read: compute until when that holds if no file changes."""
         left = (file for identity, file in found.items() if self._is_unread(identity, file, self.known[identity], is_final=True))
         ends = [*(file.modified + self.completion_time for file in left), *(since + self.retention for since in self._missing.values())]
         self._unchanged_files, self._unchanged_until = files, min(ends, default=math.inf)
@@ -139,11 +139,11 @@ class FolderPositions:
         return is_left and is_final and (file.is_rotated or (self.completes_open_entries and not position.is_settled))
 
     def _is_final(self, file: LogFile) -> bool:
-        """Whether no process goes on writing it, as far as that can be known."""
+        """Whether probably no process writes to the file any more."""
         return self._now - file.modified > self.completion_time
 
     def _recognize(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
-        """The files whose content is known, and the others. Known content that has left its file gets a generation."""
+        """Separate files with known content from others. Known content that has left its file gets a generation."""
         found: dict[Identity, LogFile] = {}
         arrived = []
         self._ignored = 0
@@ -154,7 +154,7 @@ class FolderPositions:
                 found[identity] = file
                 self._missing.pop(identity, None)
                 continue
-            if not file.stem:  # another file has got the inode, and a name that is not included
+            if not file.stem:  # another file has the inode now, under a name that is not included
                 self._ignored += 1
                 continue
             arrived.append(file)
@@ -169,7 +169,7 @@ class FolderPositions:
         return found, arrived
 
     def _known(self, identity: Identity) -> Position | None:
-        """Committed positions are read once: what is removed here stays so."""
+        """The position of a file. Committed positions are read once: removed ones stay removed."""
         if identity not in self.known and identity not in self._seen:
             offset = self.offset(identity.partition)
             if offset:
@@ -195,8 +195,8 @@ class FolderPositions:
             return True
 
     def _reuses_inode(self, file: LogFile, position: Position, files: Sequence[LogFile]) -> bool:
-        """Whether a compressed file that has the content of ``position`` is a copy, in the making, of a file that is still there: the
-        position was another file's, whose inode the copy has got."""
+        """Whether a compressed file with the content of ``position`` is an unfinished copy of an existing file: the copy has reused the
+        inode of another file, to which the position belonged."""
         if not file.is_compressed or position.is_at_rest(file):
             return False
         try:
@@ -207,7 +207,7 @@ class FolderPositions:
                 head = at(content, 0, FINGERPRINT_BYTES)
                 originals = (self._open_in(open_files, other) for other in files if _may_be_copy(other, file))
                 return any(original is not None and self._is_prefix(file, content, head, original) for original in originals)
-        except (OSError, DamagedException):  # what it is shows once it is read
+        except (OSError, DamagedException):  # reading the file will show what it is
             return False
 
     def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> Content | None:
@@ -215,7 +215,7 @@ class FolderPositions:
         return content if content is None else open_files.enter_context(closing(content))
 
     def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
-        """A file whose content has no position gets the one of its origin, or a new one; None: not now, as it is a copy in the making."""
+        """Give a file without a position the one of its origin, or a new one; None: not yet, because it is an unfinished copy."""
         content = None if file.is_rotated and not file.size else self.opened(file)
         if content is None:
             return None
@@ -239,10 +239,10 @@ class FolderPositions:
         return identity
 
     def _origin(self, file: LogFile, content: Content, head: bytes) -> Identity | None:
-        """The file that is gone, or has other content by now, with whose content this one begins; the one read furthest.
+        """The missing or overwritten file whose content this file begins with; of several, the one read furthest.
 
-        What is short may be like other short files: then only a compressed file counts, an origin whose file has new content, or one of the
-        same name: a file that was copied and put in its own place, or that a mount shows under another device."""
+        Short files may be equal by chance. Then one of these is required: the file is compressed, the origin's file has new content, or the
+        names are equal, because a file was replaced by its copy, or a mount has another device number."""
         found = []
         for identity in self._missing:
             position = self.known[identity]
@@ -256,9 +256,9 @@ class FolderPositions:
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
 
     def _is_copied(self, file: LogFile, content: Content, head: bytes, other: LogFile) -> bool:
-        """Whether ``file`` is a copy of ``other``, which is still there as it was: it is to be read instead, until it is cut or removed.
+        """Whether ``file`` is a copy of the unchanged file ``other``, which is read instead until it is truncated or removed.
 
-        One that is cut since it was recognised counts as well: for the next scan it is the origin, whose position is known."""
+        True also if ``other`` was truncated after it was recognized: the next scan finds its content as the origin."""
         if not _may_be_copy(other, file):
             return False
         original = self.opened(other)
@@ -271,8 +271,8 @@ class FolderPositions:
             return position is not None and position.bytes > 0 and not position.matches(original)
 
     def _is_prefix(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
-        """Whether ``original`` begins with what ``file`` holds, by its first kilobyte and its last one; of a compressed file that may still
-        be written by its first one alone."""
+        """Whether the content of ``file`` is a prefix of ``original``, by its first and last kilobyte; by the first one only for a
+        compressed file that may still be written."""
         begin = at(original, 0, FINGERPRINT_BYTES)
         length = min(len(begin), len(head))
         if not length or begin[:length] != head[:length]:
@@ -283,7 +283,7 @@ class FolderPositions:
         return at(original, end - len(tail), len(tail)) == tail
 
     def _end(self, file: LogFile, content: Content) -> tuple[int, bytes]:
-        """How many bytes can be read of a file, and the last ones. Compressed files are read once for that."""
+        """The number of readable bytes of a file, and its last bytes. Compressed files are read once for that."""
         if not isinstance(content, GzipContent):
             length = min(file.size, FINGERPRINT_BYTES)
             return file.size, at(content, file.size - length, length)
@@ -300,7 +300,7 @@ class FolderPositions:
         return self.known.pop(identity)
 
     def _note_lost(self, now: int) -> None:
-        """Report, once, what was left of files that are gone, and files that were cut of which no copy is there."""
+        """Report, once, unread data of missing files, and truncated files without a copy."""
         for identity, since in self._missing.items():
             position = self.known[identity]
             if position.is_noted or now - since <= self.completion_time:
@@ -308,17 +308,17 @@ class FolderPositions:
             path, left = self._paths.get(identity, ""), max(position.size, self._sizes.get(identity, -1)) - position.bytes
             is_cut = identity.generation and self._paths.get(Identity(*identity[:2])) == path
             if left > 0:
-                self.lost.append(f"{path} is gone, and its last {left} bytes from byte {position.bytes} on were not read")
+                self.lost.append(f"{path} is gone, and its last {left} bytes, from byte {position.bytes}, were not read")
             elif is_cut:
                 begin = position.bytes
-                self.lost.append(f"{path} was cut, and no copy of it is in its folder: what it held behind byte {begin} is lost")
+                self.lost.append(f"{path} was truncated, and its folder has no copy of it: its data after byte {begin} is lost")
             else:
                 continue
             self.known[identity] = replace(position, is_noted=True)
             self.changes.append((identity.partition, self.known[identity].offset(path)))
 
     def _forget(self, now: int) -> None:
-        """Files that have been gone for too long, or are too many, lose their positions."""
+        """Remove the positions of files that have been missing for too long, and of the oldest if there are too many."""
         oldest = sorted(self._missing, key=lambda identity: self._missing[identity])
         for number, identity in enumerate(oldest):
             if number < len(oldest) - MAX_MISSING or now - self._missing[identity] > self.retention:
@@ -337,7 +337,7 @@ def _may_be_copy(other: LogFile, file: LogFile) -> bool:
 
 
 def _read_head(content: Content) -> tuple[bytes, bool]:
-    """The first bytes, and whether damage is the reason that there are no more."""
+    """The first bytes, and whether damage is why there are fewer."""
     if not isinstance(content, GzipContent):
         return at(content, 0, FINGERPRINT_BYTES), False
     content.seek(0)
@@ -346,7 +346,7 @@ def _read_head(content: Content) -> tuple[bytes, bool]:
 
 
 def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Position:
-    """The position behind all that can be read of a file; what follows is the rest of a line unless it ends with one."""
+    """The position after all readable data. Unless the data ends with a line end, the following data is the rest of a line."""
     size = content.seek(sys.maxsize) if isinstance(content, GzipContent) else content.seek(0, 2)
     length = min(size, FINGERPRINT_BYTES)
     is_damaged = isinstance(content, GzipContent) and content.damage is not None
@@ -357,7 +357,7 @@ def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Positio
 
 
 def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:
-    """Raises ConnectException for a wrong offset of a folder."""
+    """The files in a folder's offset. Raises ConnectException for an invalid one."""
     files = listed.get("files")
     if not isinstance(files, list) or not all(
         isinstance(row, list) and len(row) == 4 and all(type(n) is int for n in row) for row in files
@@ -367,7 +367,7 @@ def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:
 
 
 def check_offset(partition: Any, offset: Any) -> None:
-    """Raises ConnectException for an offset that a user gives and no run could go on from. Any: JSON from a user."""
+    """Raise ConnectException for a user's offset that a run could not continue from. Any: JSON from a user."""
     if not isinstance(partition, Mapping) or set(partition) not in ({"folder"}, {"device", "inode"}, set(Identity._fields)):
         raise ConnectException("Partition objects must have the key 'folder', or 'device' and 'inode'")
     if offset is None:

@@ -1,6 +1,6 @@
-"""The text of log lines as columns: formats, and the time that a line holds. Knows no files.
+"""The text of log lines as columns: formats, and the time in a line. Knows no files.
 
-Patterns of a config run in polars' engine for regular expressions, whose time grows with the text alone.
+Patterns of a config run in polars' regular expression engine, whose run time is linear in the text.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ COMMON: Final = (
 COMBINED: Final = COMMON + r' "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)"'
 WEB_TIME: Final = "%d/%b/%Y:%H:%M:%S %z"
 WEB_TYPES: Final = {"status": "integer", "size": "integer"}
-LINE: Final = "line_"  # a group around a pattern: null where it does not match
+LINE: Final = "line_"  # a group around a pattern: null if it does not match
 _PAIR: Final = r'[^\s="]+(?:=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))?'
 _ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _FIELD_NAME: Final = re.compile(r"[\w.@-]+")
@@ -35,8 +35,8 @@ _FIELD_NAME: Final = re.compile(r"[\w.@-]+")
 
 @dataclass(slots=True)
 class Parsed:
-    """``value`` has the type of ``schema`` (None: JSON text); ``errors`` has the lines that are not of the format, ``blank`` those without
-    text, which are no records. ``time`` is the text of each line's time."""
+    """Parsed lines. ``value`` has the type of ``schema`` (None: JSON text). ``errors`` are the indexes of lines in another format,
+    ``blank`` those of empty lines, which are not records. ``time`` is the text of each line's time."""
 
     value: pa.Array
     schema: Schema | None
@@ -57,7 +57,7 @@ class TextFormat:
 
 @dataclass(frozen=True, slots=True)
 class JsonFormat:
-    """A line is a JSON object or array, as it is written."""
+    """A line is a JSON object or array, kept as written."""
 
     name = "json"
 
@@ -72,7 +72,7 @@ class JsonFormat:
 
 @dataclass(frozen=True, slots=True)
 class LogfmtFormat:
-    """A line is words ``key=value`` or ``key``, values perhaps in quotation marks: a map. The last of equal keys counts."""
+    """A line is words ``key=value`` or ``key``, values optionally in quotation marks: a map. The last of equal keys counts."""
 
     name = "logfmt"
 
@@ -94,7 +94,7 @@ class LogfmtFormat:
 
 @dataclass(frozen=True, slots=True)
 class PatternFormat:
-    """A line is what the named groups of ``pattern`` find: a struct of texts, or of ``types``, where ``-`` is null."""
+    """A line is a struct of the named groups of ``pattern``: texts, or values of ``types``, where ``-`` is null."""
 
     name: str
     pattern: str
@@ -126,8 +126,8 @@ LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """Where a line has its time: in the ``field`` of its format, or where ``pattern`` finds it; how it is written; and its time zone,
-    where it names none. A time without a year, as syslog's, is of the last twelve months: at most a day ahead of ``clock``, in seconds."""
+    """The time of a line: in the ``field`` of its format, or in the match of ``pattern``; its format; and its time zone if it has none. A
+    time without a year, as in syslog, is in the last twelve months, and at most a day ahead of ``clock`` (in seconds)."""
 
     field: str | None
     pattern: str | None
@@ -136,7 +136,7 @@ class LineTime:
     clock: Callable[[], float] = time.time
 
     def of(self, lines: pa.Array, parsed: Parsed) -> pa.Array:
-        """Milliseconds since 1970, null where a line has no time that can be read."""
+        """Milliseconds since 1970 (int64), null for a line without a valid time."""
         text = parsed.time if self.pattern is None else pl.Series(lines).str.extract(self.pattern)
         if text is None:
             return pa.nulls(len(lines), pa.int64())
@@ -157,7 +157,7 @@ class LineTime:
         return this.zip_with((this <= int(latest.timestamp() * 1000)).fill_null(value=False), before)
 
     def _read(self, text: pl.Series, form: str) -> pl.Series:
-        """Of a form with a year. ``%f`` is the digits behind a point or comma, as in Python; to polars it is a number of nanoseconds."""
+        """Parse times with a year. ``%f`` is digits after a point or comma, as in Python; in polars it is a number of nanoseconds."""
         form = form.replace(".%f", "%.f")
         forms = [form.replace("%f", digits) for digits in ("%3f", "%6f", "%9f")] if "%f" in form else [form]
         instants = pl.Series([None], dtype=pl.Int64).extend_constant(None, len(text) - 1) if len(text) else pl.Series([], dtype=pl.Int64)
@@ -181,15 +181,15 @@ def _has(form: str, directives: Sequence[str]) -> bool:
 
 
 def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
-    """A pattern of one line of CSV: each field in quotation marks, doubled within it, or without any."""
+    """A pattern for a line of CSV: each field is quoted, with inner quotation marks doubled, or has none."""
     mark = re.escape(delimiter)
     return "^" + mark.join(f'(?:"(?P<{name}>(?:[^"]|"")*)"|(?P<{name}_>[^"{mark}]*))' for name in fields) + "$"
 
 
 def group_names(key: str, pattern: str) -> list[str]:
-    """The names of a pattern's groups, numbers for those without. Raises ConfigException for what is no pattern or too large."""
+    """The names of a pattern's groups, or their numbers. Raises ConfigException for an invalid or too long pattern."""
     if len(pattern) > LONGEST_PATTERN:
-        raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern has at most {LONGEST_PATTERN} characters.")
+        raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern may have at most {LONGEST_PATTERN} characters.")
     try:
         checked(pattern)
         found = pl.Series([""]).str.extract_groups(pattern)
@@ -199,30 +199,30 @@ def group_names(key: str, pattern: str) -> list[str]:
 
 
 def check_time_format(time: LineTime, form_key: str, zone_key: str) -> None:
-    """Raises ConfigException for a format that polars cannot read, or an unknown zone."""
+    """Raise ConfigException for a format that polars cannot parse, and for an unknown time zone."""
     time_zone(zone_key, time.zone)
     try:
         time.parsed(pl.Series(["2026-01-02 03:04:05"]))
         if time.form != ISO and time.form not in _UNITS:
             _check_has_date(time, form_key)
     except pl.exceptions.PolarsError as error:
-        raise ConfigException.of(form_key, time.form[:100], f"Not a format of times: {error}") from error
+        raise ConfigException.of(form_key, time.form[:100], f"Not a valid time format: {error}") from error
 
 
 def _check_has_date(line_time: LineTime, form_key: str) -> None:
-    """What the format writes of two days must read as two days."""
+    """Raise ConfigException unless two formatted days are parsed as different days."""
     noon = datetime.datetime.fromtimestamp(line_time.clock(), datetime.UTC).replace(hour=12, minute=0, second=0, microsecond=0)
     days = pl.Series([noon - datetime.timedelta(days=40), noon - datetime.timedelta(days=1)])
     written = days.dt.strftime(line_time.form.replace("%f", "%6f"))
     first, last = line_time.parsed(written)
-    if first is None or last is None or round((last - first) / 86_400_000) != 39:  # by days: a clock may have changed in between
-        raise ConfigException.of(form_key, line_time.form[:100], "A format needs the day and the month, such as %b %d %H:%M:%S.")
+    if first is None or last is None or round((last - first) / 86_400_000) != 39:  # in days: daylight saving time may change in between
+        raise ConfigException.of(form_key, line_time.form[:100], "The format needs day and month, such as %b %d %H:%M:%S.")
 
 
 def check_field_name(key: str, name: str) -> None:
-    """Raises ConfigException for a name that is no field's."""
+    """Raise ConfigException for an invalid field name."""
     if _FIELD_NAME.fullmatch(name) is None:
-        raise ConfigException.of(key, name[:100], "A field has letters, digits, points, - and _ in its name.")
+        raise ConfigException.of(key, name[:100], "A field name has letters, digits, dots, hyphens and underscores.")
 
 
 _MAP: Final = Schema.map(STRING_SCHEMA, STRING_SCHEMA.as_optional())
@@ -237,7 +237,7 @@ def _typed(name: str, kind: str) -> pl.Expr:
 
 
 def _joined(pairs: pl.DataFrame, count: int) -> pl.Series:
-    """The values of single rows, null for the others."""
+    """The values by row, null for rows without one."""
     rows = pl.DataFrame({"row": pl.arange(count, eager=True)})
     return rows.join(pairs, on="row", how="left", maintain_order="left")["value"]
 

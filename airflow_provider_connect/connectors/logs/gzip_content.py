@@ -1,6 +1,6 @@
-"""The content of a gzip file, damaged ones included: what can be read of them, and what is wrong. Knows nothing of lines and positions.
+"""The content of a gzip file. Of a damaged file it returns the readable part and the reason. Knows nothing of lines and positions.
 
-Python's own reader raises where a file is damaged, and drops what it has read by then.
+Python's own reader raises an exception at damage, and discards data that it has already read.
 """
 
 from __future__ import annotations
@@ -12,17 +12,16 @@ from typing import BinaryIO, Final
 _CHUNK_BYTES: Final = 64 << 10
 _GZIP: Final = 31  # zlib reads header and checksum
 _CHECKSUM_BYTES: Final = 4
-"""Of the sum; the length has as many behind it."""
+"""The size of the checksum, and of the length after it."""
 
 
 class DamagedException(Exception):
-    """Bytes were asked for that a damaged file does not have, or does not have yet."""
+    """A damaged or incomplete file does not have the requested bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why a file cannot be read on, and at which of its bytes. ``is_complete``: it is known that no byte is missing before the end of what
-    was read."""
+    """Why a file cannot be read further, and at which of its bytes. ``is_complete``: no byte is missing before the end of the data read."""
 
     reason: str
     at: int
@@ -30,8 +29,8 @@ class Damage:
 
 
 class GzipContent:
-    """Members one after another, as gzip reads them; zeros behind them are no damage. ``damage`` is what is wrong, as far as it was read.
-    Behind a wrong checksum reading goes on. Seeking back begins anew."""
+    """The uncompressed data of all members, as gzip reads them; trailing zeros are not damage. ``damage`` is the damage found so far.
+    Reading continues after a wrong checksum. Seeking back restarts at the beginning."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -45,17 +44,17 @@ class GzipContent:
         self._members = 0
         self._is_between = self._is_over = False
         self._input, self._input_at = b"", 0
-        self._skipped = 0  # bytes of the input that are left of a member whose checksum was wrong
+        self._skipped = 0  # bytes of the input still to skip after a wrong checksum
 
     def read(self, count: int) -> bytes:
-        """As a file's. Raises DamagedException where damage leaves less than ``count`` bytes."""
+        """Like a file's. Raises DamagedException if damage leaves fewer than ``count`` bytes."""
         found = self.available(count)
         if len(found) < count and self.damage is not None:
             raise DamagedException(self.damage.reason)
         return found
 
     def available(self, count: int) -> bytes:
-        """The next bytes, fewer where the file ends or is damaged."""
+        """The next ``count`` bytes, fewer if the file ends or is damaged."""
         parts, left = [], count
         while left > 0 and not self._is_over:
             part = self._next(left)
@@ -65,7 +64,7 @@ class GzipContent:
         return b"".join(parts)
 
     def seek(self, position: int) -> int:
-        """Go there, or as far as it can be read."""
+        """Go to ``position``, or to the last readable one before it; returns the position reached."""
         if position < self._position:
             self._begin()
         while self._position < position and self.available(min(position - self._position, 1 << 20)):
@@ -76,7 +75,7 @@ class GzipContent:
         self._raw.close()
 
     def _next(self, most: int) -> bytes:
-        """Some of the next bytes, perhaps none yet."""
+        """Some of the next bytes, possibly none yet."""
         self._input = self._input or self._raw.read(_CHUNK_BYTES)
         if not self._input:
             return self._finish(most)
@@ -95,7 +94,7 @@ class GzipContent:
         return found
 
     def _finish(self, most: int) -> bytes:
-        """What is left to come out where the file ends."""
+        """The remaining output at the end of the file."""
         is_within = not self._is_between and self._input_at > 0
         found = self._member.decompress(b"", most) if is_within else b""
         if not found:
@@ -105,7 +104,7 @@ class GzipContent:
         return found
 
     def _skip_to_member(self) -> None:
-        """Go to where the next member begins."""
+        """Skip to the beginning of the next member."""
         rest = self._input[self._skipped :]
         self._skipped = max(0, self._skipped - len(self._input))
         rest = rest if self._skipped else rest.lstrip(b"\0")
@@ -114,7 +113,7 @@ class GzipContent:
             self._member, self._is_between = zlib.decompressobj(_GZIP), False
 
     def _rescue(self, member: zlib._Decompress) -> bytes:
-        """What comes out before the error, found byte by byte."""
+        """The output before an error, found byte by byte."""
         found: list[bytes] = []
         is_first = self._members == 0
         for index in range(len(self._input)):
@@ -130,7 +129,7 @@ class GzipContent:
                     break
                 self._is_over = True
                 if "header" in text and not is_first:
-                    self._record_damage("what follows is no compressed data", is_complete=True)
+                    self._record_damage("the data after it is not compressed", is_complete=True)
                 else:
                     self._record_damage(
                         "it is not gzip" if "header" in text else f"its compressed data is invalid ({text})", is_complete=False
@@ -147,6 +146,6 @@ class GzipContent:
         self._input_at += count
 
     def _record_damage(self, reason: str, *, is_complete: bool) -> None:
-        """The first damage is the one that is named; the last decides whether bytes are missing at the end."""
+        """Record damage: the first one is reported; the last one determines whether bytes are missing at the end."""
         first = self.damage
         self.damage = Damage(reason if first is None else first.reason, self._input_at if first is None else first.at, is_complete)

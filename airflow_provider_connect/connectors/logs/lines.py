@@ -1,6 +1,6 @@
-"""The lines in a piece of a log file as Arrow columns: encodings, ends of lines, entries of several lines. Knows no files and no topics.
+"""The lines in a piece of a log file as Arrow columns: encodings, line ends, multi-line entries. Knows neither files nor topics.
 
-A line ends with a line feed; a carriage return before it belongs to the end.
+A line ends with a line feed; a carriage return before it is part of the line end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 @dataclass(slots=True)
 class Lines:
-    """``text`` is null where bytes are not of the encoding; ``ends`` has the number of bytes of the piece up to the end of each."""
+    """Lines of a piece. ``text`` is null if bytes are invalid in the encoding; ``ends`` are the byte positions after each line."""
 
     text: pa.Array
     ends: NDArray[np.int64]
@@ -31,7 +31,7 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """How bytes are text. ``width``: bytes of a line feed."""
+    """A text encoding. ``width``: bytes of a line feed."""
 
     name: str
     width: int = 1
@@ -43,14 +43,14 @@ class Encoding:
         return cls(name, WIDE_ENCODINGS.get(name, 1))
 
     def with_byte_order(self, head: bytes) -> Encoding:
-        """With the byte order that the first bytes of a file have: without a mark the machine's own, little endian."""
+        """This encoding with the byte order of a file, by its first bytes; without a byte-order mark, little endian."""
         if self.name not in ("utf-16", "utf-32"):
             return self
         is_big = head.startswith(codecs.BOM_UTF16_BE) if self.width == 2 else head.startswith(codecs.BOM_UTF32_BE)
         return Encoding(f"{self.name}-{'be' if is_big else 'le'}", self.width)
 
     def line_ends(self, data: bytes) -> NDArray[np.int64]:
-        """The bytes up to the end of each complete line."""
+        """The byte positions after each complete line."""
         if self.width == 1:
             return np.flatnonzero(np.frombuffer(data, np.uint8) == ord("\n")) + 1
         order = ">" if self.name.endswith("be") else "<"
@@ -58,13 +58,13 @@ class Encoding:
         return (np.flatnonzero(units == ord("\n")) + 1) * self.width
 
     def decode(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> pa.Array:
-        """The text of each line that ends at ``ends``, null where bytes are not text. ``is_first``: the file begins here, perhaps
-        with a mark."""
+        """The text of each line that ends at ``ends``, null if its bytes are invalid. ``is_first``: the file begins here, possibly with a
+        byte-order mark."""
         whole = data[: int(ends[-1])]
         try:
             text = whole if self.name == "utf-8" else whole.decode(self.name).encode()
             begin = len(_MARK.encode()) if is_first and text.startswith(_MARK.encode()) else 0
-            has_returns = b"\r" in text and b"\r\n" in text  # one byte is searched for ten times as fast as two
+            has_returns = b"\r" in text and b"\r\n" in text  # searching for one byte is ten times as fast as for two
             is_plain = self.name == "utf-8" and not begin and text.endswith(b"\n") and not has_returns
             return _column(text, begin, ends - 1 if is_plain else None)
         except (UnicodeError, pa.ArrowInvalid):
@@ -85,8 +85,8 @@ class Encoding:
 
 
 def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array:
-    """The lines of UTF-8 text as a string column, the last with or without its end. ``ends``: the line feeds, where they are known. Raises
-    ArrowInvalid for other bytes."""
+    """The lines of UTF-8 text as a string column, the last with or without a line end. ``ends``: the positions of line feeds, if known.
+    Raises ArrowInvalid for invalid UTF-8."""
     if ends is None:
         text = text.replace(b"\r\n", b"\n")[begin:]
         ends = np.flatnonzero(np.frombuffer(text, np.uint8) == ord("\n"))
@@ -103,15 +103,15 @@ def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Entries of several lines: one begins with each line in which ``start``, a pattern for polars, is found. One that has more than
-    ``max_lines`` or ``max_bytes`` is cut into several."""
+    """Multi-line entries: each line in which ``start``, a polars pattern, is found begins an entry. An entry of more than ``max_lines`` or
+    ``max_bytes`` is split."""
 
     start: str
     max_lines: int
     max_bytes: int
 
     def joined(self, lines: Lines, *, is_final: bool) -> Lines:
-        """The complete entries: the last one is not, unless ``is_final``. An entry with a line that is no text is null."""
+        """The complete entries: all but the last one, which is complete only if ``is_final``. An entry with an invalid line is null."""
         begins = pl.Series(lines.text).str.contains(self.start).fill_null(value=False).to_numpy().copy()
         begins[:1] = True
         begins = self._cut(begins, np.concatenate(([0], lines.ends[:-1])))
@@ -123,7 +123,7 @@ class Entries:
         return Lines(pc.binary_join(listed, "\n"), lines.ends[bounds[1:] - 1])
 
     def _cut(self, begins: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Long entries begin anew after so many lines, and where the bytes since their begin pass a multiple of the most."""
+        """Also begin an entry after each ``max_lines`` lines of an entry, and when its bytes pass a multiple of ``max_bytes``."""
         rows = np.arange(len(begins))
         first = np.maximum.accumulate(np.where(begins, rows, 0))
         share: NDArray[np.int64] = np.maximum((rows - first) // self.max_lines, (offsets - offsets[first]) // self.max_bytes)

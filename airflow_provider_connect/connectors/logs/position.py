@@ -1,4 +1,4 @@
-"""How far one log file is read, with hashes that show whether it is still the file that was read. Positions count uncompressed bytes."""
+"""How far a log file was read, with hashes that show whether it is still the same file. Positions count uncompressed bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FINGERPRINT_BYTES: Final = 1024
 
 
 class Identity(NamedTuple):
-    """A file, whatever its name; with a ``generation``, one of the contents that it had before."""
+    """A file, independent of its name; with a ``generation``, one of its earlier contents."""
 
     device: int
     inode: int
@@ -29,9 +29,9 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a file is read: ``bytes``, with the hashes of what lies at the beginning and before them. ``is_inside``: within a line that
-    is too long, whose rest is passed over. ``size`` and ``modified`` are those of the file when its end was reached; ``is_settled``: what
-    was left there has no end of a line. ``is_noted``: that the file is gone was reported."""
+    """How far a file was read: ``bytes``, with the hashes of the first bytes (``head``) and the last bytes before the position (``tail``).
+    ``is_inside``: within a too long line, whose rest is skipped. ``size`` and ``modified``: of the file when its end was reached.
+    ``is_settled``: the remaining bytes there have no line end. ``is_noted``: the loss of the file was reported."""
 
     bytes: int = 0
     head: str = ""
@@ -44,7 +44,7 @@ class Position:
 
     @classmethod
     def of(cls, offset: Mapping[str, Any] | None) -> Position:
-        """An offset as a position. Raises ConnectException for a wrong one."""
+        """The position in an offset. Raises ConnectException for an invalid one."""
         given = offset or {}
         position = given.get("position", 0)
         if type(position) is not int or position < 0:
@@ -54,19 +54,19 @@ class Position:
         return cls(position, texts[0], texts[1], numbers[0], numbers[1], is_settled, is_inside, is_noted)
 
     def offset(self, path: str) -> dict[str, object]:
-        """``path`` is for people."""
+        """The position as an offset; ``path`` is information for users."""
         offset: dict[str, object] = {"position": self.bytes, "head": self.head, "tail": self.tail, "path": path}
         if self.size >= 0:
             offset |= {"size": self.size, "modified": self.modified, "settled": self.is_settled}
         return offset | ({"inside": True} if self.is_inside else {}) | ({"noted": True} if self.is_noted else {})
 
     def is_at_rest(self, file: LogFile) -> bool:
-        """Whether the file is as it was when its end was reached."""
+        """Whether the file is unchanged since its end was reached."""
         return (self.size, self.modified) == (file.size, file.modified)
 
     def matches(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
-        """Whether ``content`` begins with what was read. An offset that was set by hand has no hashes, and fits all that is long enough.
-        ``as_far_as_readable``: where damage lies before the position, the beginning decides."""
+        """Whether ``content`` begins with the data that was read. An offset that a user has set has no hashes, and matches any content that
+        is long enough. ``as_far_as_readable``: if damage precedes the position, only the first bytes are compared."""
         length = min(self.bytes, FINGERPRINT_BYTES)
         for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
             try:
@@ -90,13 +90,13 @@ def at(content: Content, begin: int, length: int) -> bytes:
 
 
 def manual_positions(offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any] | None]]) -> dict[tuple[object, object], int]:
-    """The positions that a user has set, by device and inode: those of our commits have the hashes by which a run knows the file."""
+    """The positions that a user has set, by device and inode. They lack the hashes of committed positions."""
     given = ((at, offset) for at, offset in offsets if offset and "inode" in at and not offset.get("head"))
     return {(at["device"], at["inode"]): position for at, offset in given if (position := Position.of(offset).bytes)}
 
 
 def check_not_beyond_end(wanted: Mapping[tuple[object, object], int], files: Iterable[LogFile]) -> None:
-    """Raise ConnectException for a position beyond the end of one of ``files``; of compressed ones it is not known."""
+    """Raise ConnectException for a position beyond the end of one of ``files``, except compressed ones, whose length is unknown."""
     for file in files:
         position = wanted.get((file.device, file.inode), 0)
         if position > file.size and not file.is_compressed:

@@ -1,4 +1,4 @@
-"""One log file from its position to the end that it has when it is opened, a piece at a time. Knows nothing of formats and topics."""
+"""Reads a log file from its position to the end that it had when it was opened, a piece at a time. Knows no formats and topics."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from airflow_provider_connect.data.expansion import MOST_FAULTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SKIP_BYTES: Final = 64 << 20  # of a compressed file in one step
+SKIP_BYTES: Final = 64 << 20  # of a compressed file at a time
 
 
 class ReplacedException(Exception):
-    """The file has other content than before (copytruncate): what was read last is part of neither."""
+    """The content of the file was replaced (copytruncate): the data read last belongs to neither content."""
 
 
 @dataclass(slots=True)
 class Piece:
-    """Entries, and the bytes of the file up to the end of each; ``errors`` has why some are none, of the first ``MOST_FAULTS`` where a
-    text is null or a line is too long. ``position`` is behind all of them;
-    without entries it alone has changed. ``position_at`` gives the position behind so many bytes of the file. ``damage``: why nothing
-    behind the entries can be read; ``position`` passes over it."""
+    """Entries, and the byte positions in the file after each. ``errors``: messages for entries that are invalid or too long, by index; only
+    the first ``MOST_FAULTS`` have a text. ``position``: after all entries; without entries, only the position has changed.
+    ``position_at``: the position after a number of bytes of the file. ``damage``: why nothing after the entries can be read; ``position``
+    skips it."""
 
     text: pa.Array
     ends: Sequence[int] | NDArray[np.int64]
@@ -39,7 +39,7 @@ class Piece:
     damage: str | None = None
 
     def unread(self, wrong: Sequence[int], blank: Sequence[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Which entries are errors, those that are ``wrong`` by their format among them, and which of the others are ``blank``."""
+        """Masks of invalid entries, including those ``wrong`` by their format, and of ``blank`` ones among the others."""
         is_bad, is_blank = ~np.asarray(self.text.is_valid()), np.zeros(len(self.text), np.bool_)
         is_bad[[row for row in self.errors if row < len(is_bad)]] = True
         is_blank[list(blank)] = True
@@ -50,14 +50,14 @@ class Piece:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bytes of a line, and of a piece."""
+    """Maximum bytes of a line, and approximate bytes of a piece."""
 
     line_bytes: int
     piece_bytes: int
 
 
 class LogReader:
-    """Closes ``content`` at ``close``. Hashes are taken from what is read, so that positions are true to it."""
+    """Reads ``content``, and closes it in ``close``. Hashes are computed from the data read, so positions always match it."""
 
     def __init__(self, content: Content, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
         self.unread = unread
@@ -70,13 +70,13 @@ class LogReader:
         self._damage: Damage | None = None
         self._head = self._read_content(FINGERPRINT_BYTES)
         self._encoding = encoding.with_byte_order(self._head)
-        self._before = b""  # what lies before the position, as far as a hash needs it
-        self._rest = b""  # read, and not yet returned
+        self._before = b""  # data before the position, as needed for a hash
+        self._rest = b""  # read but not yet returned
         self._skipped = len(self._head)
         self._is_at_position = False
 
     def next(self) -> Piece | None:
-        """The next entries; None: not yet, call again. A piece whose position has a ``size`` is the last. Raises ReplacedException."""
+        """The next entries; None: none yet, call again. The last piece's position has a ``size``. Raises ReplacedException."""
         if not self._is_at_position and not self._seek():
             return None
         wanted = max(self._limits.piece_bytes, len(self._rest) + self._limits.piece_bytes // 2)
@@ -97,7 +97,7 @@ class LogReader:
         self._content.close()
 
     def _seek(self) -> bool:
-        """Go to the position; what is compressed must be read up to there, a step at a time."""
+        """Go to the position; compressed data must be read up to it, a step at a time. False: not there yet."""
         before = max(0, self.position.bytes - FINGERPRINT_BYTES)
         while self._is_compressed and self._skipped + SKIP_BYTES < before:
             self._skipped += SKIP_BYTES
@@ -109,7 +109,7 @@ class LogReader:
         return True
 
     def _read(self, wanted: int) -> tuple[bytes, bool]:
-        """What was left, and what follows it, up to ``wanted`` bytes; whether the file ends there."""
+        """The remaining data and the data after it, up to ``wanted`` bytes; and whether the file ends there."""
         begin = self.position.bytes + len(self._rest)
         count = wanted - len(self._rest)
         if not self._is_compressed:
@@ -120,7 +120,7 @@ class LogReader:
         return self._rest + more, is_end
 
     def _read_content(self, count: int) -> bytes:
-        """The next bytes, as far as they can be read."""
+        """The next bytes, as far as they are readable."""
         if not isinstance(self._content, GzipContent):
             return self._content.read(count)
         taken = self._content.available(count)
@@ -128,24 +128,24 @@ class LogReader:
         return taken
 
     def _is_replaced(self) -> bool:
-        """Whether what was read is no longer there: as far as the position, and at position 0, of which there is no hash, the beginning."""
+        """Whether the data before the position has changed; at position 0, which has no hash, the first bytes are compared."""
         self._content.seek(0)
         return self._content.read(len(self._head)) != self._head or not self.position.matches(self._content)
 
     @property
     def _max_entry_bytes(self) -> int:
-        """Of entries cut to size there is always a whole one in so much."""
+        """Bytes that always contain a complete entry, as entries are split by size."""
         return self._limits.line_bytes if self._entries is None else 3 * self._limits.line_bytes
 
     def _lines(self, data: bytes, *, is_end: bool) -> Lines | None:
-        """The complete entries, the text of lines that are too long included."""
+        """The complete entries, including too long lines."""
         ends = self._encoding.line_ends(data)
         is_last = is_end and (self._is_final if self._damage is None else self.unread.is_final)
         is_ended = self._is_compressed or self.unread.file.is_rotated
         if self._damage is not None:
             is_ended = self._damage.is_complete
         if is_last and is_ended and len(data) > (ends[-1] if len(ends) else 0):
-            ends = np.append(ends, len(data))  # no process will end it
+            ends = np.append(ends, len(data))  # no process will complete it
         if not len(ends):
             return None
         lines = Lines(self._encoding.decode(data, ends, is_first=self.position.bytes == 0), ends)
@@ -166,7 +166,7 @@ class LogReader:
         return Piece(lines.text, lines.ends + first, errors, self.position, position_at, self._damage_text if is_end else None)
 
     def _skip_line(self, data: bytes, *, is_end: bool) -> Piece:
-        """The rest of a line that is too long."""
+        """Skip the rest of a too long line."""
         ends = self._encoding.line_ends(data)
         self._advance(data, int(ends[0]) if len(ends) else self._whole_characters(data), is_inside=not len(ends))
         return self._last() if is_end and not self._rest else self._position_only({})
@@ -177,7 +177,7 @@ class LogReader:
         return self._position_only({0: self._length_error(begin, length)})
 
     def _whole_characters(self, data: bytes) -> int:
-        """The bytes of all whole characters."""
+        """The number of bytes of complete characters."""
         return len(data) - len(data) % self._encoding.width
 
     def _last(self) -> Piece:
@@ -189,7 +189,7 @@ class LogReader:
 
     @property
     def _damage_text(self) -> str | None:
-        """None: there is no damage, or the file may be in the making."""
+        """A message; None without damage, or if the file may still be written."""
         if self._damage is None or not self.unread.is_final:
             return None
         read, left = self.position.bytes, len(self._rest)
@@ -201,7 +201,7 @@ class LogReader:
         return replace(self.position, size=file.size, modified=file.modified, is_settled=is_settled)
 
     def _positions(self, data: bytes) -> Callable[[int], Position]:
-        """The positions within ``data``, which begins at the position."""
+        """A function that returns positions within ``data``, which begins at the current position."""
         begin, head, before = self.position.bytes, self._head[: self.position.bytes], self._before
 
         def position_at(end: int) -> Position:
@@ -228,11 +228,11 @@ class LogReader:
 
 
 def _remainder_text(count: int) -> str:
-    return f", and {count} more are no whole line" if count else ""
+    return f", and {count} more are an incomplete line" if count else ""
 
 
 def _last_bytes(before: bytes, data: bytes, length: int) -> bytes:
-    """Those of ``before`` and the first ``length`` of ``data`` of which a hash is taken."""
+    """The last bytes of ``before`` and the first ``length`` bytes of ``data``, for a hash."""
     last = data[max(0, length - FINGERPRINT_BYTES) : length]
     return last if len(last) == FINGERPRINT_BYTES else (before + last)[-FINGERPRINT_BYTES:]
 

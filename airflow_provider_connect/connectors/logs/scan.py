@@ -1,4 +1,4 @@
-"""Scans of the folders that logs are in: which files there are, and from where each is unread. Reads no line."""
+"""Scans of folders with logs: the existing files, and the unread ones with their positions. Reads no lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 
 class FolderScan:
-    """Lists the folders of one task again and again, and keeps their positions between."""
+    """Lists the folders of a task repeatedly, and keeps their positions between scans."""
 
     def __init__(self, config: Config, allowed: AllowedPaths, offset: OffsetReader) -> None:
         self._settings = LogSettings.of(config)
@@ -28,7 +28,7 @@ class FolderScan:
         self.has_seen_files = False
 
     def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
-        """Each folder with what there is to read in it. ``failures`` then has the folders and files that could not be read."""
+        """Each folder with its unread files. Afterwards, ``failures`` has the folders and files that could not be read."""
         self.failures = {}
         number, count = self._settings.share
         for path, (folder, patterns) in self._folders().items():
@@ -46,17 +46,17 @@ class FolderScan:
             yield folder, positions, unread
 
     def links(self) -> list[str]:
-        """The included names that are links to what no folder of this share has: they are not read."""
+        """The included links whose targets are in no folder of this share, and so are not read."""
         read = {(file.device, file.inode) for files in self._files.values() for file in files.found}
         links = ((path, name, at) for path, files in self._files.items() for name, at in files.links.items())
         return sorted(path_text(os.path.join(path, name)) for path, name, at in links if at not in read)
 
     def has_files(self) -> bool:
-        """Whether there is a file now, or a folder that cannot be listed, which a run reports. Reads no file and no offset."""
+        """Whether there is a file, or a folder that cannot be listed, which a run reports. Reads neither files nor offsets."""
         return any(True for _ in self.files()) or bool(self.failures)
 
     def files(self) -> Iterator[LogFile]:
-        """The files that there are now; ``failures`` gets the folders that cannot be listed."""
+        """The existing files; ``failures`` gets the folders that cannot be listed."""
         for path, (folder, patterns) in self._folders().items():
             try:
                 yield from self._files_of(path, patterns).listed(folder)
@@ -65,7 +65,7 @@ class FolderScan:
 
     @property
     def folders(self) -> list[str]:
-        """The paths of the folders of this share that were listed."""
+        """The paths of the listed folders of this share."""
         return list(self._positions)
 
     def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:

@@ -1,4 +1,4 @@
-"""The settings of LogSource, parsed into what its task works with."""
+"""The settings of LogSource, and their parsed form for its task."""
 
 from __future__ import annotations
 
@@ -120,7 +120,7 @@ CONFIG_DEF = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """Everything of a config that is more than a number."""
+    """The parsed settings of files."""
 
     patterns: list[PathPattern]
     included: BoundedRegex | None
@@ -142,7 +142,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class LineSettings:
-    """How bytes become records."""
+    """The parsed settings of how bytes become records."""
 
     encoding: Encoding
     limits: Limits
@@ -152,7 +152,7 @@ class LineSettings:
 
     @classmethod
     def of(cls, config: Config | Mapping[str, Any]) -> LineSettings:
-        """Raises ConfigException. Imports polars where there are patterns."""
+        """Raises ConfigException. Imports polars if there are patterns."""
         start = config[ENTRY_START]
         if start is not None:
             formats.group_names(ENTRY_START, start)
@@ -175,9 +175,9 @@ def _format(config: Mapping[str, Any]) -> LineFormat:
     if name == "csv":
         fields, delimiter = config[FIELDS], config[DELIMITER].replace("\\t", "\t")
         if not fields or not all(re.fullmatch(r"[A-Za-z]\w*(?<!_)", each, re.ASCII) for each in fields):
-            raise ConfigException.of(FIELDS, ",".join(fields), "Name the fields of CSV, each with letters, digits and _ within.")
+            raise ConfigException.of(FIELDS, ",".join(fields), "Name the fields of CSV, each with letters, digits and inner underscores.")
         if len(delimiter) != 1 or delimiter in '"\n\r':
-            raise ConfigException.of(DELIMITER, delimiter, "A delimiter is one character, and no quotation mark.")
+            raise ConfigException.of(DELIMITER, delimiter, "Set one character other than a quotation mark or a line end.")
         return PatternFormat(name, formats.csv_pattern(fields, delimiter), _types(config, fields), is_quoted=True)
     groups = [] if config[PATTERN] is None else formats.group_names(PATTERN, config[PATTERN])
     named = [group for group in groups if not group.isdigit()]

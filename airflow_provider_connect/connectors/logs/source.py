@@ -1,4 +1,4 @@
-"""LogSource: the lines of growing, rotated and compressed files as records, each once."""
+"""LogSource: reads the lines of growing, rotated and compressed files as records, each once."""
 
 from __future__ import annotations
 
@@ -43,33 +43,33 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_SCANS: Final = 5
-"""Of a run that is bounded: files may be renamed while it reads."""
+"""Maximum scans of a bounded run: files may be renamed while it reads."""
 SCAN_SHARE: Final = 100
-"""A scan takes one part of so many of the time …"""
+"""A scan uses at most this fraction (1/100) of the time …"""
 MAX_INTERVALS: Final = 10
-"""… unless that would be later than after so many intervals."""
+"""… unless that would delay it by more than this number of intervals."""
 TOLERANCE: Final = "errors.tolerance"
-_REMEDY: Final = f"Replace it by a whole copy, or have the rest passed over by {TOLERANCE}=all"
-_ROTATE: Final = "Rotate by a rename within the folder, or run more often. Copies have the log's name with a number or a date, as app.log.1"
+_REMEDY: Final = f"Replace it with an intact copy, or skip the rest with {TOLERANCE}=all"
+_ROTATE: Final = "Rotate by renaming within the folder, or run more often. Name copies like the log with a number or date: app.log.1"
 MAX_NAMED: Final = 5
-"""Of the paths that cannot be read, in one message."""
+"""Maximum paths in a message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Flaw:
-    """What of a file cannot become a record, and the position behind it."""
+    """A part of a file that cannot become a record, and the position after it."""
 
     error: DataException
     behind: Position
 
 
 class LogSourceTask(SourceTask):
-    """Reads the files of its share of the folders, the one changed longest ago first, each up to the size that it has when it is listed.
+    """Reads the files in its share of the folders, least recently changed first, each up to its size when it was listed.
 
-    Source partitions and offsets are those of ``positions``. With ``follow`` folders are listed again when all is read.
+    For source partitions and offsets see ``folder_positions``. With ``follow``, folders are listed again when everything is read.
     """
 
-    config_def = CONFIG_DEF.with_keys(ConfigKey(SHARE, Type.STRING, "0/1", doc="The task's number, and how many tasks there are."))
+    config_def = CONFIG_DEF.with_keys(ConfigKey(SHARE, Type.STRING, "0/1", doc="The task's number, and the number of tasks."))
 
     def start(self, config: Config) -> None:
         self._reader: LogReader | None = None
@@ -79,11 +79,11 @@ class LogSourceTask(SourceTask):
         self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
         self._opened: tuple[AllowedFolder, FolderPositions, Unread] | None = None
         self._deferred: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
-        self._links: set[str] = set()  # that were named
+        self._links: set[str] = set()  # that were reported
         self._scans, self._next_scan = 0, 0.0
-        self._is_incomplete = True  # whether a scan has not found all that there was
+        self._is_incomplete = True  # whether a scan may have missed files
         self._fails_at_errors = str(config.originals.get(TOLERANCE, "none")).lower() != "all"
-        self._config = config  # behind what ``stop`` needs: these may raise
+        self._config = config  # after what ``stop`` needs: these may raise
         self._lines = LineSettings.of(config)
         self._scan = FolderScan(config, self.allowed_paths, self.context.offset)
 
@@ -127,14 +127,14 @@ class LogSourceTask(SourceTask):
                 return [] if self._config[FOLLOW] else None
 
     def _defer(self, flaw: Flaw) -> None:
-        """The error ends the run: it comes when all other files are read, and this one goes on behind it."""
+        """Postpone an error that ends the run until all other files are read; this file then continues after it."""
         assert self._opened is not None
         self._deferred.append((flaw, *self._opened))
         self._ready.clear()
         self._close()
 
     def _resume(self, flaw: Flaw, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
-        """Behind an error that was put off. Raises it."""
+        """Continue after a postponed error, and raise it."""
         self._opened = folder, positions, unread
         positions.known[unread.identity] = flaw.behind
         if flaw.behind.size >= 0:
@@ -149,7 +149,7 @@ class LogSourceTask(SourceTask):
         return self._is_incomplete and self._scans < MAX_SCANS
 
     def _failure(self) -> ConnectException:
-        """For what could not be read, when all else is. The next poll lists again."""
+        """The exception for files that could not be read, after all others were. The next poll lists again."""
         failures, self._scan.failures = self._scan.failures, {}
         self._scans, self._next_scan, self._is_incomplete = 0, 0.0, True
         named = [f"{path} ({error.strerror or error})" for path, error in sorted(failures.items())]
@@ -195,7 +195,7 @@ class LogSourceTask(SourceTask):
                 content.close()
 
     def _read(self, reader: LogReader) -> bool:
-        """False: there was no whole entry yet."""
+        """Read a piece. False: no complete entry yet."""
         assert self._opened is not None
         positions = self._opened[1]
         try:
@@ -219,8 +219,8 @@ class LogSourceTask(SourceTask):
         return True
 
     def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | Flaw]:
-        """Batches of lines with the errors between them. Each batch has the position behind it, as do all errors before it. Behind
-        ``MOST_FAULTS`` errors the lines that can be read are one batch, and the errors one error."""
+        """Batches of lines, and the errors between them, each with the position after it. After ``MOST_FAULTS`` errors, the remaining valid
+        lines are one batch, and the remaining errors one error."""
         parsed = self._lines.format.parsed(piece.text, None if self._lines.time is None else self._lines.time.field)
         is_bad, is_blank = piece.unread(parsed.errors, parsed.blank)
         bad = np.flatnonzero(is_bad).tolist() or sorted(piece.errors)
@@ -265,30 +265,30 @@ class LogSourceTask(SourceTask):
 
 
 def _without(batch: Batch, is_dropped: NDArray[np.bool_], begin: int, end: int) -> Batch:
-    """The records from ``begin`` to ``end`` but for some."""
+    """The records from ``begin`` to ``end`` without the dropped ones."""
     part, is_kept = batch.slice(begin, end - begin), ~is_dropped[begin:end]
     return part if is_kept.all() else part.filter(pa.array(is_kept))
 
 
 def _remaining_lines(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | Flaw]:
-    """What is behind the errors that are reported singly."""
+    """The rest after the individually reported errors: valid lines, then one error."""
     end = piece.position_at(int(piece.ends[-1]))
     if len(good):
         yield good.replace(source_offset=end.offset(path))
-    text = f"{count} further lines of {path} up to byte {piece.ends[-1]} cannot be read either: check the settings encoding and format"
+    text = f"{count} more lines of {path} up to byte {piece.ends[-1]} cannot be read: check the settings encoding and line.format"
     yield Flaw(DataException(text), end)
 
 
 def links_text(links: Sequence[str]) -> str:
-    """That ``links`` are not read, and what to do; empty where there are none."""
+    """A message that ``links`` are not read, with a remedy; empty without links."""
     if not links:
         return ""
     named = ", ".join(links[:MAX_NAMED]) + (f" and {len(links) - MAX_NAMED} more" if len(links) > MAX_NAMED else "")
-    return f"Not read, as links are not followed: {named}. Name what they lead to in {PATHS}"
+    return f"Not read, because links are not followed: {named}. Set {PATHS} to their targets"
 
 
 class LogSourceConnector(SourceConnector):
-    """Brings the lines of log files into a topic, one record a line or entry. Folders are divided among the tasks."""
+    """Reads the lines of log files into a topic, one record per line or entry. Folders are distributed among the tasks."""
 
     aliases = ("LogSource", "LogSourceConnector")
     task_class: ClassVar[type[SourceTask]] = LogSourceTask
@@ -308,7 +308,7 @@ class LogSourceConnector(SourceConnector):
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Files may come later. A path out of what the worker allows is refused, and so is what is no pattern, format or encoding."""
+        """Raises ConfigException for a disallowed path and an invalid pattern, format or encoding. Missing files are only reported."""
         parsed = self.config_def.parse(config)
         self._check_settings(parsed)
         scan = FolderScan(parsed, self.allowed_paths, lambda _: None)
@@ -324,7 +324,7 @@ class LogSourceConnector(SourceConnector):
         LineSettings.of(parsed)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """As many tasks as there may be folders. Each finds its own, new ones too."""
+        """As many tasks as there may be folders. Each task finds its own folders, including new ones."""
         patterns = LogSettings.of(self.config).patterns
         is_fixed = all(pattern.is_one_folder for pattern in patterns)
         count = min(max_tasks, len({pattern.root for pattern in patterns})) if is_fixed else max_tasks
@@ -337,7 +337,7 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether any file is not as it was when it was read to its end, or cannot be read, which a run reports. Lists the folders."""
+        """Whether a file has changed since it was read to its end, or cannot be read, which a run reports. Lists the folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True

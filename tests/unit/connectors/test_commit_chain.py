@@ -191,7 +191,7 @@ def test_few_links_stay(store: LocalStore) -> None:
 def test_a_link_that_cannot_be_read_is_no_beginning(store: LocalStore) -> None:
     taken(store, 1)
     store.create("state/links/00000000000000000001", b"{")
-    with pytest.raises(StoreException, match="does not hold"):
+    with pytest.raises(StoreException, match="does not contain the offset"):
         taken(store, 2)
 
 

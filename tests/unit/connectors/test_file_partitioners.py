@@ -77,7 +77,7 @@ def test_fields_of_json_become_folders() -> None:
     ("values", "field", "text"),
     [
         (structs({"a": 1}), "b", "no field b"),
-        (structs({"a": 1.5}), "a", "names no folder"),
+        (structs({"a": 1.5}), "a", "cannot name folders"),
         (structs({"a": "x" * 300}), "a", "too many"),
         (pa.array(["text"]), "a", "no field a"),
     ],

@@ -311,7 +311,7 @@ def test_cut_file_is_an_error(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(1)
     deliver(task, "one", "two", upto=2)
     os.truncate(path, 3)
-    with pytest.raises(StoreException, match="another process writes to it or cuts it"):
+    with pytest.raises(StoreException, match="another process writes to it or truncates it"):
         task.put(batch("x"))
     task.stop()
     with pytest.raises(StoreException, match=r"has 3 bytes, but 8 bytes were committed: another process has truncated it"):
@@ -357,13 +357,13 @@ def test_file_moved_while_it_is_written_to_is_noticed(tasks: Tasks, path: Path) 
     task = tasks.opened(1)
     path.rename(path.with_suffix(".1"))
     task.put(batch("x"))
-    with pytest.raises(FencedException, match="is another file"):
+    with pytest.raises(FencedException, match="is not the file that claim"):
         task.pre_commit({ZERO: 1})
 
 
 def test_unreadable_state_is_an_error(tasks: Tasks, path: Path) -> None:
     (path.parent / f".out.txt.offsets.{5:020d}").write_text("{}")
-    with pytest.raises(StoreException, match="does not hold the committed length"):
+    with pytest.raises(StoreException, match="does not contain a committed length"):
         tasks.opened(6)
 
 

@@ -121,7 +121,7 @@ def test_file_that_is_not_there_yet_is_waited_for(path: Path, caplog: pytest.Log
 def test_file_cut_short_is_read_from_its_beginning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.write_text("new\n")
     assert read(task_at(path, 100)) == (["new"], 4)
-    assert "cut short" in caplog.text
+    assert "truncated" in caplog.text
 
 
 def test_file_cut_short_while_it_is_read(path: Path) -> None:

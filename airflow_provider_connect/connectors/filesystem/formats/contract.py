@@ -171,7 +171,7 @@ def check_struct(schema: Schema | None, name: str) -> Schema:
 def struct_columns(values: pa.Array, schema: Schema, name: str) -> list[pa.Array]:
     """The fields of structs as columns with the types of ``schema``. Raises DataException for a null struct."""
     if values.null_count:
-        raise DataException(f"{name} files cannot hold nulls. Leave them out (behavior.on.null.values=ignore), or use the format json")
+        raise DataException(f"{name} files cannot hold null values. Leave them out (behavior.on.null.values=ignore) or use the format json")
     columns: list[pa.Array] = cast_to_schema(values, schema).flatten()
     return columns
 

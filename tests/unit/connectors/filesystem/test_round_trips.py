@@ -125,7 +125,7 @@ def read(format: str, data: bytes, schema: Schema) -> list[Any]:
 def test_what_is_written_is_read_back(format: str, name: str) -> None:
     schema, values = VALUES[name]
     if name in REFUSED[format]:
-        with pytest.raises(DataException, match=r"hold|contains"):
+        with pytest.raises(DataException, match=r"hold|contain|need|support"):
             written(format, name)
         return
     found = read(format, written(format, name), schema)
@@ -160,7 +160,7 @@ def test_the_table_names_every_format() -> None:
     ("format", "name", "message"),
     [
         ("avro", "decimal of scale -3", r"the decimal value\.v of scale -3"),
-        ("avro", "odd names", r"the name 'a-b c' of or in value\.v: no reader in Java takes it"),
+        ("avro", "odd names", r"the name 'a-b c' of or in value\.v: Java's readers reject it"),
         ("avro", "odd name of a record", "the name 'my-orders' of or in"),
         ("orc", "year 1", "the field v has -62135596800000 ms"),
         ("orc", "map of timestamps", r"the field v\.value\.t has -62135596800000 ms"),

@@ -29,7 +29,7 @@ DAMAGED = {
     "cut in half": (CUT, None, "it ends before its compressed data does"),
     "wrong checksum": (PACKED[:-8] + b"\1\2\3\4" + PACKED[-4:], 20_000, "its checksum is wrong"),
     "wrong length": (PACKED[:-4] + b"\1\2\3\4", 20_000, "its checksum is wrong"),
-    "trailing garbage": (PACKED + b"garbage", 20_000, "what follows is no compressed data"),
+    "trailing garbage": (PACKED + b"garbage", 20_000, "the data after it is not compressed"),
     "no gzip": (b"plain\n" * 1000, 0, "it is not gzip"),
 }
 
@@ -166,7 +166,7 @@ def test_an_unended_last_line_is_a_record_where_no_byte_of_it_can_be_missing(log
         (logs.folder / name).write_bytes(data)
         age(logs.folder / name, 120 if name.startswith("a") else 60)
     assert logs.read() == ["one", "two", "one"]
-    assert ["3 more are no whole line" in error for error in sorted(logs.skipped)] == [False, True]
+    assert ["3 more are an incomplete line" in error for error in sorted(logs.skipped)] == [False, True]
 
 
 def test_entries_before_damage_are_whole(logs: Logs) -> None:
@@ -211,6 +211,6 @@ def test_a_small_file_of_wrong_lines_is_some_errors_and_its_good_lines(logs: Log
     before = time.process_time()
     assert logs.read() == (["1", "2", "3"] if form == "text" else [{"n": 1}, {"n": 2}, {"n": 3}])
     assert 1000 < len(logs.skipped) < 4000
-    assert any("further lines" in text and "cannot be read either" in text for text in logs.skipped)
+    assert any("more lines of" in text and "cannot be read" in text for text in logs.skipped)
     assert time.process_time() - before < 30
     assert logs.read() == []

@@ -567,7 +567,7 @@ def test_what_was_not_read_of_a_log_that_is_gone_is_reported_once(logs: Logs, ca
         assert logs.read() == [str(number)]
         time.sleep(0.01)
     [warning] = [each.getMessage() for each in caplog.records if "log files" in each.getMessage()]
-    assert warning.startswith(f"1 log files: {logs.log} is gone, and its last 11 bytes from byte 4 on were not read. Rotate by a rename")
+    assert warning.startswith(f"1 log files: {logs.log} is gone, and its last 11 bytes, from byte 4, were not read. Rotate by renaming")
 
 
 def test_a_log_that_was_cut_without_a_copy_is_reported_once(logs: Logs, caplog: pytest.LogCaptureFixture) -> None:
@@ -581,7 +581,7 @@ def test_a_log_that_was_cut_without_a_copy_is_reported_once(logs: Logs, caplog: 
         assert logs.read() == [str(number)]
         time.sleep(0.01)
     [warning] = [each.getMessage() for each in caplog.records if "log files" in each.getMessage()]
-    assert f"{logs.log} was cut, and no copy of it is in its folder: what it held behind byte 4 is lost" in warning
+    assert f"{logs.log} was truncated, and its folder has no copy of it: its data after byte 4 is lost" in warning
 
 
 # What users of other tails have reported
