@@ -102,7 +102,7 @@ def test_a_restore_of_which_the_log_does_not_have_the_version_is_refused_until_o
     first, _ = five_and_five(tmp_path)
     written = next(entry["timestamp"] for entry in table(tmp_path).history() if entry["version"] == first)
     table(tmp_path).restore(datetime.datetime.fromtimestamp(written / 1000 + 0.02, datetime.UTC))
-    with pytest.raises(ConnectException, match=r"was restored in its version \d+, to the state of a time.*PATCH /connectors"):
+    with pytest.raises(ConnectException, match=r"was restored in its version \d+, to a timestamp.*PATCH /connectors"):
         opened(config(tmp_path), 3)
     set_offset(tmp_path, 5)
     goes_on(tmp_path, 5)

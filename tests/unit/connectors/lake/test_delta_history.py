@@ -58,8 +58,8 @@ def test_a_restore_that_was_seen_and_offsets_of_others_do_not_count() -> None:
 
 
 UNKNOWN = {
-    "by time": (history(ours(5), ours(10), restore(datetime="1795737776494")), 0, "to the state of a time"),
-    "by time, as Spark has it": (history(ours(5), restore(version=None, timestamp="2026-01-01 00:00:00")), 0, "to the state of a time"),
+    "by time": (history(ours(5), ours(10), restore(datetime="1795737776494")), 0, "to a timestamp"),
+    "by time, as Spark has it": (history(ours(5), restore(version=None, timestamp="2026-01-01 00:00:00")), 0, "to a timestamp"),
     "to what the log has forgotten": (history(ours(10), restore("1"), first=5), 4, "no longer has the offset of notes-0"),
     "while records were committed": (history(ours(5), ours(10), restore("0"), ours(15)), 1, "while records of notes-0 were committed"),
 }
