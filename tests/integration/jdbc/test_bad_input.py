@@ -27,7 +27,7 @@ SOURCE: dict[tuple[str, str], dict[str, str]] = {
     ("table.include", r"no such table.*There are: .*orders"): {"table.include": "orders; DROP TABLE orders"},
     ("incrementing.column.name", "no such column in table .*orders. Its columns are: id, word, at"): {"incrementing.column.name": "number"},
     ("incrementing.column.name", "no such column"): {"incrementing.column.name": ODD},
-    ("incrementing.column.name", "Column id of table .*odd is of type .*char. Name a column that holds whole"): {"table.include": "odd"},
+    ("incrementing.column.name", "Column id of table .*odd is of type .*char. Name a column of growing whole"): {"table.include": "odd"},
     ("incrementing.column.name", "Column id of table .*loose may be null.*validate.non.null"): {"table.include": "loose"},
     ("timestamp.column.name", "no such column in table .*orders"): {"mode": "timestamp", "timestamp.column.name": "changed"},
     ("timestamp.column.name", "Column at of table .*odd is of type date. Name a"): {"mode": "timestamp", "table.include": "odd"},

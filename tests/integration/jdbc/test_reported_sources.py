@@ -346,7 +346,7 @@ def test_a_table_that_begins_anew_is_named_until_its_offset_is_reset(any_target:
     assert connector.has_new_data(connector.config, source._offset) is False
     text = str(connector.missing)
     assert "The greatest number of column id in table " in text
-    assert " is 2, and it was read up to 5: rows up to that number are not read" in text
+    assert " is 2, but it was read up to 5: rows up to that number are not read" in text
     assert source.run() == []
     assert text in caplog.text
     source.offsets.clear()

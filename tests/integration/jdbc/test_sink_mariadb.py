@@ -96,7 +96,7 @@ def test_names_that_differ_in_case_have_offsets_of_their_own(target: TargetDatab
 def test_an_older_table_of_offsets_that_cannot_tell_names_apart_is_refused(target: TargetDatabase) -> None:
     Sink(target, {}).end()
     target.run("ALTER TABLE connect_sink_offsets CONVERT TO CHARACTER SET utf8mb4 COLLATE utf8mb4_general_ci")
-    with pytest.raises(ConfigException, match="connector sink and topic notes equal to those of connector SINK"):
+    with pytest.raises(ConfigException, match="connector sink and topic notes equal those of connector SINK"):
         Sink(target, {"name": "SINK"})
     Sink(target, {}, claim_epoch=2).end()
 

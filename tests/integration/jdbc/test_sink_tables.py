@@ -81,7 +81,7 @@ IMPOSSIBLE = {
         TABLE.format("integer"),
         note(),
         {},
-        "Column text of table .*notes is int.*, which takes no values of type STRING",
+        "Column text of table .*notes is int.*, which accepts no values of type STRING",
     ),
     "another decimal": (
         TABLE.format("boolean"),

@@ -106,7 +106,7 @@ def test_without_auto_evolve_the_setting_is_named(postgresql_target: TargetDatab
     postgresql_target.run("CREATE TABLE notes (id bigint PRIMARY KEY, text text, n integer)")
     sink = Sink(postgresql_target, UPSERT)
     with pytest.raises(
-        ConfigException, match=r"auto\.evolve: Column n of table .*notes is integer, which takes no values of type .*Decimal"
+        ConfigException, match=r"auto\.evolve: Column n of table .*notes is integer, which accepts no values of type .*Decimal"
     ):
         put(sink, 1, TWO, Decimal("1.25"))
     sink.end()

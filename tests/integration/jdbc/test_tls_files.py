@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import pytest
 
-from airflow_provider_connect.connectors.jdbc.database.database_files import reachable
+from airflow_provider_connect.connectors.jdbc.database.database_files import with_resolved_paths
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import tls_context
 from airflow_provider_connect.errors import ConfigException
@@ -35,19 +35,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_postgresql_gets_the_file_that_a_link_leads_to(folder: Path) -> None:
     (folder / "link.pem").symlink_to(folder / "server.pem")
     url = parse_url(f"postgresql://db/x?sslmode=verify-full&sslrootcert={folder}/link.pem").within(AllowedPaths((str(folder),)))
-    assert f"sslrootcert={quote(str(folder / 'server.pem'), safe='')}" in reachable(url).adbc_uri.replace("/", "%2F")
+    assert f"sslrootcert={quote(str(folder / 'server.pem'), safe='')}" in with_resolved_paths(url).adbc_uri.replace("/", "%2F")
 
 
 @pytest.mark.parametrize("option", ["sslrootcert", "sslcert", "sslkey"])
 def test_a_file_elsewhere_is_refused_for_postgresql(folder: Path, option: str) -> None:
     with pytest.raises(ConfigException, match=r"connectors\.allowed\.paths"):
-        reachable(parse_url(f"postgresql://db/x?{option}=/etc/hostname").within(AllowedPaths((str(folder),))))
+        with_resolved_paths(parse_url(f"postgresql://db/x?{option}=/etc/hostname").within(AllowedPaths((str(folder),))))
 
 
 @pytest.mark.parametrize("option", ["serverSslCert", "ssl_ca", "ssl_cert", "ssl_key"])
 def test_a_file_elsewhere_is_refused_for_mariadb(folder: Path, option: str) -> None:
     with pytest.raises(ConfigException, match=r"connectors\.allowed\.paths"):
-        reachable(parse_url(f"jdbc:mariadb://db/x?{option}=/etc/hostname").within(AllowedPaths((str(folder),))))
+        with_resolved_paths(parse_url(f"jdbc:mariadb://db/x?{option}=/etc/hostname").within(AllowedPaths((str(folder),))))
 
 
 @pytest.mark.parametrize(

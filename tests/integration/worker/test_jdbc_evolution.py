@@ -149,7 +149,7 @@ def test_an_impossible_change_fails_by_its_column_and_goes_on_when_fixed(pair: P
     pair.read()
     error = pair.refused()
     table = f"{pair.target.name}.orders"
-    assert f"Column name of table {table} is text, which takes no values of type INT32. Change the column's type, or cast" in error
+    assert f"Column name of table {table} is text, which accepts no values of type INT32. Change the column's type, or cast" in error
     pair.target.do("ALTER TABLE orders ALTER name TYPE int USING name::int")
     pair.written()
     do("ALTER TABLE orders DROP name; INSERT INTO orders (small) VALUES (3)")

@@ -96,7 +96,7 @@ def test_every_connector_waits_in_the_same_way(environment: RunEnvironment, kind
         "tables": (
             {"connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{database}", "mode": "incrementing", "topic.prefix": topic}
             | {"incrementing.column.name": "id"},
-            "There is no table that its settings choose",
+            "No table matches its settings",
         ),
         "topics": ({"connector.class": "FileStreamSink", "file": f"{folder}/x", "topics": topic}, f"There is no topic {topic}: nothing is"),
         "pattern": (

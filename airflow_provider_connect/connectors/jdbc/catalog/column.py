@@ -9,7 +9,7 @@ TABLE, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "TABLE", "VIEW", "MATERIALIZED V
 
 
 class ColumnKind(StrEnum):
-    """What the values of a column are, whatever the database calls the type."""
+    """The kind of a column's values, for any product's name of the type."""
 
     BOOLEAN = "boolean"
     INT8 = "int8"
@@ -27,7 +27,7 @@ class ColumnKind(StrEnum):
     """Without a time zone."""
     TIMESTAMP_TZ = "timestamp with time zone"
     OTHER = "other"
-    """Only its text can be read: arrays, intervals, network addresses …"""
+    """Read as text only: arrays, intervals, network addresses …"""
 
 
 INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
@@ -56,7 +56,7 @@ class TableName:
     def __str__(self) -> str:
         return self.text
 
-    def answers_to(self, text: str, *, ignore_case: bool = False) -> bool:
+    def has_name(self, text: str, *, ignore_case: bool = False) -> bool:
         """Whether ``text`` is this name, whole or without its widest parts."""
         names = [".".join(self.parts[start:]) for start in range(len(self.parts))]
         if ignore_case:

@@ -1,4 +1,4 @@
-"""Which tables a config means: lists of names and patterns to include and to exclude. Knows no database."""
+"""Which tables a config selects: lists of names and patterns to include and to exclude. Knows no database."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`')
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name, and the regular expression that it may be as well; None: it holds no special character."""
+    """A name, which may also be a regular expression; ``pattern`` None: it has no special character."""
 
     text: str
     pattern: BoundedRegex | None
 
-    def meant(self, tables: Sequence[TableName]) -> set[TableName]:
-        """The tables that are meant. A name of another case means a table where no table has it letter for letter, and none but that one
-        is so called: databases fold names without quotes. Raises ConfigException for an expression that takes too long."""
-        found = {table for table in tables if table.answers_to(self.text)}
+    def selected(self, tables: Sequence[TableName]) -> set[TableName]:
+        """The tables that the entry selects. A name in another case selects a table if no table has exactly this name and only one differs
+        by case alone: databases fold names without quotes. Raises ConfigException for an expression that takes too long."""
+        found = {table for table in tables if table.has_name(self.text)}
         if found or self.pattern is not None:
             return found | {table for table in tables if self._matches(table)}
-        folded = [table for table in tables if table.answers_to(self.text, ignore_case=True)]
+        folded = [table for table in tables if table.has_name(self.text, ignore_case=True)]
         return set(folded) if len({table.text.lower() for table in folded}) == len(folded) else set()
 
     def _matches(self, table: TableName) -> bool:
@@ -47,18 +47,20 @@ class TableFilter:
 
     @classmethod
     def of(cls, include: Iterable[str], exclude: Iterable[str]) -> TableFilter:
-        """Raises ConfigException for what is no regular expression."""
+        """Raises ConfigException for an invalid regular expression."""
         return cls(_entries(TABLE_INCLUDE, include), _entries(TABLE_EXCLUDE, exclude))
 
     def chosen(self, tables: Sequence[TableName]) -> list[TableName]:
-        """The tables that are meant, in the order given."""
-        included, excluded = (set[TableName]().union(*(entry.meant(tables) for entry in given)) for given in (self.include, self.exclude))
+        """The selected tables, in the order given."""
+        included, excluded = (
+            set[TableName]().union(*(entry.selected(tables) for entry in given)) for given in (self.include, self.exclude)
+        )
         return [table for table in tables if (not self.include or table in included) and table not in excluded]
 
     def missing(self, tables: Sequence[TableName]) -> list[str]:
-        """The names, not the patterns, among those to include that no table has."""
+        """The names to include that no table has; patterns are left out."""
         plain = (entry for entry in self.include if entry.pattern is None)
-        return [entry.text for entry in plain if not entry.meant(tables)]
+        return [entry.text for entry in plain if not entry.selected(tables)]
 
 
 def _entries(name: str, given: Iterable[str]) -> tuple[Entry, ...]:

@@ -1,4 +1,4 @@
-"""PostgreSQL and SQLite by their ADBC drivers, whose rows are columns from the wire on. ``rows`` and ``has_row`` need no pyarrow."""
+"""A database by its ADBC driver, which returns columns. ``rows`` and ``has_row`` need no pyarrow."""
 
 from __future__ import annotations
 
@@ -7,29 +7,29 @@ from collections.abc import Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_refusal, statement_refusal
-from airflow_provider_connect.connectors.jdbc.database.database_files import opening
+from airflow_provider_connect.connectors.jdbc.database.database_errors import connection_error, statement_error
+from airflow_provider_connect.connectors.jdbc.database.database_files import guarded_files
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import BATCH_BYTES
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 
-MOST_ANSWER_BYTES: Final = 256 << 20
-_ROW_BYTES: Final = 100  # of a row's own
+MAX_ANSWER_BYTES: Final = 256 << 20
+_ROW_BYTES: Final = 100  # of a row without its values
 
 
-def small_answer(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
-    """All ``rows``. Raises ConnectException for more than any of our questions has: the server is not its user's own, and this may be the
-    process of all users."""
+def bounded_rows(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
+    """All ``rows``. Raises ConnectException where they are larger than any answer that our queries have: the server may belong to
+    anyone, and this process may serve all users."""
     found: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
         found.append(row)
         size += _ROW_BYTES + sum(len(value) for value in row if isinstance(value, str | bytes))
-        if size > MOST_ANSWER_BYTES:
+        if size > MAX_ANSWER_BYTES:
             raise ConnectException(
-                f"{server} has answered a question with more than {MOST_ANSWER_BYTES >> 20} MiB ({len(found)} rows so far), which none of "
-                "its kind has. Check the server and its catalog"
+                f"{server} returned more than {MAX_ANSWER_BYTES >> 20} MiB ({len(found)} rows so far) for a query whose answer is always "
+                "small. Check the server and its catalog"
             )
     return found
 
@@ -48,14 +48,14 @@ class AdbcDatabase:
         self._connection: Any = None
         self._database: Any = None
         try:
-            with opening(url) as there:
-                self._database = product.connect(there.adbc_uri)
+            with guarded_files(url) as local:
+                self._database = product.connect(local.adbc_uri)
                 self._connection = adbc_driver_manager.AdbcConnection(self._database)
             for sql in url.dialect.adbc_statements:
                 self.rows(sql)
         except adbc_driver_manager.Error as error:
             self.close()
-            raise connection_refusal(url, str(error)) from None
+            raise connection_error(url, str(error)) from None
         except ConfigException:
             self.close()
             raise
@@ -65,7 +65,7 @@ class AdbcDatabase:
 
         with self._executed(sql) as answer, warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a type of PostgreSQL that Arrow does not have, such as numeric, is read as text
-            return small_answer(nanoarrow.ArrayStream(answer.stream()).iter_tuples(), self._url.address)
+            return bounded_rows(nanoarrow.ArrayStream(answer.stream()).iter_tuples(), self._url.address)
 
     def has_row(self, sql: str) -> bool:
         return bool(self.rows(f"SELECT 1 AS one WHERE EXISTS ({sql})"))
@@ -93,23 +93,23 @@ class AdbcDatabase:
             if part is not None:
                 try:
                     part.close()
-                except Exception:  # (a broken connection is closed all the same)
+                except Exception:  # (a broken connection must be closed as well)
                     continue
         self._statement = self._connection = self._database = None
 
-    def _refusal(self, text: str, state: str | None) -> ConnectException:
-        """What an error of the driver is. ``state`` is its SQLSTATE where it has one."""
-        return statement_refusal(self._url, text, state)
+    def _translated(self, text: str, state: str | None) -> ConnectException:
+        """The exception for an error of the driver. ``state`` is its SQLSTATE where it has one."""
+        return statement_error(self._url, text, state)
 
     def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
-        """``sql`` None: the statement gets its task otherwise."""
+        """``sql`` None: the caller gives the statement its task."""
         if self._connection is None:
             raise RetriableException(f"The connection to {self._url.address} is closed")
         return _AdbcAnswer(self, sql, options or {})
 
 
 def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Types of PostgreSQL that Arrow does not have, such as numeric, as the texts in which they come: those can be compared and cast."""
+    """The batch with types that Arrow does not have, such as numeric, as texts, which can be compared and cast."""
     if not any(isinstance(field.type, pa.BaseExtensionType) for field in batch.schema):
         return batch
     columns = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in batch.columns]
@@ -132,7 +132,7 @@ def _joined(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 class _AdbcAnswer:
-    """One statement from its execution to its end; foreign errors are translated."""
+    """One statement from its execution to its close; the driver's errors are translated."""
 
     def __init__(self, database: AdbcDatabase, sql: str | None, options: Mapping[str, str]) -> None:
         self._database = database
@@ -163,11 +163,11 @@ class _AdbcAnswer:
         if statement is not None:
             try:
                 statement.close()
-            except database._driver.Error:  # what was cut off in the middle
+            except database._driver.Error:  # it was interrupted
                 database.close()
         if isinstance(error, database._driver.Error):
-            raise database._refusal(str(error), getattr(error, "sqlstate", None)) from None
+            raise database._translated(str(error), getattr(error, "sqlstate", None)) from None
         if error is not None and kind is not None and kind.__module__.partition(".")[0] in ("pyarrow", "nanoarrow"):
-            raise database._refusal(str(error), None) from None
-        if isinstance(error, OSError):  # so Arrow hands on the error of a driver's stream
-            raise database._refusal(str(error), None) from None
+            raise database._translated(str(error), None) from None
+        if isinstance(error, OSError):  # as which Arrow raises an error of the driver's stream
+            raise database._translated(str(error), None) from None

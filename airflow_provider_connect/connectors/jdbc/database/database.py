@@ -1,7 +1,7 @@
 """An open database, and the packages that it needs: small answers as Python rows, large ones as Arrow batches.
 
-PostgreSQL and SQLite by their ADBC drivers, whose rows are columns from the wire on; everything else by SQLAlchemy. ``rows`` and
-``has_row`` need no pyarrow, so that a check inside an Airflow task stays cheap.
+Products with an ADBC driver return columns; all others are read by SQLAlchemy. ``rows`` and ``has_row`` need no pyarrow, so that a check
+inside an Airflow task stays cheap.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from airflow_provider_connect.connectors.jdbc.catalog.column import TABLE, Column, ColumnKind, Table, TableName
 from airflow_provider_connect.connectors.jdbc.database.adbc_database import AdbcDatabase
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
-from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
-from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_dialect
+from airflow_provider_connect.connectors.jdbc.database.other_databases import unsupported_reason
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import SqlAlchemyDatabase, missing_sqlalchemy_driver
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import TINY_AS_BOOLEAN
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigValue
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 
 
 class Database(Protocol):
-    """One connection, for one thread; only ``cancel`` may come from another.
+    """One connection, for one thread; only ``cancel`` may be called from another.
 
-    Raises RetriableException when there is no connection or it was lost, StatementException for a statement that is refused.
+    Raises RetriableException when there is no connection or it was lost, StatementException for a refused statement.
     """
 
-    def rows(self, sql: str) -> list[tuple[Any, ...]]:  # Any: whatever the columns hold
+    def rows(self, sql: str) -> list[tuple[Any, ...]]:  # Any: the columns' values
         """All rows of a small answer."""
 
     def has_row(self, sql: str) -> bool:
@@ -40,19 +40,19 @@ class Database(Protocol):
         """Run a statement that has no answer."""
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The answer piece by piece: as PostgreSQL's driver has it, elsewhere at most about ``rows`` at a time; of 4 MiB each, or where
-        rows are long, some tens of rows. Pieces differ in type where a driver shows none. Nothing else may be asked until the answer is
-        used up or the connection closed."""
+        """The answer in batches of about 4 MiB, or of some tens of rows where rows are long; except by PostgreSQL's driver at most about
+        ``rows`` in each. Batches differ in type where a driver reports no types. No other method may be called until the answer is read
+        to its end or the connection closed."""
 
     def cancel(self) -> None:
-        """Make what another thread waits for end soon, with an error."""
+        """Interrupt the call that another thread waits in, which then raises an error."""
 
     def close(self) -> None:
-        """Let go of the connection, whatever state it is in. May come twice."""
+        """Close the connection in any state. May be called twice."""
 
 
 def open_database(url: DatabaseUrl) -> Database:
-    """Connect. Raises ConfigException where the database refuses user, password or name, RetriableException where no server answers."""
+    """Connect. Raises ConfigException if the database refuses user, password or name, RetriableException if no server answers."""
     require_driver(url)
     return SqlAlchemyDatabase(url) if url.dialect.adbc_driver is None else AdbcDatabase(url)
 
@@ -62,7 +62,7 @@ def missing_driver(url: DatabaseUrl) -> str | None:
     dialect = url.dialect
     if not dialect.is_known:
         has_sqlalchemy = RequiredPackages(dialect.name, ("sqlalchemy",), None).reason() is None
-        return missing_dialect(url) if has_sqlalchemy else way_out(dialect.name)
+        return missing_sqlalchemy_driver(url) if has_sqlalchemy else unsupported_reason(dialect.name)
     needed = ["sqlalchemy"]
     if dialect.adbc_driver is not None:
         needed = ["adbc_driver_manager", dialect.adbc_driver, "nanoarrow", "sqlalchemy"]
@@ -72,14 +72,14 @@ def missing_driver(url: DatabaseUrl) -> str | None:
 
 
 def require_driver(url: DatabaseUrl) -> None:
-    """Raise ConfigException with what is missing."""
+    """Raise ConfigException that names the missing packages."""
     reason = missing_driver(url)
     if reason is not None:
         raise ConfigException.of(URL, f"{url.dialect.name}:…", reason)
 
 
 def add_driver_errors(values: Iterable[ConfigValue]) -> None:
-    """To the URL, where it is good in itself but its database cannot be reached from this environment."""
+    """Add an error to a valid URL if the driver of its database is not installed."""
     for value in values:
         if value.name == URL and value.value and not value.errors:
             try:

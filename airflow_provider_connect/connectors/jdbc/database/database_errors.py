@@ -1,6 +1,6 @@
-"""What goes wrong between us and a database, translated once: a setting to change, a connection to open again, a statement refused.
+"""A driver's errors as our exceptions: a setting to change, a connection to open again, a refused statement.
 
-By SQLSTATE or the server's number where a driver has one, else by the words of its message. What is not known is not temporary.
+Decided by SQLSTATE or the server's number where the driver has one, else by the words of its message. An unknown error is not temporary.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ PASSWORD: Final = "connection.password"
 
 
 class StatementException(ConnectException):
-    """The database refuses a statement: a table that is gone, a right that is missing, a conversion that fails. ``state`` is its SQLSTATE
-    where it has one."""
+    """The database refuses a statement: a dropped table, a missing right, a failed conversion. ``state`` is its SQLSTATE where it has
+    one."""
 
     def __init__(self, message: str, state: str | None = None) -> None:
         super().__init__(message)
@@ -25,7 +25,7 @@ class StatementException(ConnectException):
 
 
 class RefusedException(DataException):
-    """The database refuses rows for their values. ``row`` is the index of the first bad one, where that is known."""
+    """The database refuses rows for their values. ``row`` is the index of the first bad one, if known."""
 
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)
@@ -33,7 +33,7 @@ class RefusedException(DataException):
 
 
 class ValueException(DataException):
-    """An answer of the database has a value of another type than the rest of its column. ``column`` is the index in the answer."""
+    """A value in an answer has another type than the rest of its column. ``column`` is the index in the answer."""
 
     def __init__(self, column: int, value: object) -> None:
         super().__init__(f"Column {column + 1} of the statement: the value {value} is of another type than those before it")
@@ -70,62 +70,62 @@ _LOST: Final = re.compile(
     r"|DBPROCESS is dead|Not connected to any|ORA-(?:00028|01012|0103[34]|01089|0109[02]|0311[34]|03135)|DPY-(?:1001|4011)",
     re.IGNORECASE,
 )
-_OTHERS_TURN: Final = re.compile(
+_ROLLED_BACK: Final = re.compile(
     r"deadlock (?:detected|found|victim)|could not serialize access|conflict with recovery|lock wait timeout|lock request time out"
     r"|ORA-000(?:54|60)|ORA-08177|ORA-01555",
     re.IGNORECASE,
 )
 _LOST_STATES: Final = ("08", "57P")  # connection exceptions, and what an operator does to the server
-_TURN_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server, a lock not available, too many connections
+_ROLLBACK_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server, a lock not available, too many connections
 
 
-def number_of_error(error: object) -> int | None:
-    """The server's own number of an error of a driver, where it has one."""
+def error_number(error: object) -> int | None:
+    """The server's number of a driver's error, if it has one."""
     arguments = getattr(error, "args", ())
     first = arguments[0] if arguments else None
     first = first[0] if isinstance(first, tuple) and first else first
     return first if isinstance(first, int) and not isinstance(first, bool) else None
 
 
-def connection_refusal(url: DatabaseUrl, text: str, number: int | None = None) -> ConnectException:
-    """Why there is no connection, with the setting to change; RetriableException where that may pass by itself, which is not so for an
-    error that is not known. Never holds a secret."""
-    message = without_secrets(url, text)
+def connection_error(url: DatabaseUrl, text: str, number: int | None = None) -> ConnectException:
+    """Why there is no connection, with the setting to change; RetriableException for an error that is known to be temporary. Has no
+    secret."""
+    message = redacted(url, text)
     if _UNKNOWN_USER.search(text):
         reason = f"{url.address} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
         return ConfigException.of(PASSWORD, "[hidden]", reason)
     if _UNKNOWN_DATABASE.search(text):
         return ConfigException.of(URL, url.address, f"There is no such database: {message}. Set {URL} to one that exists.")
     if _TLS.search(text):
-        reason = f"TLS does not come about: {message}. Check the options of {URL} that begin with ssl, and the files that they name."
+        reason = f"TLS failed: {message}. Check the options of {URL} that begin with ssl, and the files that they name."
         return ConfigException.of(URL, url.address, reason)
-    if number in url.dialect.lost_numbers or any(words.search(text) for words in (_UNREACHABLE, _LOST, _OTHERS_TURN)):
+    if number in url.dialect.lost_numbers or any(words.search(text) for words in (_UNREACHABLE, _LOST, _ROLLED_BACK)):
         return RetriableException(f"No connection to {url.address} ({URL}): {message}")
-    return ConnectException(f"No connection to {url.address} ({URL}), for a reason that is not known to pass: {message}")
+    return ConnectException(f"No connection to {url.address} ({URL}), and the error is not known to be temporary: {message}")
 
 
-def statement_refusal(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> ConnectException:
-    """What an error of a statement is: a lost connection or a transaction that the server ended, after which a retry may succeed, or a
-    refusal. An error that is not known is a refusal."""
-    message, state = without_secrets(url, text), state or ""
-    is_known = bool(state or number)  # then a message's words may be those of a value
+def statement_error(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> ConnectException:
+    """The exception for an error of a statement: RetriableException for a lost connection or a transaction that the server ended, else
+    StatementException."""
+    message, state = redacted(url, text), state or ""
+    is_known = bool(state or number)  # the message may quote values, so its words decide nothing
     has_number = number in url.dialect.lost_numbers
     if state.startswith(_LOST_STATES) or has_number or (not is_known and _LOST.search(text)):
         return RetriableException(f"The connection to {url.address} was lost: {message}")
-    if is_others_turn(url, text, state, number):
+    if is_retriable_rollback(url, text, state, number):
         return RetriableException(f"{url.address} has ended the transaction: {message}")
     return StatementException(f"{url.address} refuses a statement: {message}", state or None)
 
 
-def is_others_turn(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> bool:
-    """Whether the server ended a transaction for the sake of others: begun anew, it may succeed."""
-    if state or number:  # then a message's words may be those of a value
-        return (state or "").startswith(_TURN_STATES) or number in url.dialect.rollback_numbers
-    return _OTHERS_TURN.search(text) is not None
+def is_retriable_rollback(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> bool:
+    """Whether the server ended a transaction in favor of others, so that it may succeed when it is run again."""
+    if state or number:  # the message may quote values, so its words decide nothing
+        return (state or "").startswith(_ROLLBACK_STATES) or number in url.dialect.rollback_numbers
+    return _ROLLED_BACK.search(text) is not None
 
 
-def without_secrets(url: DatabaseUrl, text: str) -> str:
-    """A driver's message in one line, without password and secret options of the URL."""
+def redacted(url: DatabaseUrl, text: str) -> str:
+    """A driver's message in one line, without the URL's password and secret options."""
     message = " ".join(text.split())
     for secret in url.secrets:
         message = message.replace(secret, "[hidden]")

@@ -1,7 +1,7 @@
-"""Which files of the host a database URL reaches: SQLite's file, the socket of a local server, those of TLS, and what a driver may open by
-itself.
+"""The files of the host that a database URL reaches: SQLite's file, the socket of a local server, those of TLS, and those that a driver may
+open by itself.
 
-All of them must lie below the worker's allowed folders (``sdk.allowed_paths``). Knows nothing of connections.
+All of them must be below the worker's allowed folders (``sdk.allowed_paths``). Knows nothing of connections.
 """
 
 from __future__ import annotations
@@ -17,55 +17,55 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.connectors.jdbc.database.database_options import file_options
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl, parse_url
-from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
+from airflow_provider_connect.connectors.jdbc.database.other_databases import unsupported_reason
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import SETTING, AllowedPaths
 from airflow_provider_connect.sdk.config_def import ConfigValue
 
-_MAY_OPEN_FILES: Final = ("mysqldb", "mariadbconnector", "mysqlconnector")  # on the server's word (LOCAL INFILE), or a socket for localhost
+_OPENS_FILES: Final = ("mysqldb", "mariadbconnector", "mysqlconnector")  # at the server's request (LOCAL INFILE), or a socket for localhost
 _HOST: Final = re.compile(r"[A-Za-z0-9_.:,%\[\]-]+")
 
 
-def add_unreachable(values: Iterable[ConfigValue], allowed: AllowedPaths) -> None:
-    """Add to the URL's own value what the worker does not let connectors reach. Reads no database."""
+def add_path_errors(values: Iterable[ConfigValue], allowed: AllowedPaths) -> None:
+    """Add an error to a URL that reaches files outside of the worker's allowed folders. Opens no database."""
     for value in values:
         if value.name == URL and value.value and not value.errors:
             try:
-                reachable(parse_url(str(value.value)).within(allowed))
+                with_resolved_paths(parse_url(str(value.value)).within(allowed))
             except ConfigException as error:
                 value.errors += error.errors
 
 
-def reachable(url: DatabaseUrl) -> DatabaseUrl:
-    """The same database with paths of the host resolved. Raises ConfigException when one lies outside of what is allowed."""
+def with_resolved_paths(url: DatabaseUrl) -> DatabaseUrl:
+    """The same database with paths of the host resolved. Raises ConfigException for one outside of the allowed folders."""
     if url.dialect.is_file:
         return dataclasses.replace(url, database=url.allowed.resolved(URL, url.database or ""))
     url = _with_files_resolved(url)
     if url.dialect.uses_libpq:
         return _with_sockets_resolved(url)
     if not url.allowed.allow_all:
-        _refuse_free_drivers(url)
+        _refuse_unchecked_drivers(url)
     return url
 
 
 def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
-    """Certificates and keys. A relative path is one of the worker's folder, as of all files."""
+    """Certificates and keys. A relative path is relative to the worker's folder."""
     found = {name: url.allowed.resolved(URL, path) for name, path in file_options(url.dialect, url.options).items()}
     return dataclasses.replace(url, options={**url.options, **found}) if found else url
 
 
 @contextlib.contextmanager
-def opening(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
-    """Connect inside the block to the URL that it gives. Behind it SQLite must have opened that file, and not one that a link has led to
-    since; a new file is made here, where no link is followed."""
+def guarded_files(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
+    """The URL to connect to inside the block. Raises ConfigException at its end if SQLite has opened another file than that of the URL,
+    such as the target of a new link. A new file is created here, where no link is followed."""
     if not url.dialect.is_file:
-        yield reachable(url)
+        yield with_resolved_paths(url)
         return
     folder, name = url.allowed.folder_of(URL, url.database or "")
     path = os.path.join(folder.path, name)
     mode = url.options.get("mode", "rwc")
     if mode == "rwc":
-        with contextlib.suppress(FileExistsError, FileNotFoundError):  # without its folder the driver has its own word for it
+        with contextlib.suppress(FileExistsError, FileNotFoundError):  # the driver reports a missing folder
             os.close(folder.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666))
         mode = "rw"
     with contextlib.suppress(FileNotFoundError):
@@ -77,10 +77,10 @@ def opening(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
 
 
 def _has_open(path: str) -> bool:
-    """Whether this process has the file of exactly this path open. The descriptor is not touched: to close another one of the same file
-    would drop SQLite's locks."""
+    """Whether this process has opened the file at exactly this path. Opens no descriptor: closing a second one of the same file would drop
+    SQLite's locks."""
     descriptors = "/proc/self/fd"
-    if not os.path.isdir(descriptors):  # no Linux: the path at least leads where it did
+    if not os.path.isdir(descriptors):  # not Linux: check that the path is still no link
         return os.path.realpath(path) == path
     for number in os.listdir(descriptors):
         with contextlib.suppress(OSError):
@@ -90,14 +90,16 @@ def _has_open(path: str) -> bool:
 
 
 def _with_sockets_resolved(url: DatabaseUrl) -> DatabaseUrl:
-    """libpq takes a folder, which holds a socket, for a host; and none at all for its own default folder."""
+    """libpq accepts a socket's folder as a host, and uses its own default folder without a host."""
     named = url.options.get("host")
     given = (unquote(url.host or "") if named is None else named).split(",")
     hosts = [_socket_resolved(url, host.strip()) for host in given]
     if not any(host.startswith("/") for host in hosts):
         return url
-    if named is None and len(hosts) > 1:  # each with its port behind it, which is no part of a path
-        raise ConfigException.of(URL, f"{url.dialect.name}://…", "Of several hosts none can be a socket's folder. Name them with ?host=")
+    if named is None and len(hosts) > 1:  # each with a port, which is not part of a path
+        raise ConfigException.of(
+            URL, f"{url.dialect.name}://…", "A socket's folder cannot be one of several hosts here. Name them with ?host="
+        )
     return dataclasses.replace(url, options={**url.options, "host": ",".join(hosts)})
 
 
@@ -105,16 +107,16 @@ def _socket_resolved(url: DatabaseUrl, host: str) -> str:
     if host.startswith("/"):
         return url.allowed.resolved(URL, host)
     if (not host or host.startswith("@")) and not url.allowed.allow_all:
-        reason = f"A local socket is only reached by its folder, which must lie below the worker setting {SETTING}. Name a host."
+        reason = f"A local socket is reached only by its folder, which must be below the worker setting {SETTING}. Name a host."
         raise ConfigException.of(URL, f"{url.dialect.name}://{host}", reason)
     return host
 
 
-def _refuse_free_drivers(url: DatabaseUrl) -> None:
+def _refuse_unchecked_drivers(url: DatabaseUrl) -> None:
     if not url.dialect.is_known:
-        others = f"Dialects of SQLAlchemy by others are used where {SETTING} is / alone: their drivers may open files of the worker."
-        raise ConfigException.of(URL, f"{url.dialect.name}:…", f"{way_out(url.dialect.name)} {others}")
-    if url.driver in _MAY_OPEN_FILES:
+        others = f"SQLAlchemy dialects of others are used only where {SETTING} is /, since their drivers may open files of the worker."
+        raise ConfigException.of(URL, f"{url.dialect.name}:…", f"{unsupported_reason(url.dialect.name)} {others}")
+    if url.driver in _OPENS_FILES:
         reason = (
             f"This driver may open files of the worker by itself, and is only used where the worker setting {SETTING} is /. "
             "Leave the driver out of the URL: then pymysql is used."

@@ -22,7 +22,7 @@ from airflow_provider_connect.connectors.jdbc.dialects.url_options import (
 SECRET_OPTIONS: Final = frozenset({"sslpassword", "ssl_key_password"})
 """Options that are applied and hold a secret."""
 _FILE_OPTIONS: Final = frozenset[str]().union(*(dialect.options.files for dialect in DIALECTS))
-_NO_FILES: Final = ("system", "")  # values of ``sslrootcert`` that are no path
+_NO_FILES: Final = ("system", "")  # values of ``sslrootcert`` that are not a path
 
 
 def file_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
@@ -72,8 +72,8 @@ def danger(dialect: Dialect, name: str, value: str) -> str | None:
 
 
 def known_options(dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
-    """The options for our own driver. ``given`` is by lower-case name, without the dangerous ones except those that are switched off.
-    Raises UnknownOptionError."""
+    """The options for our own driver. ``given`` has lower-case names, and dangerous options only where they are switched off. Raises
+    UnknownOptionError."""
     known = dialect.options
     options: dict[str, str] = {}
     for name, value in given.items():
@@ -94,7 +94,7 @@ def known_options(dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def driver_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
-    """Those that a driver takes from its URL: without those that this package applies itself."""
+    """The options that the driver reads from its URL: without those that this package applies itself."""
     ours = (ZERO_DATES, TINY_AS_BOOLEAN, READ_ONLY)
     return {
         name: value for name, value in options.items() if name not in ours and not (dialect.makes_tls_context and name.startswith("ssl_"))

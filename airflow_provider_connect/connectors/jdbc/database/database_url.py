@@ -1,7 +1,7 @@
-"""Where a database is: JDBC, SQLAlchemy and Airflow URLs read into one value. Opens nothing, and refuses what could run code or read files.
+"""The address of a database: JDBC, SQLAlchemy and Airflow URLs as one value. Opens nothing; refuses options that could run code or read
+files.
 
-A user who may write a connector's config must not be able to name a class to load, a file to read or a statement to run on the machine of
-the worker.
+A user who may write a connector's config must not be able to load a class, read a file or run a statement on the worker's machine.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_options import (
     driver_options,
     known_options,
 )
-from airflow_provider_connect.connectors.jdbc.database.other_databases import JAVA_ONLY, way_out
+from airflow_provider_connect.connectors.jdbc.database.other_databases import JAVA_ONLY, unsupported_reason
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, UnknownFormError
 from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import READ_ONLY, ZERO_DATES, UnknownOptionError
@@ -71,13 +71,13 @@ class DatabaseUrl:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What no message may hold: the password, as it is and as a URL has it, and those of options."""
+        """What must not appear in a message: the password, plain and percent-encoded, and those of options."""
         found = [self.password, *(value for name, value in self.options.items() if name in SECRET_OPTIONS)]
         return tuple(dict.fromkeys(text for secret in found if secret for text in (secret, quote(secret, safe=""))))
 
     @property
     def address(self) -> str:
-        """The database for messages: no user, no password, no options."""
+        """The database in messages, without user, password and options."""
         if self.dialect.is_file:
             return f"{self.dialect.name}:{self.database}"
         return f"{self.dialect.name}://{self._authority()}/{self.database or self.options.get('service_name', '')}"
@@ -114,11 +114,11 @@ class DatabaseUrl:
         return f"{text}?{urlencode(options, quote_via=quote)}" if options else text
 
     def within(self, allowed: AllowedPaths) -> DatabaseUrl:
-        """The same database, for a connector that may open these files."""
+        """The same database, with the files that the connector may open."""
         return dataclasses.replace(self, allowed=allowed)
 
     def with_credentials(self, user: str | None, password: str | None) -> DatabaseUrl:
-        """The same database, logged in as ``user``; what is None stays as it is."""
+        """The same database for another user; None keeps the URL's user or password."""
         return dataclasses.replace(self, user=self.user if user is None else user, password=self.password if password is None else password)
 
     def _credentials(self) -> str:
@@ -132,33 +132,33 @@ class DatabaseUrl:
 
 
 def parse_url(text: str) -> DatabaseUrl:
-    """Raises ConfigException, which names the setting and the way out but never a password."""
+    """Parse a URL. Raises ConfigException, which names the setting and the fix but never a password."""
     if _VARIABLE.fullmatch(text):
-        raise _refusal("…", f"Nothing has replaced this variable. Write the URL, {_FORM}, or {_LOOKED_UP}.")
+        raise _refusal("…", f"This variable was not resolved. Write the URL, {_FORM}, or {_RESOLVED}.")
     match = _SCHEME.fullmatch(text.strip())
     if match is None:
-        raise _refusal("…", f"It is not the URL of a database. Write {_FORM}.")
+        raise _refusal("…", f"Not the URL of a database. Write {_FORM}.")
     scheme, driver, rest = match[1].lower(), match[2], match[3]
     dialect = dialect_of(scheme)
     if scheme == "jdbc":
-        raise _refusal("jdbc:…", "The name of the database product is missing behind jdbc:.")
+        raise _refusal("jdbc:…", "The name of the database product is missing after jdbc:.")
     _refuse_dangerous(dialect, _all_options(rest))
     if scheme == "jtds" and rest.lower().startswith("sybase:"):
-        raise _refusal("jdbc:jtds:sybase:…", way_out("sybase"))
+        raise _refusal("jdbc:jtds:sybase:…", unsupported_reason("sybase"))
     if scheme in _INSTEAD:
         raise _refusal(f"jdbc:{scheme}:…", f"The driver {scheme} is Java's. Write {_INSTEAD[scheme]}")
     if scheme in JAVA_ONLY:
-        raise _refusal(f"jdbc:{scheme}:…", way_out(scheme))
+        raise _refusal(f"jdbc:{scheme}:…", unsupported_reason(scheme))
     if dialect.is_known:
         return _file(dialect, rest) if dialect.is_file else _server(dialect, driver, rest)
     try:
         return _server(dialect, driver, rest)
-    except ConfigException:  # for a dialect of SQLAlchemy's there is this form alone
-        raise _refusal(f"{scheme}:…", way_out(scheme)) from None
+    except ConfigException:  # an unknown dialect has only this form
+        raise _refusal(f"{scheme}:…", unsupported_reason(scheme)) from None
 
 
 _FORM: Final = "jdbc:postgresql://host:5432/database for instance"
-_LOOKED_UP: Final = "a variable of a config provider of the worker, such as ${file:/secrets/db.properties:url}"
+_RESOLVED: Final = "a variable of a config provider of the worker, such as ${file:/secrets/db.properties:url}"
 _ENCODED: Final = (
     "Give the login by connection.user and connection.password, or percent-encoded: %40 is an at sign, %2F a slash, %3A a colon."
 )
@@ -176,9 +176,9 @@ def _server(dialect: Dialect, driver: str | None, rest: str) -> DatabaseUrl:
         rest = f"//localhost/{rest.lstrip('/')}"
     match = _AUTHORITY.fullmatch(rest)
     if match is None:
-        raise _refusal(f"{product}:…", f"This is not of the form {product}://host:port/database?option=value")
+        raise _refusal(f"{product}:…", f"Not of the form {product}://host:port/database?option=value")
     if match[1] is None and "@" in (match[3] or ""):
-        raise _refusal(f"{product}://…", f"There is an @ in the name of the database. {_ENCODED}")
+        raise _refusal(f"{product}://…", f"The name of the database contains an @. {_ENCODED}")
     if _OTHER_FORM.search(match[2] or "") or _OPTION_OF_PATH.search(match[3] or ""):
         raise _refusal(f"{product}://…", f"Options are written {product}://host:port/database?name=value&name=value. {_ENCODED}")
     user, colon, password = (match[1] or "").partition(":")
@@ -210,12 +210,12 @@ def _host_and_port(dialect: Dialect, text: str) -> tuple[str | None, int | None]
         return None, None
     if "@" in text:
         raise _refusal(f"{dialect.name}://…", f"There are two @. {_ENCODED}")
-    for part in text.split(","):  # libpq decodes what is in brackets, and a decoded path is a socket's folder
+    for part in text.split(","):  # libpq decodes the text in brackets, which could then be the path of a socket's folder
         if ("[" in part or "]" in part) and not _IN_BRACKETS.fullmatch(part):
-            raise _refusal(f"{dialect.name}://…", "Square brackets hold an IPv6 address and nothing else, such as [::1].")
+            raise _refusal(f"{dialect.name}://…", "Square brackets may only enclose an IPv6 address, such as [::1].")
     if "," in text:
         if not dialect.uses_libpq:
-            raise _refusal(f"{dialect.name}://…", "Several hosts are tried for PostgreSQL alone. Name one host.")
+            raise _refusal(f"{dialect.name}://…", "Only PostgreSQL may have several hosts. Name one host.")
         return (text, None)
     host, colon, port = text.rpartition(":")
     if not colon or text.endswith("]"):
@@ -232,7 +232,7 @@ def _file(dialect: Dialect, rest: str) -> DatabaseUrl:
         path = path.removeprefix("/") if not rest.startswith("//%2F") and not rest.startswith("//%2f") else path
     options = _known_options(dialect, {name.lower(): value for name, value in parse_qsl(query, keep_blank_values=True)})
     if path in ("", ":memory:"):
-        raise _refusal("sqlite:", "A database in memory is gone with the connection. Give the path of a file: jdbc:sqlite:/path/to/file.db")
+        raise _refusal("sqlite:", "A database in memory ends with its connection. Give the path of a file: jdbc:sqlite:/path/to/file.db")
     if path.startswith(("file:", ":resource:")):
         raise _refusal(f"sqlite:{path.partition(':')[0]}:…", "Give the plain path of a file: jdbc:sqlite:/path/to/file.db")
     if options.get("mode", "ro") not in ("ro", "rw", "rwc"):
@@ -256,7 +256,7 @@ def _refuse_dangerous(dialect: Dialect, options: Iterable[tuple[str, str]]) -> N
 
 
 def _known_options(dialect: Dialect, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
-    """``is_named`` False: an unknown option may be a part of a password that was not encoded, and no message names it."""
+    """``is_named`` False: an unknown option may be part of a password that was not encoded, so no message names it."""
     try:
         return known_options(dialect, given)
     except UnknownOptionError as error:

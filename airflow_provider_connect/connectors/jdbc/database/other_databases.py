@@ -1,4 +1,4 @@
-"""Databases that there is no dialect for here: their names, and which Java connector and driver read and write them. Pure text."""
+"""Databases without a dialect here: their names, and the Java connector and driver that read and write them. Pure text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS
 class _Product(NamedTuple):
     name: str
     driver: str
-    """The coordinates of its JDBC driver in Maven's central repository, else where its maker has it."""
+    """The coordinates of its JDBC driver in Maven's central repository, else where its vendor has it."""
     sink: str = ""
-    """The class of a Java sink of its own."""
+    """The class of its own Java sink."""
 
 
 _CONFLUENT: Final = "io.confluent.connect."
@@ -45,7 +45,7 @@ _PRODUCTS: Final = {
     "vertica": _Product("Vertica", "com.vertica.jdbc:vertica-jdbc", "io.confluent.vertica.VerticaSinkConnector"),
 }
 JAVA_ONLY: Final = frozenset({"as400", "db2", "derby", "firebirdsql", "h2", "hsqldb", "informix", "informix-sqli", "sybase", "teradata"})
-"""Those for which no Python driver is used, whatever is installed."""
+"""Products for which no Python driver is used, even if one is installed."""
 _INSTALL: Final = (
     "Java's JDBC connector has it: download the zip of confluentinc/kafka-connect-jdbc from Confluent Hub, "
     "airflow connect plugins install confluentinc-kafka-connect-jdbc-VERSION.zip, copy the driver's jar ({driver}) into the folder "
@@ -53,8 +53,8 @@ _INSTALL: Final = (
 )
 
 
-def way_out(dialect: str) -> str:
-    """What to do about a database that there is no dialect for."""
+def unsupported_reason(dialect: str) -> str:
+    """Why a database is not supported, and how a Java connector reads and writes it."""
     product = _PRODUCTS.get(dialect)
     name = f" ({product.name})" if product is not None else ""
     sink = f" A sink in Java of its own is connector.class={product.sink}." if product is not None and product.sink else ""

@@ -9,19 +9,19 @@ import ssl
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from airflow_provider_connect.connectors.jdbc.database.adbc_database import small_answer
+from airflow_provider_connect.connectors.jdbc.database.adbc_database import bounded_rows
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     StatementException,
     ValueException,
-    connection_refusal,
-    number_of_error,
-    statement_refusal,
-    without_secrets,
+    connection_error,
+    error_number,
+    redacted,
+    statement_error,
 )
-from airflow_provider_connect.connectors.jdbc.database.database_files import opening
+from airflow_provider_connect.connectors.jdbc.database.database_files import guarded_files
 from airflow_provider_connect.connectors.jdbc.database.database_options import SECRET_OPTIONS
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.other_databases import way_out
+from airflow_provider_connect.connectors.jdbc.database.other_databases import unsupported_reason
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import BATCH_BYTES
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
 _FETCHED_ROWS: Final = 32  # at once; their bytes are counted before more are fetched
 _NUMBER_BYTES: Final = 8  # of a value that is no text
-OF_DRIVER: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-"""What a driver raises besides its own errors, as for a text in another encoding."""
+DRIVER_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
+"""Exceptions that a driver raises besides its own errors, as for a text in another encoding."""
 
 
 class SqlAlchemyDatabase:
@@ -47,17 +47,17 @@ class SqlAlchemyDatabase:
         self.engine: Engine
         self.connection: Connection | None = None
         try:
-            with opening(url) as there:
+            with guarded_files(url) as there:
                 self._connect(there)
         except ConfigException:
             self.close()
             raise
 
     def _connect(self, url: DatabaseUrl) -> None:
-        """To the URL with paths resolved; errors speak of the one that was given."""
+        """Connect to a URL with resolved paths; messages name the URL that was given."""
         try:
             how: dict[str, Any] = {"poolclass": self._sqlalchemy.NullPool, "isolation_level": "AUTOCOMMIT"}
-            if url.dialect.is_file:  # by its URI, which keeps to the path and the mode
+            if url.dialect.is_file:  # by its URI, for the exact path and the mode
                 how["creator"] = lambda: sqlite3.connect(url.adbc_uri, uri=True, check_same_thread=False)
             elif url.dialect.makes_tls_context and (context := tls_context(url)) is not None:
                 how["connect_args"] = {"ssl": context}
@@ -72,24 +72,24 @@ class SqlAlchemyDatabase:
                 self.connection.exec_driver_sql(sql)
         except self._sqlalchemy.exc.SQLAlchemyError as error:
             original = getattr(error, "orig", None) or error
-            raise connection_refusal(self._url, str(original), number_of_error(original)) from None
+            raise connection_error(self._url, str(original), error_number(original)) from None
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        with self._refusing():
+        with self._translating_errors():
             options = {"stream_results": True, "max_row_buffer": _FETCHED_ROWS} if self._url.dialect.buffers_answers else {}
             with self._execute(sql, **options) as answer:
-                return small_answer(map(tuple, answer), self._url.address)
+                return bounded_rows(map(tuple, answer), self._url.address)
 
     def has_row(self, sql: str) -> bool:
-        with self._refusing():
+        with self._translating_errors():
             return self._execute(sql).first() is not None
 
     def execute(self, sql: str) -> None:
-        with self._refusing():
+        with self._translating_errors():
             self._execute(sql)
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        with self._refusing():
+        with self._translating_errors():
             result = self._execute(sql, stream_results=True, max_row_buffer=_FETCHED_ROWS)
             names = list(result.keys())
             for found in _pieces(result, rows):
@@ -97,12 +97,12 @@ class SqlAlchemyDatabase:
                 yield pa.RecordBatch.from_arrays(columns, names)
 
     def cancel(self) -> None:
-        """Drivers have no common way; the piece that is being fetched is completed."""
+        """Not supported: drivers have no common way. The rows that are being fetched are completed."""
 
     def close(self) -> None:
         if self.connection is not None:
             try:
-                self.connection.invalidate()  # an answer may be half read
+                self.connection.invalidate()  # an answer may be read in part
                 self.connection.close()
             except self._sqlalchemy.exc.SQLAlchemyError:
                 pass
@@ -110,29 +110,29 @@ class SqlAlchemyDatabase:
         self.connection = None
 
     def _execute(self, sql: str, **options: object) -> Any:  # a CursorResult
-        return self._connected().execution_options(no_parameters=True, **options).exec_driver_sql(sql)
+        return self._require_connection().execution_options(no_parameters=True, **options).exec_driver_sql(sql)
 
-    def _connected(self) -> Connection:
+    def _require_connection(self) -> Connection:
         if self.connection is None:
             raise RetriableException(f"The connection to {self._url.address} is closed")
         return self.connection
 
     @contextlib.contextmanager
-    def _refusing(self) -> Iterator[None]:
-        """Turns SQLAlchemy's errors into ours."""
+    def _translating_errors(self) -> Iterator[None]:
+        """Translates SQLAlchemy's errors."""
         try:
             yield
         except self._sqlalchemy.exc.SQLAlchemyError as error:
-            raise self._refusal(error) from None
-        except OF_DRIVER as error:
-            reason = f"{type(error).__name__}: {without_secrets(self._url, str(error))}"
+            raise self._translated(error) from None
+        except DRIVER_ERRORS as error:
+            reason = f"{type(error).__name__}: {redacted(self._url, str(error))}"
             raise StatementException(f"The driver of {self._url.address} cannot read what the server sent: {reason}") from error
 
-    def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+    def _translated(self, error: Any) -> ConnectException:  # a SQLAlchemyError
         original = getattr(error, "orig", None) or error
         if getattr(error, "connection_invalidated", False):
-            return RetriableException(f"The connection to {self._url.address} was lost: {without_secrets(self._url, str(original))}")
-        return statement_refusal(self._url, str(original), None, number_of_error(original))
+            return RetriableException(f"The connection to {self._url.address} was lost: {redacted(self._url, str(original))}")
+        return statement_error(self._url, str(original), None, error_number(original))
 
 
 def _pieces(result: Any, rows: int) -> Iterator[list[Sequence[Any]]]:
@@ -150,16 +150,16 @@ def _pieces(result: Any, rows: int) -> Iterator[list[Sequence[Any]]]:
 
 
 def _column(index: int, values: tuple[Any, ...]) -> pa.Array:
-    """Raises ValueException for what goes into no column of one type."""
+    """Raises ValueException for values that have no common type."""
     values = tuple(",".join(sorted(value)) if isinstance(value, set) else value for value in values)
     try:
         return pa.array(values)
     except (pa.ArrowException, OverflowError) as error:
-        raise ValueException(index, _odd_one(values)) from error
+        raise ValueException(index, _mixed_value(values)) from error
 
 
-def _odd_one(values: Sequence[Any]) -> object:
-    """A text among other values is what the driver could not read; else the first value that does not go with those before it."""
+def _mixed_value(values: Sequence[Any]) -> object:
+    """The value that has another type: a text that the driver could not convert, else the first that differs from those before it."""
     texts = [value for value in values if isinstance(value, str)]
     if texts and any(value is not None and not isinstance(value, str) for value in values):
         return texts[0]
@@ -175,15 +175,15 @@ def _is_refused(values: Sequence[Any]) -> bool:
     return False
 
 
-def missing_dialect(url: DatabaseUrl) -> str | None:
-    """Why there is no driver for a database that only SQLAlchemy may know; None where a package of it is installed."""
+def missing_sqlalchemy_driver(url: DatabaseUrl) -> str | None:
+    """Why SQLAlchemy has no driver for a database without a dialect here; None: it has one."""
     from sqlalchemy import exc
     from sqlalchemy.engine import make_url
 
     try:
         make_url(url.sqlalchemy_url).get_dialect().import_dbapi()
     except exc.NoSuchModuleError:
-        return way_out(url.dialect.name)
+        return unsupported_reason(url.dialect.name)
     except ImportError as error:
         return f"The Python driver for {url.dialect.name} is not installed here: {error}. Install it on all hosts that run connectors."
     return None
@@ -193,8 +193,8 @@ def missing_dialect(url: DatabaseUrl) -> str | None:
 
 
 def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
-    """None: the URL asks for no encryption. A certificate to trust (``serverSslCert``) is checked, with the host's name only where
-    ``sslMode`` asks for it. Raises ConfigException for files that are missing or hold no certificate."""
+    """None: the URL asks for no encryption. The server's certificate is checked against ``serverSslCert``, and its host name only where
+    ``sslMode`` asks for it. Raises ConfigException for files that are missing or have no certificate."""
     options = {name: value for name, value in url.options.items() if name.startswith("ssl_")}
     if not options.keys() - SECRET_OPTIONS:
         return None
@@ -208,7 +208,7 @@ def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
             context.load_cert_chain(certificate, options.get("ssl_key"), password=options.get("ssl_key_password") or _no_password)
     except OSError as error:  # also ssl.SSLError
         shown = ", ".join(f"{name}={value}" for name, value in options.items() if name in ("ssl_ca", "ssl_cert", "ssl_key"))
-        reason = f"TLS cannot begin: {error.strerror or error}. The files must be there, be readable by the worker and hold PEM."
+        reason = f"TLS cannot begin: {error.strerror or error}. The files must exist, be readable by the worker and be PEM."
         raise ConfigException.of(URL, shown, reason) from None
     return context
 

@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL writes them: texts with braces, which the server reads as any array type. Knows no connection."""
+"""Arrays as PostgreSQL's texts with braces, which the server converts to any array type. Knows no connection."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ _TEXTS: Final = ("character varying[]", "character[]")
 
 
 def array_type(declared: str) -> str:
-    """The type of an array that a text is cast to for a column of the type ``declared``: without lengths, by which a cast cuts texts off.
-    The column itself refuses what is too long, and rounds numbers."""
+    """The array type to which a text is cast for a column of the type ``declared``: without lengths, since a cast would truncate texts.
+    The column itself refuses texts that are too long, and rounds numbers."""
     type = _LENGTHS.sub("", declared)
     if type.startswith("bit"):
         return "bit varying[]"
@@ -22,7 +22,7 @@ def array_type(declared: str) -> str:
 
 
 def array_texts(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Lists of single values as texts; null where the list is. Timestamps for a column without a zone are those of ``time_zone``."""
+    """Lists of single values as texts; null where the list is null. Timestamps for a column without a zone are local to ``time_zone``."""
     return pa.chunked_array([_texts(chunk, target, time_zone) for chunk in column.chunks], pa.string())
 
 

@@ -1,4 +1,4 @@
-"""Columns of records as a table takes them, and as PostgreSQL's binary COPY does. A value that does not fit is found and named."""
+"""Columns of records converted for a table, and for PostgreSQL's binary COPY. Errors name the first value that does not fit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import row_numbers
 from airflow_provider_connect.errors import ConnectException
 
-_FEWEST_ROWS: Final = 64  # that are checked together behind a bad one
+_FEWEST_ROWS: Final = 64  # checked together after a bad one
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
@@ -30,7 +30,7 @@ def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value for an error text. Python's times end with the year 9999: those beyond are shown as their number."""
+    """A value for an error text. Times after the year 9999, which Python does not have, are shown as numbers."""
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
@@ -49,9 +49,10 @@ def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -
     return low
 
 
-def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
-    """Why some of ``count`` rows cannot be written, by their numbers. ``check(start, length)`` checks so many rows from ``start`` on, and
-    raises RefusedException with the number, among these, of the first bad one. Behind a bad one few are checked first, then twice as many.
+def find_misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
+    """Why some of ``count`` rows cannot be written, by row index. ``check(start, length)`` checks ``length`` rows from ``start`` on, and
+    raises RefusedException with the index, among these, of the first bad one. After a bad row few rows are checked, then twice as many each
+    time.
     """
     found: dict[int, str] = {}
     start, length = 0, count
@@ -67,19 +68,19 @@ def misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
     return found
 
 
-def rest_of(count: int, left_out: Collection[int]) -> pa.Array:
-    """The numbers of ``count`` rows without some."""
+def remaining_rows(count: int, left_out: Collection[int]) -> pa.Array:
+    """The indices of ``count`` rows without those left out."""
     numbers = row_numbers(count)
     return numbers.filter(pc.invert(pc.is_in(numbers, pa.array(list(left_out), pa.int64())))) if left_out else numbers
 
 
 def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
-    """Timestamps as what clocks in ``time_zone`` show."""
+    """Timestamps as local times of ``time_zone``."""
     return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
 
 
 def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Days as the timestamps at which they begin in ``time_zone``: of UTC, or for a column without a zone as clocks there show them."""
+    """Days as the timestamps of their midnights in ``time_zone``: in UTC, or for a column without a zone as local times."""
     local = column.cast(pa.timestamp("us"))
     if target.kind is ColumnKind.TIMESTAMP:
         return local
@@ -87,7 +88,7 @@ def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.Chu
 
 
 def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> None:
-    """Raise RefusedException for the first null in the key, or in another column that takes none."""
+    """Raise RefusedException for the first null in the key, or in another column that is NOT NULL."""
     found: list[tuple[int, str]] = []
     for name in rows.column_names:
         target = table.columns.get(name)
@@ -95,19 +96,19 @@ def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> N
             found.append((pc.index(rows[name].is_null(), True).as_py(), name))
     if found:
         row, name = min(found)
-        raise RefusedException(f"null in column {name} of table {table.name}, which takes none", row)
+        raise RefusedException(f"null in column {name} of table {table.name}, which is NOT NULL", row)
 
 
 def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
-    """Raise RefusedException for the first integer that the column's type is too narrow for: some databases cut it off."""
+    """Raise RefusedException for the first integer that is too wide for the column's type: some databases truncate it."""
     bits = _BITS.get(target.kind)
     if bits is not None and pa.types.is_integer(column.type) and column.type.bit_width > bits:
         cast_column(target.name, column, getattr(pa, f"int{bits}")())
 
 
 def refuse_far_times(column: pa.ChunkedArray, target: Column) -> None:
-    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day that is none of a
-    day: drivers take Python's values, which end there."""
+    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day outside of a day:
+    drivers accept Python's values, which end there."""
     types, type = pa.types, column.type
     if types.is_date32(type):
         numbers, least, most = column.cast(pa.int32()), _LEAST_DAY, _MOST_DAY
@@ -142,7 +143,8 @@ _BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary n
 
 
 def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-    """The column as COPY writes it, with its field, and whether ``target`` takes it so: else it is staged, and cast by the server."""
+    """The column as COPY writes it, with its field, and whether ``target`` accepts it in this form: else it is staged, and the server casts
+    it."""
     types = pa.types
     binary = None
     if target.kind in TIMESTAMPS and (types.is_timestamp(column.type) or types.is_date(column.type)) and has_far_times(column):
@@ -158,7 +160,7 @@ def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple
 
 
 def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.ChunkedArray, bool]:
-    """The column as the driver writes it for COPY, where it holds no far times; and whether ``target`` takes it so."""
+    """The column, without far times, as the driver writes it for COPY; and whether ``target`` accepts it in this form."""
     given, types = column.type, pa.types
     if types.is_timestamp(given) or (types.is_date(given) and target.kind in TIMESTAMPS):
         return _timestamps(target, column, time_zone), True
@@ -213,7 +215,7 @@ def stage_type(field: pa.Field) -> str:
 
 @functools.cache
 def _wire() -> Mapping[str, pa.DataType]:
-    """What the driver's COPY writes for a type of PostgreSQL."""
+    """The Arrow type that the driver's COPY writes, by type of PostgreSQL."""
     return {
         "bool": pa.bool_(),
         "int2": pa.int16(),

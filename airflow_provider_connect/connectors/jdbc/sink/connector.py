@@ -1,6 +1,6 @@
 """JdbcSink: records into tables of a relational database, with the settings of the well-known JDBC sinks.
 
-Exactly once the offsets are committed with the rows, in a table of ours (``sink_offsets``). Rows are moved as whole columns.
+Under exactly once the offsets are committed with the rows, in a table of our own (``offsets.table``). Rows are converted as whole columns.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, TableName
 from airflow_provider_connect.connectors.jdbc.database.database import add_driver_errors, open_database, read_columns, require_driver
-from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.database.database_files import add_path_errors
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
@@ -56,9 +56,9 @@ from airflow_provider_connect.sdk.task import Refusal, SinkTask
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink, TransactionalSinkTask
 
 
-def url_of(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
-    """Where the database is, for a connector that may reach these files of the host. Raises ConfigException for a URL that is malformed, or
-    that could run code or read files."""
+def database_url(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
+    """The database, with the files of the host that the connector may reach. Raises ConfigException for a URL that is malformed, or that
+    could run code or read files."""
     password = config[PASSWORD]
     url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
     return url.within(allowed)
@@ -69,15 +69,15 @@ def write_dialect(config: Config, url: DatabaseUrl) -> Dialect:
 
 
 def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
-    """Connect, to write."""
-    url = url_of(config, allowed)
+    """Connect to write."""
+    url = database_url(config, allowed)
     require_driver(url)
     kind = PostgresqlStore if url.dialect.has_copy else RowStore
     return kind(url, write_dialect(config, url), config[TIME_ZONE])
 
 
 class JdbcSinkTask(TransactionalSinkTask):
-    """Writes rows. ``put`` writes once enough has come for a statement, ``pre_commit`` writes the rest and commits."""
+    """Writes rows. ``put`` writes once there are enough records for a statement, ``pre_commit`` writes the rest and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     takes_nulls_among_values = True
@@ -114,12 +114,12 @@ class JdbcSinkConnector(TransactionalSink):
     def start(self, config: Config) -> None:
         super().start(config)
         SinkSettings.of(config)
-        url_of(config, self.allowed_paths)
+        database_url(config, self.allowed_paths)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks which settings contradict each other. Does not ask the database: the process that validates may not reach it."""
+        """Also checks for settings that contradict each other. Does not connect: the process that validates may not reach the database."""
         values = super().validate(config)
-        add_unreachable(values, self.allowed_paths)
+        add_path_errors(values, self.allowed_paths)
         add_driver_errors(values)
         if not any(value.errors for value in values):
             add_errors(values, (ConfigException.of(*each) for each in contradictions(self.config_def.parse(config))))
@@ -127,11 +127,11 @@ class JdbcSinkConnector(TransactionalSink):
 
     def check(self, config: Mapping[str, str]) -> None:
         parsed = self.config_def.parse(config)
-        url = url_of(parsed, self.allowed_paths)
+        url = database_url(parsed, self.allowed_paths)
         topics = [] if config.get("transforms") else [topic.strip() for topic in config.get("topics", "").split(",") if topic.strip()]
         check_database(url, write_dialect(parsed, url), SinkSettings.of(parsed), topics)
 
-    # What a TransactionalSink does with its destination
+    # The destination of a TransactionalSink
 
     @property
     def max_retries(self) -> int:  # type: ignore[override]  # by the config
@@ -144,7 +144,7 @@ class JdbcSinkConnector(TransactionalSink):
         return SinkSession(store, SinkSettings.of(self.config), self.check_claims)
 
     def write(self, transaction: SinkSession, batch: Batch) -> None:
-        """``put`` of the task, so a transaction lasts until the commit."""
+        """Write by the task's ``put``; the transaction lasts until the commit."""
         transaction.put(batch)
 
     def flush(self, transaction: SinkSession) -> None:
@@ -155,7 +155,7 @@ class JdbcSinkConnector(TransactionalSink):
         self._written = {**self._written, **{table.name: table for table in connection.tables}}
 
     def datasets(self) -> Iterable[Dataset]:
-        url = url_of(self.config, self.allowed_paths)
+        url = database_url(self.config, self.allowed_paths)
         return [table_dataset(url, table.name, table.columns.values()) for table in self._written.values()]
 
     def close(self, connection: SinkSession) -> None:
@@ -178,8 +178,8 @@ class JdbcSinkConnector(TransactionalSink):
         self._offsets.write(rows)
 
     def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
-        """With ``pk.mode=kafka`` a row's key is its position, which the first topic's records had too. An admin who resets the offsets
-        knows of it."""
+        """With ``pk.mode=kafka`` a row's key is the record's position, which records of the former topic had as well. Offsets that an admin
+        has altered are accepted."""
         settings = SinkSettings.of(self.config)
         if settings.pk_mode is PkMode.KAFKA and settings.insert_mode is not InsertMode.INSERT and not former.is_altered:
             reason = (
@@ -189,15 +189,15 @@ class JdbcSinkConnector(TransactionalSink):
             raise ConfigException.of(PK_MODE, settings.pk_mode, reason)
 
     def translated(self, error: Exception) -> Exception:
-        """A lost connection is opened again after ``retry.backoff.ms``."""
+        """The error with ``retry.backoff.ms``, after which a lost connection is opened again."""
         if isinstance(error, RetriableException) and error.retry_after_ms is None:
             error.retry_after_ms = self.config[RETRY_MS]
         return error
 
 
 def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, topics: list[str]) -> None:
-    """Raise ConfigException, which names the setting and the way out, where a run could write nothing. ``topics`` are those whose names are
-    final: none where transformations may change them."""
+    """Raise ConfigException, which names the setting and the fix, if a run could write nothing. ``topics`` are those whose names are final:
+    empty where transformations may change them."""
     with contextlib.closing(open_database(url)) as database:
         for topic in topics:
             name = table_name(settings.table_of(topic), dialect)

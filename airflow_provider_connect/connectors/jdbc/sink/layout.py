@@ -1,4 +1,5 @@
-"""Which columns the records of one schema become, those columns of a batch, and consecutive batches of one table. Knows no databases."""
+"""The columns that records of one schema have in a table, those columns of a batch, and consecutive batches of one table. Knows no
+database."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from airflow_provider_connect.sdk.batch import Batch
 
 
 class Origin(StrEnum):
-    """Where a column's values come from."""
+    """The part of a record from which a column's values are read."""
 
     TOPIC = "topic"
     PARTITION = "partition"
@@ -39,7 +40,7 @@ class RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of records of one key schema and one value schema, which is optional. Without a value schema all are deletes."""
+    """The columns of records of one key schema and one optional value schema. Without a value schema all are deletes."""
 
     columns: tuple[RecordColumn, ...]
     key_schema: Schema | None
@@ -62,7 +63,7 @@ class Layout:
         return tuple(column.name for column in self.columns if column.is_key)
 
     def fits(self, batch: Batch) -> bool:
-        """Whether the batch's records have these columns. Those that are all deletes go with those of the same key that are not."""
+        """Whether the batch's records have these columns. A batch of deletes alone fits a layout with the same key."""
         if is_all_deletes(batch):
             return self.has_deletes and batch.key_schema == self.key_schema
         is_same = self.value_schema is not None and self.value_schema.equals_but_for_null(batch.value_schema)
@@ -73,7 +74,7 @@ class Layout:
         return any(column.origin is Origin.KEY for column in self.columns)
 
     def table(self, batch: Batch) -> pa.Table:
-        """The columns of ``batch``, by their names; null where the value is."""
+        """The columns of ``batch`` by name; null where the value is null."""
         count = batch.num_records
         parts = {Origin.KEY: _fields(batch.key), Origin.VALUE: _fields(batch.value)}
         arrays = [_array(column, batch, parts, count) for column in self.columns]
@@ -91,7 +92,7 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
 
 
 def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
-    """The layout of the batch's records; ``name_of`` gives the column of a field. Raises DataException, which names what they lack."""
+    """The layout of the batch's records; ``name_of`` returns the column of a field. Raises DataException that names what is missing."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
@@ -151,7 +152,7 @@ def _struct_columns(settings: SinkSettings, schema: Schema, origin: Origin, topi
         field = schema.field(name)
         if field is None:
             fields = ", ".join(each.name for each in schema.fields)
-            raise DataException(f"{PK_FIELDS} names {name}, which the {origin} of topic {topic} has not. It has: {fields}")
+            raise DataException(f"{PK_FIELDS} names {name}, but the {origin} of topic {topic} has no such field. It has: {fields}")
         yield RecordColumn(name, field.schema, origin, field.index, is_key=True)
 
 
@@ -174,7 +175,7 @@ def _array(column: RecordColumn, batch: Batch, parts: Mapping[Origin, list[pa.Ar
 
 
 class Records:
-    """The records of some batches, one after the other."""
+    """The records of consecutive batches."""
 
     __slots__ = ("_ends", "batches")
 
@@ -204,7 +205,7 @@ class Records:
         return batch.slice(index - (self._ends[number] - batch.num_records), 1)
 
     def table(self, layout: Layout) -> pa.Table:
-        """The records' columns. Those that only deletes lack are null there."""
+        """The records' columns; null where only deletes lack them."""
         tables = [layout.table(batch) for batch in self.batches]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
 
@@ -214,5 +215,5 @@ class Records:
 
 
 def location_of(record: Batch) -> tuple[TopicPartition, int]:
-    """Where one record lies in Kafka."""
+    """The position of one record in Kafka."""
     return record.topic_partition, int(record.kafka_offsets[0].as_py())

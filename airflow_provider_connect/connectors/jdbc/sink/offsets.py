@@ -1,6 +1,6 @@
-"""The offset rows of an exactly-once sink in the destination itself: a table of ours, written in the transaction of the data.
+"""The offset rows of an exactly-once sink in the destination: a table of our own, written in the transaction of the data.
 
-Besides its ``OffsetRow`` each partition of a connector has the ``session`` that wrote it: the name of a connection.
+Each partition of a connector has its ``OffsetRow`` and the ``session`` that wrote it: the name of a connection.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 
 
 class OffsetsTable:
-    """The rows of one connector. All but ``create`` and ``end_older`` works in the transaction under way."""
+    """The rows of one connector. All methods except ``create`` and ``end_older`` run in the current transaction."""
 
     def __init__(self, store: SinkStore, name: TableName, connector: str) -> None:
         self._store = store
@@ -48,7 +48,7 @@ class OffsetsTable:
             self._store.commit()
         except (StatementException, RefusedException) as error:
             self._store.rollback()
-            if not self._exists():  # else another task was faster
+            if not self._exists():  # else another task has created it
                 raise ConfigException.of(
                     OFFSETS_TABLE,
                     self._name,
@@ -56,7 +56,7 @@ class OffsetsTable:
                 ) from error
 
     def end_older(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        """End the other connections of claims of one scope that are not newer, which may hold locks."""
+        """End other connections that may hold locks: those of claims of the same scope that are not newer."""
         sql = f"SELECT next_offset, claim, claim_order, session FROM {self._table} WHERE {self._where(partitions)}"
         for *values, session in self._store.rows(sql):
             row = OffsetRow(*values)
@@ -79,7 +79,7 @@ class OffsetsTable:
         return rows
 
     def write(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write rows, which ``read`` has read before; None deletes one."""
+        """Write rows after ``read`` has read them; None deletes one."""
         by_claim: dict[OffsetRow | None, dict[TopicPartition, int | None]] = {}
         for partition, row in sorted(rows.items()):
             if row is not None and partition not in self._found:
@@ -113,12 +113,13 @@ class OffsetsTable:
         self._store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where(offsets)}")
 
     def _equal_names(self, connector: str, topic: str) -> ConfigException:
-        """For a row of another connector or topic, whose name the table's collation holds equal, such as one that differs in case."""
+        """The error for a row of another connector or topic whose name is equal by the table's collation, such as one that differs in
+        case."""
         return ConfigException.of(
             OFFSETS_TABLE,
             self._name,
-            f"The table holds the names of connector {connector} and topic {topic} equal to those of connector {self._connector}. Give "
-            "both columns a binary collation; or set another table for the newer connector.",
+            f"By the table's collation, the names of connector {connector} and topic {topic} equal those of connector {self._connector}. "
+            "Give both columns a binary collation; or set another table for the newer connector.",
         )
 
     def _exists(self) -> bool:

@@ -1,4 +1,4 @@
-"""Temporary tables of one PostgreSQL connection, and the statements that bring rows from such a stage, named ``s``, into a table."""
+"""Temporary tables of one PostgreSQL connection, and the statements that move rows from such a stage, named ``s``, into a table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import row_numbers
 
-_MOST_REMAINS: Final = 20_000  # deleted rows of a temporary table, which each statement passes; TRUNCATE makes new files each time
+_MAX_DELETED_ROWS: Final = 20_000  # left in a temporary table, which each statement scans; TRUNCATE creates new files each time
 COUNTER: Final = "connect_row"  # a temporary sequence
 ROW_NUMBER: Final = "__connect_row_index"  # a stage's column of the rows' numbers, from 0 on
-_START_ROWS: Final = 100  # what a statement costs before its first row, in rows: few at a time are less to do again, many start less often
+_START_ROWS: Final = 100  # the cost of starting a statement, in rows: small pieces repeat less after a failure, large ones start less often
 _ROW_BY_ROW: Final = """
 #variable_conflict use_column
 <<connect_rows>>
@@ -95,7 +95,7 @@ _RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
 
 
 def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str:
-    """PostgreSQL's text about a value that does not fit, with the columns that it may mean: it names their type alone."""
+    """PostgreSQL's message about a value that does not fit, which names a type alone, with the columns of that type."""
     digits, found = _DIGITS.search(reason), _TYPE.search(reason) or _RANGE.search(reason)
     type = f"numeric({digits[1]},{digits[2]})" if digits else found[1] if found else None
     columns = [name for name in names if type is not None and table.declared.get(name) == type]
@@ -104,7 +104,7 @@ def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str
 
 @dataclass(frozen=True, slots=True)
 class StageStatements:
-    """``names`` are the columns of the stage; those of ``cast`` have other types there than in the table."""
+    """``names`` are the columns of the stage; those in ``cast`` have other types in the stage than in the table."""
 
     dialect: Dialect
     table: TargetTable
@@ -145,15 +145,15 @@ class StageStatements:
         return " AND ".join(itertools.chain.from_iterable(map(self._is_same, keys)))
 
     def _is_same(self, key: str) -> Iterator[str]:
-        """A text that is too long for a column is equal to no value of it, though a cast cuts it off: but for blanks, which go without a
-        word when a row is written, too."""
+        """A text that is too long for a column equals no value of it, though a cast truncates it: except for blanks, which are dropped when
+        a row is written as well."""
         declared, given = self.table.declared[key], f"s.{self.dialect.quoted(key)}"
         yield f"t.{self.dialect.quoted(key)} = {self._as_declared(key)}"
         if self.table.columns[key].type_name in ("bpchar", "varchar") and declared != "character varying":
             yield f"rtrim({given}::text) = rtrim({self._as_declared(key)}::text)"
 
     def groups(self, stage: str) -> str:
-        """For each row of a stage with ``ROW_NUMBER``, in that order, the number of the first whose columns are equal to its own."""
+        """For each row of a stage with ``ROW_NUMBER``, in that order, the number of the first row with equal columns."""
         keys = (f"{self._as_declared(name)}{self._collation(name)}" for name in self.names)
         return f"SELECT min({ROW_NUMBER}) OVER (PARTITION BY {', '.join(keys)}) AS first FROM {stage} s ORDER BY {ROW_NUMBER}"
 
@@ -162,24 +162,24 @@ class StageStatements:
         return "" if collation is None else f" COLLATE {collation}"
 
     def value(self, name: str) -> str:
-        """A value for its column. A cast that is written down cuts texts off that are too long; what needs none is refused then."""
+        """A value for its column. An explicit cast truncates texts that are too long; without one the server refuses them."""
         return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
 
     def _as_declared(self, name: str) -> str:
         declared = self.table.declared[name]
         if declared.endswith("[]"):
             declared = array_type(declared)
-        return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # of bits a cast cuts some off
+        return f"s.{self.dialect.quoted(name)}::{'bit varying' if declared.startswith('bit') else declared}"  # a cast truncates bits
 
 
 def row_function(name: str, stage: str, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> str:
-    """The statement that creates a function: of the ``total`` rows of a stage, which lie in it in their order, it writes what the table
-    takes, as if row by row, and returns the ``row_index`` of each row that is refused with the ``reason``.
+    """The statement that creates a function. Of the ``total`` rows of a stage, which are stored in their order, it writes those that the
+    table accepts, as if row by row, and returns the ``row_index`` and the ``reason`` of each refused row.
 
-    It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no failure takes back: that names
-    the row. Where it cannot, because a constraint is checked when all rows are there, it halves what it tries. Rows to be merged are
-    inserted until one is there already. Errors that are not about values go out. A single ``row_index`` of -1: nothing was done, since the
-    rows do not lie in the order of their ``ROW_NUMBER``.
+    It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no rollback resets: the count is
+    the bad row. If a constraint is checked only after all rows, it halves the number of rows instead. Rows to merge are inserted until one
+    exists already. Errors that are not about values are raised. A single ``row_index`` of -1: nothing was done, since the rows are not
+    stored in the order of their ``ROW_NUMBER``.
     """
     behind = f"FROM {stage} WHERE ctid >= connect_rows.spot"
     some = f"(SELECT * {behind} LIMIT connect_rows.size)"
@@ -201,7 +201,7 @@ def row_function(name: str, stage: str, statements: StageStatements, keys: Seque
 
 
 class StagingDatabase(Database, Protocol):
-    """A PostgreSQL that takes columns."""
+    """A PostgreSQL connection that writes columns."""
 
     dialect: Dialect
 
@@ -215,24 +215,24 @@ def with_numbers(rows: pa.Table) -> pa.Table:
 
 
 class Stages:
-    """Created when they are first needed, for certain columns and texts, and used again after that."""
+    """The stages and functions of a connection, created at first use and reused for the same columns and statements."""
 
     def __init__(self, database: StagingDatabase) -> None:
         self._database = database
         self._created: dict[tuple[object, ...], str] = {}
         self._remains: dict[str, int] = {}
 
-    def noted(self) -> Mapping[tuple[object, ...], str]:
-        """What there is now, for ``restore`` when the transaction goes back to here."""
+    def snapshot(self) -> Mapping[tuple[object, ...], str]:
+        """The stages that exist now, for ``restore`` after a rollback to this point."""
         return dict(self._created)
 
-    def restore(self, noted: Mapping[tuple[object, ...], str]) -> None:
-        self._created = dict(noted)
+    def restore(self, snapshot: Mapping[tuple[object, ...], str]) -> None:
+        self._created = dict(snapshot)
 
     @contextlib.contextmanager
     def filled(self, rows: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
-        """The rows in a table, by themselves. ``is_ordered``: in their order, since PostgreSQL searches no room in between where a
-        table was truncated in the same transaction."""
+        """A table that has these rows alone. ``is_ordered``: stored in their order, since PostgreSQL searches no free space in a table that
+        was truncated in the same transaction."""
         signature = is_ordered, *((field.name, stage_type(field)) for field in rows.schema)
         name = self._created.get(signature)
         if name is None:
@@ -249,7 +249,7 @@ class Stages:
             self._empty(name, rows.num_rows)
 
     def function(self, stage: str, statement: str, text_of: Callable[[str], str]) -> str:
-        """The name of a function for one stage and a statement for it. ``text_of`` gives the text that creates it."""
+        """The name of a function for one stage and a statement. ``text_of`` returns the SQL that creates it."""
         signature = stage, statement
         if signature not in self._created:
             name = self._created[signature] = f"pg_temp.connect_function_{len(self._created)}"
@@ -258,7 +258,7 @@ class Stages:
 
     def _empty(self, stage: str, rows: int) -> None:
         self._remains[stage] = self._remains.get(stage, 0) + rows
-        if self._remains[stage] < _MOST_REMAINS:
+        if self._remains[stage] < _MAX_DELETED_ROWS:
             self._database.execute(f"DELETE FROM pg_temp.{stage}")
         else:
             self._database.execute(f"TRUNCATE pg_temp.{stage}")

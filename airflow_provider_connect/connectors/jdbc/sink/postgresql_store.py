@@ -1,4 +1,4 @@
-"""PostgreSQL as a sink's store: whole columns by COPY, into the table itself or into a temporary one that is then merged."""
+"""PostgreSQL as a sink's store: whole columns by COPY, into the table or into a temporary one that is then merged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.database.database import read_colu
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, rest_of, wire_field
+from airflow_provider_connect.connectors.jdbc.sink.columns import find_misfits, remaining_rows, wire_field
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_stages import (
     COUNTER,
     Stages,
@@ -29,12 +29,12 @@ from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 
 _SAVEPOINT: Final = "connect_piece"
-_MOST_PASSED_BY: Final = 64
+_MAX_SKIPPED: Final = 64
 _COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # of each line's first COPY only: others repeat its search
-_PARALLEL: Final = frozenset(
+_RETRIABLE_STATES: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization, deadlock, a lock not obtained, a transaction timed out
-_PARALLEL_WORDS: Final = re.compile(  # the driver gives no SQLSTATE of what went wrong while rows came
+_RETRIABLE_WORDS: Final = re.compile(  # the driver gives no SQLSTATE of what went wrong while rows came
     r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
 )
 _EXACT: Final = frozenset(  # whole types: with a precision they round, and domains may be anything
@@ -50,30 +50,30 @@ _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(slots=True)
 class AdaptiveRetry:
-    """How often to try what is cheap when it succeeds and in vain when it fails.
+    """Decides when to try an operation that is cheap if it succeeds and wasted if it fails.
 
-    After each failure twice as many chances are passed by, up to 64; after each success half as many.
+    Each failure doubles the number of skipped attempts, up to 64; each success halves it.
     """
 
-    _passes_by: int = 0
+    _skips: int = 0
     _left: int = 0
 
-    def takes_chance(self) -> bool:
-        """Whether to try it this time."""
+    def should_try(self) -> bool:
+        """Whether to try this time."""
         if self._left:
             self._left -= 1
             return False
         return True
 
     def succeeded(self) -> None:
-        self._passes_by //= 2
+        self._skips //= 2
 
     def failed(self) -> None:
-        self._left = self._passes_by = min(max(1, 2 * self._passes_by), _MOST_PASSED_BY)
+        self._left = self._skips = min(max(1, 2 * self._skips), _MAX_SKIPPED)
 
 
 class PostgresqlStore(AdbcDatabase):
-    """One connection. Transactions are begun and ended by statements, so that none is open while nothing is written."""
+    """One connection. Statements begin and end transactions, so that none is open while nothing is written."""
 
     blocks_writers = False
     needs_transactions = False  # all its tables have them
@@ -102,7 +102,7 @@ class PostgresqlStore(AdbcDatabase):
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
         self.execute(f"SAVEPOINT {_SAVEPOINT}")
-        stages = self._stages.noted()
+        stages = self._stages.snapshot()
         try:
             yield
         except (DataException, StatementException):
@@ -145,7 +145,7 @@ class PostgresqlStore(AdbcDatabase):
             self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Values are cast for COPY into columns of certain types; where these have changed, they may have to go another way."""
+        """COPY writes values for certain column types; after a change of these the rows must be prepared again."""
         if not table.is_lockable:
             return True
         name = self.dialect.table(table.name)
@@ -208,8 +208,8 @@ class PostgresqlStore(AdbcDatabase):
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str]:
         if mode is InsertMode.UPDATE and set(rows.column_names) <= set(keys):
             return {}
-        refused = misfits(rows.num_rows, lambda start, length: self._prepared(table, rows.slice(start, length)))
-        kept = rest_of(rows.num_rows, refused)
+        refused = find_misfits(rows.num_rows, lambda start, length: self._prepared(table, rows.slice(start, length)))
+        kept = remaining_rows(rows.num_rows, refused)
         staged, statements = self._prepared(table, rows.take(kept) if refused else rows)
         found = self._write_row_by_row(staged, statements, keys, mode) if staged.num_rows else {}
         return refused | {kept[row].as_py(): reason for row, reason in found.items()}
@@ -224,14 +224,14 @@ class PostgresqlStore(AdbcDatabase):
             function = self._stages.function(stage, statements.write(stage, keys, mode), text_of)
             found = self.rows(f"SELECT * FROM {function}({staged.num_rows})")
         if found and found[0][0] < 0:
-            raise RefusedException("The rows of a stage do not lie in the order in which they came")
+            raise RefusedException("The rows of a stage are not stored in the order in which they were written")
         return {row: with_columns(reason, statements.table, staged.column_names) for row, reason in found}
 
     def copy_to_stage(self, stage: str, rows: pa.Table) -> None:
         self._copy(stage, rows, {"adbc.ingest.temporary": "true"})
 
     def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
-        """The rows as COPY writes them, and how they get from a stage into the table."""
+        """The rows as COPY writes them, and the statements that move them from a stage into the table."""
         names = rows.column_names
         found = [self._wire(table, name, column) for name, column in zip(names, rows.columns, strict=True)]
         cast = {field.name for field, _, is_direct in found if not is_direct}
@@ -239,30 +239,30 @@ class PostgresqlStore(AdbcDatabase):
         return staged, StageStatements(self.dialect, table, names, cast)
 
     def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-        """Raises RefusedException, without a row, where Arrow has no room for a value: then records are tried one by one."""
+        """Raises RefusedException, without a row, for a value that Arrow cannot convert: then records are tried one by one."""
         try:
             return wire_field(table.columns[name], column, self._time_zone)
         except pa.ArrowException as error:
             raise RefusedException(f"A value does not fit column {name} of table {table.name}: {error}") from error
 
     def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
-        """Bring the rows into the table, by COPY alone where that does it."""
+        """Write the rows into the table, by COPY alone where possible."""
         takes_copy = not statements.cast and not statements.table.is_view
         if takes_copy and mode is InsertMode.INSERT:
             self._copy_into(statements.table.name, staged)
-        elif not takes_copy or mode is InsertMode.UPDATE or not self._is_all_new(statements.table.name, staged):
+        elif not takes_copy or mode is InsertMode.UPDATE or not self._copy_if_new(statements.table.name, staged):
             with self._stages.filled(staged) as stage:
                 self.execute(statements.write(stage, keys, mode))
 
-    def _is_all_new(self, table: TableName, staged: pa.Table) -> bool:
-        """Whether the rows went in as they are, since the table has none of them. That costs half of what a merge costs."""
+    def _copy_if_new(self, table: TableName, staged: pa.Table) -> bool:
+        """Write the rows by COPY; whether the table had none of them. That costs half as much as a merge."""
         retry = self._copies_of_new.setdefault(table, AdaptiveRetry())
-        if not retry.takes_chance():
+        if not retry.should_try():
             return False
         try:
             with self.savepoint():
                 self._copy_into(table, staged)
-        except (RefusedException, StatementException):  # whatever it was: the merge will show it
+        except (RefusedException, StatementException):  # the merge reports any error but a duplicate
             retry.failed()
             return False
         retry.succeeded()
@@ -279,7 +279,7 @@ class PostgresqlStore(AdbcDatabase):
             statement.execute_update()
 
     def _answers(self) -> bool:
-        """Whether the server is still there, if only to refuse."""
+        """Whether the server still answers, if only with an error."""
         if self._connection is None:
             return False
         statement = self._driver.AdbcStatement(self._connection)
@@ -293,21 +293,21 @@ class PostgresqlStore(AdbcDatabase):
                 statement.close()
         return True
 
-    def _refusal(self, text: str, state: str | None) -> ConnectException:
-        """Bad values, a transaction to be begun anew, or a refusal for good."""
+    def _translated(self, text: str, state: str | None) -> ConnectException:
+        """RefusedException for bad values, RetriableException for a transaction to repeat, else StatementException."""
         shown = " ".join(text.split())
         if not state and not self._answers():
             return RetriableException(f"The connection to {self.url.address} was lost: {shown}")
-        if state in _PARALLEL or (not state and _PARALLEL_WORDS.search(text)):
+        if state in _RETRIABLE_STATES or (not state and _RETRIABLE_WORDS.search(text)):
             return RetriableException(f"{self.url.address} has ended the transaction: {shown}")
         if state is not None and state.startswith(("22", "23", "44")):
             line = _COPY_LINE.search(text)
             return RefusedException(shown, int(line[1]) - 1 if line else None)
-        return super()._refusal(text, state)
+        return super()._translated(text, state)
 
 
 def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> bool:
-    """Whether two values of a column, as COPY writes it, are equal for PostgreSQL only if they are for Arrow."""
+    """Whether two values of a column, as COPY writes it, are equal for PostgreSQL only if they are equal for Arrow."""
     declared = table.declared.get(target.name, "")
     if target.name in table.collations:
         return False
@@ -319,7 +319,7 @@ def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> boo
 
 
 def _is_exact_text(declared: str, column: pa.ChunkedArray) -> bool:
-    """Blanks at the end are nothing in ``character(n)``, and cut off where ``character varying(n)`` has no room for them."""
+    """Trailing blanks do not count in ``character(n)``, and are truncated where ``character varying(n)`` has no room for them."""
     if declared == "uuid":
         return _all(pc.match_substring_regex(column, _UUID))
     length = _LENGTH.fullmatch(declared)

@@ -1,4 +1,4 @@
-"""One connection of a sink's task: batches are written through it table by table, and committed with what stands in the offsets table."""
+"""One connection of a sink's task: writes batches table by table, and commits them with the rows of the offsets table."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _Result = TypeVar("_Result")
 
 @dataclass(slots=True)
 class _Waiting:
-    """Records for one table that are not written yet."""
+    """The unwritten records of one table."""
 
     layout: Layout
     batches: list[Batch] = field(default_factory=list)
@@ -29,11 +29,11 @@ class _Waiting:
 
 
 class SinkSession:
-    """Takes batches, and writes them table by table. A transaction begins with the first statement that needs one.
+    """Accepts batches, and writes them table by table. A transaction begins with the first statement that needs one.
 
-    RolledBackException: nothing since the last commit is written, and all of it has to be put again. Once a record was refused, each batch
-    is written as it is put until the next commit, and DataException then means: nothing of this batch. After any other exception the
-    session is of no use. ``check_claims`` raises FencedException, in a transaction that a newer claim forbids.
+    RolledBackException: nothing since the last commit is written, and all of it must be put again. After a refused record each batch is
+    written as it is put until the next commit; DataException then means that nothing of this batch is written. After any other exception
+    the session is unusable. ``check_claims`` raises FencedException in a transaction that a newer claim forbids.
     """
 
     def __init__(self, store: SinkStore, settings: SinkSettings, check_claims: Callable[[SinkSession], None]) -> None:
@@ -48,25 +48,25 @@ class SinkSession:
 
     @property
     def tables(self) -> list[TargetTable]:
-        """The tables that were written by this connection."""
+        """The tables that this connection has written."""
         return self._tables.written
 
     @property
     def blocks_writers(self) -> bool:
-        """Whether other connections wait for the transaction under way."""
+        """Whether other connections wait for the current transaction."""
         return self._is_begun and self.store.blocks_writers
 
     def put(self, batch: Batch) -> None:
-        """Take a batch; write what has become enough for one statement."""
+        """Accept a batch; write each table that has enough records for one statement."""
         layout = self._layout(batch)
-        self._changing(lambda: self._add(batch, layout))
+        self._with_changes(lambda: self._add(batch, layout))
         if self._writes_at_once:
-            self._changing(self._write_or_drop)
+            self._with_changes(self._write_or_drop)
         elif not self.store.blocks_writers:
-            self._changing(lambda: self._write_waiting(self._settings.batch_size))
+            self._with_changes(lambda: self._write_waiting(self._settings.batch_size))
 
     def refused(self, batch: Batch) -> list[Refusal] | None:
-        """Write a batch but for the records that are refused, which are returned; None: nothing was written, for the database cannot name
+        """Write a batch without the records that are refused, which are returned. None: nothing was written, as the database cannot name
         them."""
         self._writes_at_once = True
         self.flush()
@@ -80,17 +80,17 @@ class SinkSession:
             writer = self._writer(self._settings.table_of(batch.topic), layout)
             return {} if writer is None else writer.write_without_refused(records)
 
-        found = self._changing(write)
+        found = self._with_changes(write)
         return None if found is None else [Refusal(row, self._refusal(batch, row, reason)) for row, reason in sorted(found.items())]
 
     def flush(self) -> None:
-        """Write what waits."""
-        self._changing(self._write_waiting)
+        """Write all waiting records."""
+        self._with_changes(self._write_waiting)
 
     # Transactions
 
     def begin(self) -> None:
-        """Begin a transaction, unless one is under way."""
+        """Begin a transaction, unless one is open."""
         if not self._is_begun:
             self.store.begin()
             self._tables.begun()
@@ -103,15 +103,15 @@ class SinkSession:
         self._changes.clear()
 
     def _roll_back(self) -> None:
-        """Drop what waits, too."""
+        """Roll back, and drop the waiting records."""
         if self._is_begun:
             self.store.rollback()
         self._is_begun = False
         self._waiting.clear()
 
-    def _changing(self, work: Callable[[], _Result]) -> _Result:
-        """Do ``work``, again after a table was changed for it. The change has a transaction of its own: some databases commit by it, and
-        its locks must be short."""
+    def _with_changes(self, work: Callable[[], _Result]) -> _Result:
+        """Run ``work``, and repeat it after a change of a table that it needs. The change has its own transaction: some databases commit
+        with it, and its locks must be short."""
         while True:
             try:
                 return work()
@@ -128,7 +128,7 @@ class SinkSession:
                 raise ConnectException(error.message) from error
 
     def _check_change(self) -> None:
-        """Within the transaction of a change."""
+        """Check the claims within the transaction of a change."""
         self._is_begun = True
         try:
             self._check_claims(self)
@@ -138,7 +138,7 @@ class SinkSession:
     # Records
 
     def _layout(self, batch: Batch) -> Layout:
-        """Raises DataException where the batch's records cannot be rows: nothing of them is taken."""
+        """Raises DataException if the batch's records cannot be rows: then none is accepted."""
         dialect = self.store.dialect
         layout = build_layout(self._settings, batch, dialect.stored_name)
         for column in layout.columns:
@@ -150,7 +150,7 @@ class SinkSession:
         return layout
 
     def _add(self, batch: Batch, layout: Layout) -> None:
-        """Put the batch where it waits for its table. May be repeated until it returns."""
+        """Add the batch to the waiting records of its table. May be repeated until it returns."""
         name = self._settings.table_of(batch.topic)
         waiting = self._waiting.get(name)
         if waiting is not None and not waiting.layout.fits(batch):
@@ -162,13 +162,13 @@ class SinkSession:
         waiting.count += batch.num_records
 
     def _write_waiting(self, least: int = 0) -> None:
-        """Write the tables of which at least so many records wait."""
+        """Write the tables that have at least ``least`` waiting records."""
         for name, waiting in list(self._waiting.items()):
             if waiting.count >= least:
                 self._write(name, waiting)
 
     def _write_or_drop(self) -> None:
-        """Write the one batch that waits, or nothing of it."""
+        """Write the one waiting batch, or nothing of it."""
         for name, waiting in list(self._waiting.items()):
             writer = self._writer(name, waiting.layout)
             try:
@@ -181,7 +181,7 @@ class SinkSession:
                 self._waiting.clear()
 
     def _write(self, name: str, waiting: _Waiting) -> None:
-        """Write records. Where one is refused, nothing since the last commit stays: the framework puts it again, and finds the record."""
+        """Write records. If one is refused, all since the last commit is rolled back: the framework puts it again, and finds the record."""
         writer = self._writer(name, waiting.layout)
         if writer is not None:
             try:
@@ -193,15 +193,15 @@ class SinkSession:
         self._waiting.pop(name, None)
 
     def _writer(self, name: str, layout: Layout) -> TableWriter | None:
-        """In a transaction. None: the records are deletes of a table that does not exist."""
+        """The table's writer, in a transaction. None: the records are deletes of a table that does not exist."""
         writer = self._tables.writer(name, layout)
         if writer is None:
             return None
         self.begin()
-        return self._tables.held_writer(name, layout, writer)
+        return self._tables.locked_writer(name, layout, writer)
 
     def _refusal(self, batch: Batch, row: int | None, reason: str) -> RefusedException:
-        """``row`` None: not known, unless there is only one."""
+        """The error for a refused record. ``row`` None: the record is not known, unless there is only one."""
         partition, offset = location_of(batch.slice(row or 0, 1))
         location = f"the record at offset {offset}" if row is not None or batch.num_records == 1 else f"a record from offset {offset} on"
         error = RefusedException(f"Table {self._settings.table_of(batch.topic)} refuses {location} of {partition}: {reason}", row)

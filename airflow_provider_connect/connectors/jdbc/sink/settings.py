@@ -1,4 +1,4 @@
-"""The settings of JdbcSink, by the names of the well-known JDBC sinks, and which of them go together. Knows nothing of databases."""
+"""The settings of JdbcSink, by the names of the well-known JDBC sinks, and their contradictions. Knows nothing of databases."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class InsertMode(StrEnum):
 
 
 class PkMode(StrEnum):
-    """Where the primary key comes from."""
+    """The source of the primary key."""
 
     NONE = "none"
     KAFKA = "kafka"
@@ -62,7 +62,7 @@ class SinkSettings:
 
     @classmethod
     def of(cls, config: Config) -> SinkSettings:
-        """Raises ConfigException, with one text a mistake, for settings that do not go together."""
+        """Raises ConfigException, with one message per contradiction between settings."""
         mistakes = [str(ConfigException.of(name, value, reason)) for name, value, reason in contradictions(config)]
         if mistakes:
             raise ConfigException("\n".join(mistakes), errors=mistakes)
@@ -81,8 +81,8 @@ class SinkSettings:
         )
 
     def table_of(self, topic: str) -> str:
-        """The name of the table for ``topic``, as the config writes it. Raises ConfigException for a topic that the pattern does not
-        fit, or for which it takes too long."""
+        """The name of the table for ``topic``, in the config's form. Raises ConfigException for a topic that the pattern does not match, or
+        for which it takes too long."""
         part = topic
         if self.table_pattern is not None:
             match = self.table_pattern.fullmatch(topic)
@@ -94,7 +94,7 @@ class SinkSettings:
 
 
 def contradictions(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Setting, value and reason of each one that does not go with the others. ``config`` holds parsed values."""
+    """Setting, value and reason of each contradiction between settings. ``config`` holds parsed values."""
     insert_mode, pk_mode, pk_fields = config[INSERT_MODE].lower(), config[PK_MODE].lower(), config[PK_FIELDS]
     if insert_mode != InsertMode.INSERT and pk_mode == PkMode.NONE:
         yield PK_MODE, pk_mode, f"{INSERT_MODE}={insert_mode} needs a primary key. Set {PK_MODE} to record_key, record_value or kafka."

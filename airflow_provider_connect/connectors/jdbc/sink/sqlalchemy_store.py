@@ -11,12 +11,12 @@ from airflow_provider_connect.connectors.jdbc.database.database import read_colu
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     RefusedException,
     StatementException,
-    is_others_turn,
-    number_of_error,
-    without_secrets,
+    error_number,
+    is_retriable_rollback,
+    redacted,
 )
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
-from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import OF_DRIVER, SqlAlchemyDatabase
+from airflow_provider_connect.connectors.jdbc.database.sqlalchemy_database import DRIVER_ERRORS, SqlAlchemyDatabase
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, RowSql
 from airflow_provider_connect.connectors.jdbc.dialects.inspection import inspected_name, stored_name
 from airflow_provider_connect.connectors.jdbc.sink.columns import (
@@ -51,9 +51,9 @@ class RowStore(SqlAlchemyDatabase):
         for sql in dialect.write_statements:
             self.execute(sql)
         if not dialect.locks_database:
-            with self._refusing():
-                self._connected().commit()
-                self._connected().execution_options(isolation_level="READ COMMITTED")
+            with self._translating_errors():
+                self._require_connection().commit()
+                self._require_connection().execution_options(isolation_level="READ COMMITTED")
 
     # Transactions
 
@@ -71,8 +71,8 @@ class RowStore(SqlAlchemyDatabase):
         if self.dialect.locks_database:
             self.execute(word)
             return
-        with self._refusing():
-            self._connected().commit() if word == "COMMIT" else self._connected().rollback()
+        with self._translating_errors():
+            self._require_connection().commit() if word == "COMMIT" else self._require_connection().rollback()
         if self._unlock is not None:
             self.execute(self._unlock)
             self._unlock = None
@@ -90,7 +90,7 @@ class RowStore(SqlAlchemyDatabase):
             self.execute(f"{release} {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
-        """Not known here: what an older claim has left open ends with its process."""
+        """Not supported: a connection that an older claim has left open ends with its process."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(self.dialect.locking(sql))
@@ -138,13 +138,13 @@ class RowStore(SqlAlchemyDatabase):
                 raise RetriableException(f"Another task has been changing table {table.name} for {_LOCK_SECONDS} s")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Values go as they are; the database fits them into its columns."""
+        """No lock: the database converts values to its columns."""
         return True
 
     def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
         schema = name.schema or name.catalog
-        with self._refusing():
-            inspector = self._sqlalchemy.inspect(self._connected().execution_options(no_parameters=False))  # its names may have %
+        with self._translating_errors():
+            inspector = self._sqlalchemy.inspect(self._require_connection().execution_options(no_parameters=False))  # names may contain %
             table, schema = inspected_name(inspector, name.table), inspected_name(inspector, schema)
             indexes = inspector.get_indexes(table, schema=schema)
             constraints = inspector.get_unique_constraints(table, schema=schema)
@@ -155,7 +155,7 @@ class RowStore(SqlAlchemyDatabase):
     # Rows
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """Collations, affinities and roundings are the database's own: here it is known of integers and bytes alone."""
+        """Known for integers and bytes alone: the database has its own collations, affinities and roundings."""
         types = pa.types
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             kind = table.columns[name].kind
@@ -202,14 +202,14 @@ class RowStore(SqlAlchemyDatabase):
         self._execute_rows(f"DELETE FROM {self._table(table)} WHERE {same}", table, rows)
 
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> None:
-        """Drivers do not name the row that was refused."""
+        """Not supported: drivers do not name the refused row."""
 
     def _row(self, table: TargetTable, rows: pa.Table) -> RowSql:
         names = rows.column_names
         return RowSql(self._table(table), {name: self._name(name) for name in names}, self._marks(len(names)))
 
     def _marks(self, count: int) -> list[str]:
-        """The driver's own marks for parameters."""
+        """The driver's marks for parameters."""
         style = self.engine.dialect.paramstyle
         if style in ("format", "pyformat"):
             return ["%s"] * count
@@ -225,10 +225,10 @@ class RowStore(SqlAlchemyDatabase):
 
     def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
         columns = [self._values(table, name, column) for name, column in zip(rows.column_names, rows.columns, strict=True)]
-        with self._refusing():
+        with self._translating_errors():
             try:
-                self._connected().exec_driver_sql(sql, list(zip(*columns, strict=True)))
-            except OF_DRIVER as error:  # as it writes values for its server
+                self._require_connection().exec_driver_sql(sql, list(zip(*columns, strict=True)))
+            except DRIVER_ERRORS as error:  # while it encodes values
                 raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
@@ -251,20 +251,20 @@ class RowStore(SqlAlchemyDatabase):
         values: list[Any] = column.to_pylist()
         return values
 
-    def _refusal(self, error: Any) -> ConnectException:  # a SQLAlchemyError
-        """Bad values, a transaction to be begun anew, or a refusal for good."""
+    def _translated(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+        """RefusedException for bad values, RetriableException for a transaction to repeat, else StatementException."""
         errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
-        text, number = without_secrets(self.url, str(original or error)), number_of_error(original)
-        if getattr(error, "connection_invalidated", False) or is_others_turn(self.url, text, None, number):
+        text, number = redacted(self.url, str(original or error)), error_number(original)
+        if getattr(error, "connection_invalidated", False) or is_retriable_rollback(self.url, text, None, number):
             return RetriableException(f"{self.url.address} has ended the transaction: {text}")
         is_of_driver = number is None and self.dialect.numbers_statement_errors
         if is_of_driver and isinstance(error, errors.ProgrammingError | errors.InterfaceError):
             return RefusedException(text)
         if isinstance(error, errors.IntegrityError | errors.DataError) or number in self.dialect.value_numbers:
             return RefusedException(text)
-        return super()._refusal(error)
+        return super()._translated(error)
 
 
 def _has_other_unique(table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether a row may be equal to one of another key in the columns of a unique index."""
+    """Whether a row may equal a row of another key in the columns of a unique index."""
     return any(unique != frozenset(keys) and unique <= set(rows.column_names) for unique in table.unique)

@@ -1,4 +1,4 @@
-"""What a sink needs of a database: transactions, tables and whole columns written at once. One connection, for one thread."""
+"""A database as a sink uses it: transactions, tables and whole columns written at once. One connection, for one thread."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from airflow_provider_connect.errors import ConfigException
 class SinkStore(Database, Protocol):
     """An open database to write to.
 
-    Rows are tables of Arrow columns named like the table's. Raises RefusedException for bad values, RetriableException when the
-    connection or the transaction is lost, StatementException for everything else.
+    Rows are Arrow tables whose columns have the names of the table's columns. Raises RefusedException for bad values, RetriableException
+    when the connection or the transaction is lost, StatementException for all other errors.
     """
 
     url: DatabaseUrl
     dialect: Dialect
     blocks_writers: bool
-    """Whether a transaction that has written keeps all others from writing, so that it must be short."""
+    """Whether a transaction that has written blocks all other writers, so that it must be short."""
     needs_transactions: bool
-    """Whether a table that cannot take rows back is refused when it is read. False, until it is set."""
+    """Whether a table that cannot roll back is refused when it is read. False until it is set."""
     session: str
-    """The connection's name for ``end_session``; empty where it has none."""
+    """The connection's name for ``end_session``; empty if it has no name."""
 
     def begin(self) -> None: ...
 
@@ -40,27 +40,27 @@ class SinkStore(Database, Protocol):
     def rollback(self) -> None: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """What is done in it is taken back if a DataException or StatementException ends it, and the transaction goes on."""
+        """A block that is rolled back if a DataException or StatementException ends it; the transaction goes on."""
 
     def end_session(self, session: str) -> None:
-        """End another connection of this user that may have been left open, with its transaction. Outside of transactions."""
+        """End another connection of this user that may still be open, with its transaction. Called outside of transactions."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT, locked until the transaction ends."""
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        """The table as it is; None where it does not exist."""
+        """The table as it is now; None if it does not exist."""
 
     def lock_to_change(self, table: TargetTable) -> None:
-        """Keep other tasks from changing the table until the transaction ends."""
+        """Prevent other tasks from changing the table until the transaction ends."""
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Keep all others from changing the table's columns until the transaction ends, where rows are written in their form. Whether they
-        are still as they were read."""
+        """Prevent changes of the table's columns until the transaction ends, if rows are written in the columns' types. Returns whether the
+        columns are still as they were read."""
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """A table of as many rows, of which those are equal whose keys the database holds equal (``A`` and ``a``, 1.0 and 1.00). None: only
-        writing the rows in their order shows it."""
+        """A table of as many rows, which are equal where the keys are equal for the database (``A`` and ``a``, 1.0 and 1.00). None: not
+        known before the rows are written in their order."""
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
 
@@ -72,13 +72,13 @@ class SinkStore(Database, Protocol):
         """Delete the rows that have the values of ``rows`` in those columns."""
 
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str] | None:
-        """Write the rows as if one by one, in their order, but for those that are refused; why they are, by their numbers. None: nothing is
-        written, since the database cannot name them."""
+        """Write the rows as if one by one, in their order, without those that are refused; returns the reasons by row index. None: nothing
+        is written, as the database cannot name them."""
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:
-    """The name that a config writes with dots: schema and table, where the database has schemas. A part in quotes is a name as it is, dots
-    included."""
+    """The table of a dotted name in a config: schema and table, if the database has schemas. A part in quotes is taken literally, with its
+    dots."""
     parts = _parts(text, dialect)
     if parts is None:
         text = dialect.stored_name(text)
@@ -90,7 +90,7 @@ def table_name(text: str, dialect: Dialect) -> TableName:
 
 
 def _parts(text: str, dialect: Dialect) -> list[str] | None:
-    """The parts of a name that has quotes, the database's own or those of standard SQL; None: it has none."""
+    """The parts of a name with quotes, the database's own or those of standard SQL; None: the name has no quotes."""
     marks = [*{dialect.quotes, ('"', '"')}]
     quoted = "|".join(rf"{re.escape(a)}(?:[^{re.escape(b)}]|{re.escape(b)}{re.escape(b)})+{re.escape(b)}" for a, b in marks)
     part = rf"(?:{quoted}|[^.]+)"

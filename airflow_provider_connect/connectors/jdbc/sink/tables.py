@@ -1,4 +1,4 @@
-"""The tables that a sink writes, as one connection knows them, and the records written to each. Knows nothing of offsets and commits."""
+"""The tables that one connection of a sink writes, and the writing of records to each. Knows nothing of offsets and commits."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
-from airflow_provider_connect.connectors.jdbc.sink.columns import misfits, refuse_nulls, rest_of
+from airflow_provider_connect.connectors.jdbc.sink.columns import find_misfits, refuse_nulls, remaining_rows
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
 from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
@@ -29,7 +29,7 @@ class TableChange(Exception):
 
 
 class SinkTables:
-    """Reads each table once, and again where another process has changed it."""
+    """Reads each table once, and again after another process has changed it."""
 
     def __init__(self, store: SinkStore, settings: SinkSettings) -> None:
         self._store = store
@@ -37,7 +37,7 @@ class SinkTables:
         self._tables: dict[str, TargetTable] = {}
         self._writers: dict[str, TableWriter] = {}
         self._given: dict[str, Layout] = {}  # from which each writer was made
-        self._held: set[str] = set()  # tables that keep their columns until the transaction ends
+        self._locked: set[str] = set()  # tables whose columns cannot change until the transaction ends
 
     @property
     def written(self) -> list[TargetTable]:
@@ -46,10 +46,10 @@ class SinkTables:
 
     def begun(self) -> None:
         """A transaction has begun."""
-        self._held.clear()
+        self._locked.clear()
 
     def writer(self, name: str, layout: Layout) -> TableWriter | None:
-        """What writes records of ``layout``. None: they are deletes of a table that there is not yet. Raises TableChange."""
+        """The writer of records of ``layout``. None: they are deletes of a table that does not exist yet. Raises TableChange."""
         writer = self._writers.get(name)
         if writer is not None and self._given.get(name) == layout:
             return writer
@@ -62,19 +62,20 @@ class SinkTables:
         self._given[name] = layout
         return writer
 
-    def held_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
-        """What writes these records in this transaction: another than ``writer`` where another process has changed the table meanwhile."""
-        if name in self._held:
+    def locked_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
+        """The writer of these records in this transaction: a new one if another process has changed the table meanwhile."""
+        if name in self._locked:
             return writer
-        self._held.add(name)
+        self._locked.add(name)
         if self._store.lock_to_write(self._tables[name]):
             return writer
         self._forget(name)
         return self.writer(name, layout)
 
     def change(self, change: TableChange, done: set[str], check_claim: Callable[[], None]) -> None:
-        """1 lock, refused to an older claim 2 check again: another task may have changed the table 3 change what is still to be changed.
-        A new table cannot be locked: there another task may still be faster. ``done``: what was executed before, and must have helped."""
+        """Change a table: 1 lock, refused to an older claim; 2 check again, as another task may have changed the table; 3 run the
+        statements that are still needed. A new table cannot be locked, so another task may create it first. ``done``: statements that were
+        executed before, and must not be needed again."""
         store, table = self._store, self._tables.get(change.name)
         self._forget(change.name)
         statements = change.statements
@@ -85,11 +86,11 @@ class SinkTables:
                 store.lock_to_change(table)  # 1
                 statements = self._needed(change.name, change.layout)[1]  # 2
             if statements and done.issuperset(statements):
-                raise ConnectException(f"Table {change.name} is not as it should be after {'; '.join(statements)}")
+                raise ConnectException(f"Table {change.name} still needs {'; '.join(statements)} after these statements")
             for statement in statements:  # 3
                 store.execute(statement)
             store.commit()
-            done.update(statements)  # not before: after a lost connection they are needed again
+            done.update(statements)  # after the commit: they are repeated after a lost connection
         except (StatementException, RefusedException) as error:
             store.rollback()
             self._forget(change.name)
@@ -101,7 +102,7 @@ class SinkTables:
         self._forget(change.name)
 
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
-        """The table, and what has to be changed in it for these records."""
+        """The table, and the statements that these records need first."""
         target = table_name(name, self._store.dialect)
         known = self._tables.get(name)
         if known is not None and self._fits(layout, known, target):
@@ -118,7 +119,7 @@ class SinkTables:
             return False
 
     def _named(self, layout: Layout, table: TargetTable | None) -> Layout:
-        """The layout with the names of the table's columns, where the database ignores case."""
+        """The layout with the names of the table's columns, if the database ignores case."""
         return layout.named_as(() if table is None else table.columns) if self._store.dialect.ignores_case else layout
 
     def _forget(self, name: str) -> None:
@@ -127,7 +128,7 @@ class SinkTables:
 
 
 class _HiddenException(RefusedException):
-    """The last change of a key is refused and an earlier one not yet written: ``row`` is where to end first."""
+    """The last change of a key is refused and an earlier one not yet written: the rows before ``row`` must be written first."""
 
 
 class TableWriter:
@@ -141,7 +142,7 @@ class TableWriter:
         self._most = settings.batch_size
 
     def write(self, records: Records) -> None:
-        """Write all. Raises RefusedException, with the row where that is known; some rows may be written then."""
+        """Write all. Raises RefusedException, with the row if known; some rows may be written then."""
         for start in range(0, len(records), self._most):
             try:
                 self._write_piece(records.slice(start, start + self._most))
@@ -149,8 +150,8 @@ class TableWriter:
                 raise RefusedException(error.message, None if error.row is None else start + error.row) from error
 
     def write_without_refused(self, records: Records) -> dict[int, str] | None:
-        """Write the records as if one by one, but for those that are refused; why they are, by their rows. None: nothing is written, since
-        the database does not name them."""
+        """Write the records as if one by one, without those that are refused; returns the reasons by row. None: nothing is written, as the
+        database does not name them."""
         found: dict[int, str] = {}
         start = 0
         try:
@@ -164,14 +165,14 @@ class TableWriter:
         return found
 
     def _write_some(self, records: Records) -> tuple[int, dict[int, str]]:
-        """Write some records from the front: how many are dealt with, and why some of these are refused.
+        """Write some of the first records: returns their number, and why some of these are refused.
 
-        Where the last change of a key is refused the one before it counts: then those before the refused one are written first.
+        If the last change of a key is refused, the change before it counts: then the records before the refused one are written first.
         """
         store = self._store
         rows, deletes = self._rows(records)
-        refused = misfits(len(records), lambda *piece: self._refuse_nulls(*_piece_of(piece, records, rows, deletes)))
-        kept = rest_of(len(records), refused)
+        refused = find_misfits(len(records), lambda *piece: self._refuse_nulls(*_piece_of(piece, records, rows, deletes)))
+        kept = remaining_rows(len(records), refused)
         if refused:
             rows, deletes = rows.take(kept), None if deletes is None else deletes.take(kept)
         keys = rows.select(list(self.layout.keys))
@@ -179,7 +180,7 @@ class TableWriter:
             with store.savepoint():
                 equal = self._equal_keys(keys, deletes)
                 if equal is None:
-                    raise RefusedException("Only writing the rows in their order shows which keys are equal")
+                    raise RefusedException("Equal keys are not known before the rows are written in their order")
                 effect = self._effect(keys, equal, deletes)
                 written = effect.written if effect.written is not None else row_numbers(rows.num_rows)
                 if effect.deleted is not None:
@@ -189,7 +190,7 @@ class TableWriter:
                 if found is None:
                     raise RefusedException("The database does not name the rows that it refuses")
                 bad = [written[row].as_py() for row in found]
-                hidden = [] if self._mode is InsertMode.INSERT else behind_others(equal, bad)
+                hidden = [] if self._mode is InsertMode.INSERT else with_earlier_key(equal, bad)
                 if hidden:
                     raise _HiddenException("", min(hidden))
         except _HiddenException as error:
@@ -211,7 +212,7 @@ class TableWriter:
         self._apply(rows, effect.written, lambda some: self._put(_with_first_keys(some, keys, effect)))
 
     def _equal_keys(self, keys: pa.Table, deletes: pa.ChunkedArray | None) -> pa.Table | None:
-        """As ``SinkStore.equal_keys``, which is not asked where every record is a row of its own."""
+        """``SinkStore.equal_keys``, not called where every record is a row of its own."""
         is_every_row = deletes is None and self._mode is InsertMode.INSERT
         return keys if is_every_row or keys.num_rows < 2 else self._store.equal_keys(self._table, keys)
 
@@ -219,7 +220,7 @@ class TableWriter:
         return effect_of(equal, deletes, self._mode, has_variants=equal.column_names != keys.column_names)
 
     def _write_in_order(self, rows: pa.Table, keys: pa.Table, deletes: pa.ChunkedArray | None) -> None:
-        """Deletes and the changes between them in turns: any record may be about the same row as the one before it."""
+        """Write runs of deletes and of changes in turn: any record may concern the same row as the one before it."""
         if deletes is None:
             self._put(rows)
             return
@@ -235,12 +236,12 @@ class TableWriter:
             start = end + 1
 
     def _rows(self, records: Records) -> tuple[pa.Table, pa.ChunkedArray | None]:
-        """The records' rows, and which of them are deletes; None: not one."""
+        """The records' rows, and which of them are deletes; None: there are no deletes."""
         deletes = records.deletes() if self.layout.has_deletes else None
         return records.table(self.layout), None if deletes is None or not pc.any(deletes).as_py() else deletes
 
     def _apply(self, rows: pa.Table, numbers: pa.Array | None, write: Callable[[pa.Table], None]) -> None:
-        """Write the rows of these numbers, or all."""
+        """Write the rows with these indices, or all."""
         some = rows if numbers is None else rows.take(numbers)
         if not some.num_rows:
             return
@@ -277,7 +278,7 @@ class TableWriter:
 
 
 def _with_first_keys(rows: pa.Table, keys: pa.Table, effect: Effect) -> pa.Table:
-    """The rows of ``effect.written`` with the keys that they would have if each record were written by itself."""
+    """The rows of ``effect.written`` with the keys that they would have if the records were written one by one."""
     if effect.keyed is None:
         return rows
     first = keys.take(effect.keyed)
@@ -295,17 +296,17 @@ def _piece_of(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The changes that records make to a table: ``deleted`` rows go first, ``written`` rows come then. Both are rising indices among the
-    records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key, whose key a new row keeps though
-    the last record may write it in another way; None: there is only one way."""
+    """The changes that records make to a table: first ``deleted`` rows, then ``written`` rows. Both are ascending indices among the
+    records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key. A new row keeps that record's
+    key, though the last record may write an equal key differently; None: equal keys are identical."""
 
     deleted: pa.Array | None
     written: pa.Array | None
     keyed: pa.Array | None = None
 
 
-def behind_others(keys: pa.Table, rows: Sequence[int]) -> list[int]:
-    """Which of these rows have a key that an earlier row has, too. ``keys`` as in ``effect_of``."""
+def with_earlier_key(keys: pa.Table, rows: Sequence[int]) -> list[int]:
+    """Those of ``rows`` whose key an earlier row has as well. ``keys`` as in ``effect_of``."""
     if not rows:
         return []
     frame = _frame(keys)
@@ -317,11 +318,11 @@ EVERYTHING: Final = Effect(None, None)
 
 
 def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode, *, has_variants: bool = False) -> Effect:
-    """What the records come to when they are applied at once. ``keys`` are equal where the database holds the records' keys equal;
-    ``has_variants``: the records may write these in several ways.
+    """The effect of records that are applied at once. ``keys`` are equal where the records' keys are equal for the database;
+    ``has_variants``: equal keys of records may differ in writing.
 
-    Of several changes of one key the last counts, but for inserts: two of one key are a mistake that the database finds. A delete takes
-    everything before it away.
+    Of several changes of one key the last counts, except for inserts: two of one key are an error that the database reports. A delete
+    cancels all changes before it.
     """
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING

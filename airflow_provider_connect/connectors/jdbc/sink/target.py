@@ -1,4 +1,4 @@
-"""A table that is written to: which of its columns take values of a schema, and what to change in it before records of a layout fit.
+"""A table to write to: which of its columns accept values of a schema, and the changes that it needs before records of a layout fit.
 
 Pure values; knows no connection.
 """
@@ -17,7 +17,7 @@ from airflow_provider_connect.data.schema import DATE, DECIMAL, FLOAT64_SCHEMA, 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
 _FLOATS: Final = (ColumnKind.FLOAT32, ColumnKind.FLOAT64)
-_TAKEN_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {
+_ACCEPTED_BY: Final[Mapping[str, tuple[ColumnKind, ...]]] = {
     **dict.fromkeys(INTEGER_BITS, (*INTEGERS, ColumnKind.DECIMAL, *_FLOATS)),
     **dict.fromkeys((SchemaType.FLOAT32, SchemaType.FLOAT64), (*_FLOATS, ColumnKind.DECIMAL)),
     DECIMAL: (ColumnKind.DECIMAL, *_FLOATS),
@@ -33,15 +33,15 @@ _BITS: Final[Mapping[str, int]] = {
     SchemaType.FLOAT32: 32,
     SchemaType.FLOAT64: 64,
 }
-_EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles hold one by one
+_EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles represent exactly
 
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table as it is. ``unique`` holds the columns of the primary key and of each unique index, ``declared`` the columns' whole types as
-    SQL, where a store needs them, ``collations`` those that hold different texts equal, by column and as SQL, ``endings`` what stands
-    behind the types, where it has to be repeated with a new type. ``is_lockable``: it is no view, and the user has the rights that
-    locking it takes. ``is_view``: COPY does not write into it."""
+    """A table as it is. ``unique`` holds the columns of the primary key and of each unique index. ``declared`` has the columns' whole types
+    as SQL, if the store needs them; ``collations`` those, as SQL, for which different texts may be equal; ``endings`` the rest of a
+    column's definition after the type, if a new type must repeat it. ``is_lockable``: it is not a view, and the user has the rights to lock
+    it. ``is_view``: COPY does not write into it."""
 
     name: TableName
     columns: Mapping[str, Column]
@@ -54,8 +54,8 @@ class TargetTable:
 
 
 def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:
-    """The statements to run before records of ``layout`` fit; none where they do. Raises ConnectException for what cannot be, or may not
-    be by ``auto.create`` and ``auto.evolve``: the text names table and column."""
+    """The statements to run before records of ``layout`` fit; empty if they fit. Raises ConnectException, which names table and column, for
+    changes that are impossible, or not allowed by ``auto.create`` and ``auto.evolve``."""
     if table is None:
         if not settings.auto_create:
             reason = f"There is no table {name}. Create it, or set {AUTO_CREATE} to true."
@@ -77,7 +77,7 @@ def _create(layout: Layout, name: TableName, dialect: Dialect) -> str:
 
 
 def _definition(column: RecordColumn, dialect: Dialect) -> str:
-    """Name, type and what may be missing. A default makes NOT NULL superfluous, as in Connect's sinks."""
+    """A column's name, type, and default or nullability. A default makes NOT NULL superfluous, as in Connect's sinks."""
     try:
         type = dialect.column_type(column.schema, is_key=column.is_key)
     except ConnectException as error:
@@ -91,13 +91,13 @@ def _definition(column: RecordColumn, dialect: Dialect) -> str:
 def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> None:
     for column in layout.columns:
         target = table.columns.get(column.name)
-        if target is None or is_taken(target, column.schema, reads_numbers=dialect.casts_texts):
+        if target is None or accepts(target, column.schema, reads_numbers=dialect.casts_texts):
             continue
         text = (
-            f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which takes no values of "
-            f"type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
+            f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which accepts no values "
+            f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
         )
-        is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # there types cannot be changed, only numbers pass
+        is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # its type cannot change
         if is_fixed or wider_schema(target, column.schema) is None:
             raise ConnectException(text)
         if not settings.auto_evolve:
@@ -112,13 +112,13 @@ def _refuse_missing(missing: Sequence[RecordColumn], table: TargetTable, setting
     for column in missing:
         if column.is_key:
             raise ConnectException(
-                f"Table {table.name} has no column {column.name}, and a column of the key cannot be added later. Make it yourself, or "
+                f"Table {table.name} has no column {column.name}, and a column of the key cannot be added later. Add it yourself, or "
                 f"change {PK_FIELDS}"
             )
         if not column.schema.optional and column.schema.default is None:
             raise ConnectException(
-                f"Column {column.name} cannot be added to table {table.name}: the field is not optional and has no default, which the rows "
-                "that are there would need. Add the column yourself, give it a default in the source, or leave the field out"
+                f"Column {column.name} cannot be added to table {table.name}: the field is not optional and has no default, which existing "
+                "rows would need. Add the column yourself, give it a default in the source, or leave the field out"
             )
 
 
@@ -136,7 +136,7 @@ def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings)
         raise ConfigException.of(
             PK_FIELDS,
             ",".join(layout.keys),
-            f"Table {table.name} has no primary key or unique index of exactly these columns, which upsert needs. Make one.",
+            f"Table {table.name} has no primary key or unique index of exactly these columns, which upsert needs. Create one.",
         )
 
 
@@ -157,21 +157,21 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
     return f"ALTER TABLE {dialect.table(table.name)} {dialect.change_type(dialect.quoted(target.name), type, nullability, rest)}"
 
 
-def is_taken(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
-    """Whether the column takes values of ``schema``, at least those that are not too large. ``reads_numbers``: the database reads decimals
-    and floats from texts, and refuses those that are none."""
+def accepts(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
+    """Whether the column accepts values of ``schema``, at least those that are not too large. ``reads_numbers``: the database converts
+    texts to decimals and floats, and refuses all other texts."""
     if schema.type is SchemaType.ARRAY:
         return column.is_array
     if reads_numbers and _kind(schema) == SchemaType.STRING and column.kind in (ColumnKind.DECIMAL, *_FLOATS):
         return True
     if _kind(schema) == SchemaType.BOOLEAN and column.kind is ColumnKind.DECIMAL and column.scale == 0:
         return True  # Oracle's NUMBER(1)
-    return column.kind in _TAKEN_BY.get(_kind(schema), ())
+    return column.kind in _ACCEPTED_BY.get(_kind(schema), ())
 
 
 def wider_schema(column: Column, schema: Schema) -> Schema | None:
-    """As what the column would hold all that it may hold now and all values of ``schema``; None where it does already, or nothing does.
-    Records of the schema of its creation are taken then, too: they may still come."""
+    """The schema of a wider column, for all values that it may hold now and all values of ``schema``; None if the column holds them
+    already, or no type does. Records of the schema of its creation still fit, as they may still arrive."""
     if schema.logical_name == DECIMAL:
         is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
         return schema if column.kind in INTEGERS or is_short else None

@@ -34,7 +34,7 @@ class ColumnReading:
 
     @property
     def label(self) -> str:
-        """What error texts call it."""
+        """The column in error texts."""
         return f"Column {self.name} of {self.relation}" if self.relation else f"Column {self.name}"
 
     @property
@@ -42,11 +42,11 @@ class ColumnReading:
         return [self.expression] if self.null_test is None else [self.expression, self.null_test]
 
     def converted(self, column: pa.Array) -> pa.Array:
-        """The driver's column as one of ``arrow_type(schema)``. Raises DataException naming column and value."""
+        """The driver's column converted to ``arrow_type(schema)``. Raises DataException that names column and value."""
         wanted = arrow_type(self.schema)
         if column.type.equals(wanted):
             return unwrapped_days(column) if pa.types.is_date32(wanted) else column
-        if pa.types.is_null(column.type):  # of a driver that shows no types
+        if pa.types.is_null(column.type):  # from a driver that reports no types
             return pa.nulls(len(column), wanted)
         if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
             return self._decimals(column, wanted)
@@ -60,8 +60,8 @@ class ColumnReading:
         return _cast(column, self.schema, wanted, self.time_zone)
 
     def _decimals(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Arrow's cast overflows silently where a number has more digits than the type, and raises where it is not a number."""
-        texts = _none_for_empty(texts)
+        """Checked here: Arrow's cast overflows silently for a number with more digits than the type."""
+        texts = _empty_as_null(texts)
         wide = _too_wide(texts, wanted)
         try:
             numbers = texts.cast(wanted)
@@ -74,13 +74,13 @@ class ColumnReading:
 
     @property
     def kind(self) -> str:
-        """The schema's type as error texts have it."""
+        """The schema's type in error texts."""
         return self.schema.name or self.schema.type.name
 
 
 @dataclass(frozen=True, slots=True)
 class RowReading:
-    """All columns of a table or query, as one struct. What a driver hands over may have more columns behind them."""
+    """All columns of a table or query, as one struct. The driver's batches may have more columns after them."""
 
     columns: Sequence[ColumnReading]
     schema: Schema
@@ -95,13 +95,13 @@ class RowReading:
         return [f"{expression} AS c{number}" for number, expression in enumerate(every)]
 
     def struct(self, batch: pa.RecordBatch) -> pa.StructArray:
-        """The rows of a batch. Raises DataException for a value that does not fit its schema."""
+        """The rows of a batch as structs. Raises DataException for a value that does not fit its schema."""
         found = list(self._converted(iter(batch.columns)))
         fields = [arrow_field(column.name, column.schema) for column in self.columns]
         return pa.StructArray.from_arrays(found, fields=fields)
 
     def misfit(self, index: int, value: object) -> DataException:
-        """The error for a value that the driver could not read, at this index of its rows."""
+        """The error for a value that the driver could not convert; ``index`` is that of the column in its rows."""
         column = [column for column in self.columns for _ in column.expressions][index]
         return misfit(column.label, value, column.kind)
 
@@ -148,19 +148,19 @@ def readings_of(
 def _cast(column: pa.Array, schema: Schema, wanted: pa.DataType, zone: str) -> pa.Array:
     types, given = pa.types, column.type
     if types.is_timestamp(wanted):
-        if types.is_string(given):  # what its driver does not take for a time
+        if types.is_string(given):  # its driver returns some times as texts
             column = column.cast(pa.timestamp("us"))
         return milliseconds(column, zone).cast(wanted)
     if types.is_boolean(wanted) and types.is_integer(given):
         return pc.not_equal(column, 0)
     if types.is_string(given) and not types.is_string(wanted):
-        column = _none_for_empty(column)
-        column = _times_of(column) if types.is_time(wanted) else column
+        column = _empty_as_null(column)
+        column = _parsed_times(column) if types.is_time(wanted) else column
     return column.cast(wanted, safe=not types.is_time(wanted))
 
 
 def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
-    """Which numbers have more digits before the point than the type has room for."""
+    """The indices of numbers that have more digits before the point than the type."""
     room = wanted.precision - wanted.scale
     longest = pc.max(pc.binary_length(texts)).as_py()
     is_float = pc.match_substring(texts, "e", ignore_case=True)  # as SQLite writes large ones
@@ -177,7 +177,7 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
 
 
 def _first_refused(column: pa.Array, cast: Callable[[pa.Array], object]) -> int:
-    low, high = 0, len(column)  # all before ``low`` are taken; one before ``high`` is not
+    low, high = 0, len(column)  # all before ``low`` are accepted; one before ``high`` is not
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -188,18 +188,18 @@ def _first_refused(column: pa.Array, cast: Callable[[pa.Array], object]) -> int:
     return low
 
 
-def _times_of(column: pa.Array) -> pa.Array:
-    """Arrow reads times of day only as part of a timestamp."""
+def _parsed_times(column: pa.Array) -> pa.Array:
+    """Times of day, which Arrow parses only as part of a timestamp."""
     return pc.binary_join_element_wise("1970-01-01 ", column, "").cast(pa.timestamp("us")).cast(pa.time64("us"))
 
 
-def _none_for_empty(column: pa.Array) -> pa.Array:
-    """SQLite's stand-in for null is no date and no number."""
+def _empty_as_null(column: pa.Array) -> pa.Array:
+    """Null for an empty text, which SQLite's expressions return for null."""
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
 
 
 def milliseconds(column: pa.Array, zone: str) -> pa.Array:
-    """A column of times as timestamp('ms', 'UTC'): digits beyond are cut off, towards the past. ``zone`` is that of times without one."""
+    """A column of times as timestamp('ms', 'UTC'), rounded down. ``zone`` is that of times without one."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64()).cast(pa.timestamp("ms", UTC))
     if has_wrapped_times(column):
@@ -214,7 +214,8 @@ def milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 
 def in_utc(column: pa.Array, zone: str) -> pa.Array:
-    """A column of times with a zone; local times that are there twice are taken for the earlier, those that are not there for the next."""
+    """A column of times in UTC. A local time that occurs twice is the earlier one; one that does not occur is moved to the next that
+    does."""
     if column.type.tz is not None:
         return column
     if zone != UTC:

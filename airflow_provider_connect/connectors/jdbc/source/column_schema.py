@@ -1,4 +1,4 @@
-"""Which Connect schema the values of a column have: the numeric mapping, logical types, nullability, defaults. Knows no rows and no SQL."""
+"""The Connect schema of a column: the numeric mapping, logical types, nullability, defaults. Knows no rows and no SQL."""
 
 from __future__ import annotations
 
@@ -53,8 +53,7 @@ _SCHEMAS: Final = {
 
 
 def schema_of_column(column: Column, mapping: NumericMapping) -> Schema:
-    """The schema of a column's values. Only columns that are never null have a default: where null is a value of its own, a converter
-    would write the default in its place."""
+    """The schema of a column's values. Only columns that are never null have a default: a converter would write it in place of null."""
     schema = _decimal(column, mapping) if column.kind is ColumnKind.DECIMAL else _SCHEMAS[column.kind]
     if column.is_nullable:
         return schema.as_optional()
@@ -99,7 +98,7 @@ _NUMBER: Final = re.compile(r"\(?([+-]?\d+(?:\.\d+)?)\)?(?:::[\w\s\"().,]+)?")
 
 
 def _default(expression: str | None, schema: Schema) -> Any:
-    """The value of a default that is a plain literal; None for one that is computed, and where a literal does not fit."""
+    """The value of a default that is a plain literal; None for a computed default, and for a literal that does not fit."""
     literal = _literal(expression.strip()) if expression else None
     if literal is None:
         return None

@@ -27,7 +27,7 @@ FROM_NOW: Final = -1
 
 
 class Mode(StrEnum):
-    """How rows that were not read yet are found."""
+    """How unread rows are found."""
 
     BULK = "bulk"
     INCREMENTING = "incrementing"
@@ -44,7 +44,7 @@ class Mode(StrEnum):
 
 
 class NumericMapping(StrEnum):
-    """What becomes of decimals."""
+    """The type of decimals in records."""
 
     NONE = "none"
     """A Decimal, always."""
@@ -70,9 +70,9 @@ def _check_zone(name: str, value: Any) -> None:
         raise ConfigException.of(name, value, "It must be a time zone such as UTC or Europe/Paris.") from error
 
 
-_FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of the years 2 to 9998, which have a text in each time zone
+_FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of the years 2 to 9998, which can be written in any time zone
 _LONGEST_MS: Final = 3_155_760_000_000
-"""A hundred years: what is longer leads beyond the times that databases have."""
+"""A hundred years: a longer time leads out of the range of databases' times."""
 
 
 def _check_initial(name: str, value: Any) -> None:

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Final
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table, TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE
 from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database, read_tables
-from airflow_provider_connect.connectors.jdbc.database.database_files import add_unreachable
+from airflow_provider_connect.connectors.jdbc.database.database_files import add_path_errors
 from airflow_provider_connect.connectors.jdbc.source.config import (
     CATALOG_PATTERN,
     CONFIG_DEF,
@@ -35,7 +35,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import clock
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings, errors_of
-from airflow_provider_connect.connectors.jdbc.source.shares import Share, planned_shares, reach_of, shares_text
+from airflow_provider_connect.connectors.jdbc.source.shares import Share, planned_shares, read_progress, shares_text
 from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
@@ -50,9 +50,9 @@ _WANTED: Final = {Mode.INCREMENTING: INCREMENTING, Mode.TIMESTAMP: TIMESTAMP, Mo
 
 
 class JdbcSourceConnector(SourceConnector):
-    """Brings the rows of tables of a relational database, or of a query, into topics, a topic for each table.
+    """Reads the rows of tables of a relational database, or of a query, into topics, a topic for each table.
 
-    Which tables there are is asked at each run; they are dealt out to the tasks."""
+    Each run lists the tables anew, and divides them among its tasks."""
 
     class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
     aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
@@ -65,24 +65,24 @@ class JdbcSourceConnector(SourceConnector):
         if settings.query is not None:
             return [self.config.originals]
         with closing(open_database(settings.url)) as database:
-            tables = [Share(table, is_only) for table, is_only in marked(chosen_tables(database, settings))]
+            tables = [Share(table, is_only) for table, is_only in with_uniqueness(chosen_tables(database, settings))]
             shares = planned_shares(database, settings, tables, self.context.offset, max_tasks)
         count = min(max_tasks, len(shares))
         return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the settings alone: this process may not reach the database. ``check`` does."""
+        """Checks the settings alone, as this process may not reach the database. ``check`` connects."""
         found = super().validate(config)
         values = {value.name: value.value for value in found}
         errors = errors_of(values)
         for value in found:
             value.errors += errors.get(value.name, ())
-        add_unreachable(found, self.allowed_paths)
+        add_path_errors(found, self.allowed_paths)
         add_driver_errors(found)
         return found
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Whether the database lets this user in and has the tables and columns that the config names."""
+        """Check that the user can log in, and that the database has the tables and columns that the config names."""
         settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         with closing(open_database(settings.url)) as database:
             self._find_missing(sources(database, settings))
@@ -92,12 +92,12 @@ class JdbcSourceConnector(SourceConnector):
         return None if settings.query is None else [settings.topic_prefix]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Bulk reads have no offsets: after a failure all rows come again."""
+        """Not for bulk reads, which have no offsets: after a failure all rows are sent again."""
         mode = self.config_def.parse(config)["mode"]
         return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether any table has a row behind its offset: one short query each, by an index where the key columns have one."""
+        """Whether any table has a row after its offset: one short query each, which uses an index of the key columns."""
         settings = SourceSettings.of(config, self.allowed_paths)
         if settings.mode is Mode.BULK:
             return True
@@ -105,15 +105,15 @@ class JdbcSourceConnector(SourceConnector):
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
             self._find_missing(found := sources(database, settings))
-            gone_back: list[str] = []
-            is_behind = any(_is_behind(database, settings, source, until, offsets, gone_back=gone_back) for source in found)
-        if gone_back:
-            self.missing = ". ".join(gone_back[:_MOST_ERRORS])
-        return is_behind
+            decreased: list[str] = []
+            has_unread = any(_has_unread_rows(database, settings, source, until, offsets, decreased=decreased) for source in found)
+        if decreased:
+            self.missing = ". ".join(decreased[:_MOST_ERRORS])
+        return has_unread
 
     def _find_missing(self, found: Collection[object]) -> None:
         if not found:
-            self.missing = "There is no table that its settings choose and the user may read: nothing is read until there is"
+            self.missing = "No table matches its settings and is readable by the user: nothing is read until one is"
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
@@ -124,7 +124,7 @@ class JdbcSourceConnector(SourceConnector):
 
 
 def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
-    """The tables that a config means. Raises ConfigException for names that no table has, and for two tables with one topic."""
+    """The tables that a config selects. Raises ConfigException for names that no table has, and for two tables with one topic."""
     tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
     names = [table.name for table in tables]
     missing = settings.tables.missing(names)
@@ -159,18 +159,19 @@ def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
         raise ConfigException("\n".join(errors), errors=errors)
 
 
-def marked(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
-    """Each table with whether no other has the same last name."""
+def with_uniqueness(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
+    """Each table, with whether no other table has the same last name."""
     counts = Counter(table.name.table for table in tables)
     return [(table, counts[table.name.table] == 1) for table in tables]
 
 
 def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
-    """Everything that a config reads, with ``marked``'s answer. Raises ConfigException with all that is wrong with tables and columns."""
+    """All sources that a config selects, with the answer of ``with_uniqueness``. Raises ConfigException with all errors in tables and
+    columns."""
     if settings.query is not None:
         return [(query_source(database, settings), True)]
     found, errors = [], []
-    for table, is_only in marked(chosen_tables(database, settings)):
+    for table, is_only in with_uniqueness(chosen_tables(database, settings)):
         try:
             found.append((table_source(database, settings, table), is_only))
         except ConfigException as error:
@@ -181,17 +182,17 @@ def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSourc
     return found
 
 
-def _is_behind(
+def _has_unread_rows(
     database: Database,
     settings: SourceSettings,
     source: tuple[RowSource, bool],
     until: SourceOffset,
     offsets: OffsetReader,
     *,
-    gone_back: list[str],
+    decreased: list[str],
 ) -> bool:
-    """Whether a source has rows that were not read. ``source`` comes with ``marked``'s answer. ``gone_back`` gets a sentence where a table
-    ends before what was read of it."""
+    """Whether a source has unread rows. ``source`` has the answer of ``with_uniqueness``. A sentence is added to ``decreased`` for a table
+    whose greatest number is below the offset."""
     rows, is_only = source
     if rows.table is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))
@@ -200,16 +201,16 @@ def _is_behind(
     if settings.overlap and _has_late_rows(database, RowQuery.of(rows, settings), since):
         return True
     if settings.mode is Mode.INCREMENTING and rows.table is not None and rows.is_stored:
-        reached, greatest = reach_of(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+        reached, greatest = read_progress(database, settings, rows, Share(Table(rows.table), is_only), offsets)
         if reached is not None and greatest is not None and greatest < reached and settings.rows_to is None:
-            gone_back.append(rows.gone_back(greatest, reached))
+            decreased.append(rows.reset_advice(greatest, reached))
         return greatest is not None and (reached is None or greatest > reached)
     return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
 
 
 def _has_late_rows(database: Database, query: RowQuery, since: SourceOffset) -> bool:
-    """Whether there are more rows, or fewer, than those that the offset remembers. A row that came late in place of one that was deleted
-    is found with the next new row."""
+    """Whether the number of rows differs from that in the offset. A late row that replaces a deleted one is found with the next new
+    row."""
     columns = query.source
     since = since.of_columns(numbers=columns.incrementing is not None, times=bool(columns.timestamps))
     if since.overlap_from is None:
@@ -219,14 +220,14 @@ def _has_late_rows(database: Database, query: RowQuery, since: SourceOffset) -> 
 
 
 def in_patterns(table: Table, settings: SourceSettings) -> bool:
-    """Whether catalog and schema are like the patterns that the config gives. Raises ConfigException for one that takes too long."""
+    """Whether catalog and schema match the config's patterns. Raises ConfigException for a pattern that takes too long."""
     parts = ((CATALOG_PATTERN, table.name.catalog, settings.catalog_pattern), (SCHEMA_PATTERN, table.name.schema, settings.schema_pattern))
     return all(name is None or pattern is None or _like(key, pattern).matches(name) for key, name, pattern in parts)
 
 
 @functools.lru_cache(maxsize=100)
 def _like(key: str, pattern: str) -> BoundedRegex:
-    """SQL's LIKE, without escapes; a database without that part of names has it nowhere to differ."""
+    """SQL's LIKE, without escapes."""
     expression = "".join({"%": ".*", "_": "."}.get(character, re.escape(character)) for character in pattern)
     try:
         return BoundedRegex(expression, key, flags=re.DOTALL)

@@ -1,8 +1,8 @@
-"""PostgreSQL's infinite times, and times that Arrow's microseconds since 1970 do not reach: between the driver's columns and records.
+"""PostgreSQL's infinite times, and times out of the range of Arrow's microseconds, converted between the driver's columns and records.
 
-Records hold what PostgreSQL's JDBC driver makes of infinite timestamps, so that connectors of both kinds understand each other; infinite
-dates are the largest and the smallest number of days. PostgreSQL counts microseconds and days from the year 2000, the Arrow driver from
-1970: its sums overflow for infinity and for the years behind 294246.
+Infinite timestamps have the values of PostgreSQL's JDBC driver, for connectors of both kinds to understand each other; infinite dates are
+the largest and the smallest number of days. PostgreSQL counts microseconds and days from the year 2000, the Arrow driver from
+1970: its sums overflow for infinity and for years after 294246.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAY_MS: Final = 86_400_000
 _EPOCH_MS: Final = 946_684_800_000  # the year 2000
 _EPOCH_DAY: Final = 10_957
 _LEAST_MS, _END_MS = -210_866_803_200_000, 9_224_318_016_000_000  # PostgreSQL's timestamps: 4714-11-24 BC up to and without 294277
-_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # what has a number of microseconds, in all time zones
+_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # has a number of microseconds in all time zones
 _WRAPPED_US: Final = -1_000_000_000_000_000_000  # a number below is the sum of an overflow
 _WRAPPED_DAY: Final = -2_147_000_000
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
@@ -35,13 +35,13 @@ _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
 
 
 def has_wrapped_times(column: pa.Array) -> bool:
-    """Whether a driver's column of timestamps holds infinity, or a time that its sum has no room for."""
+    """Whether a driver's column of timestamps has infinity, or a time whose sum has overflowed."""
     least = pc.min(column.cast(pa.int64())).as_py() if column.type.unit == "us" else None
     return least is not None and least < _WRAPPED_US
 
 
 def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
-    """Such a column as timestamp('ms', 'UTC'); ``zone`` is that of times without one."""
+    """A column with wrapped times as timestamp('ms', 'UTC'); ``zone`` is that of times without one."""
     raw = _numbers(column)
     from_2000 = (raw.view(np.uint64) - np.uint64(_EPOCH_MS * 1000)).view(np.int64)  # PostgreSQL's own number: overflows go back
     milliseconds = from_2000 // 1000 + _EPOCH_MS
@@ -54,7 +54,7 @@ def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 
 def unwrapped_days(column: pa.Array) -> pa.Array:
-    """A driver's column of dates, in which infinity is what it is in records."""
+    """A driver's column of dates, with infinity as in records."""
     least = pc.min(column.cast(pa.int32())).as_py()
     if least is None or least >= _WRAPPED_DAY:
         return column
@@ -78,8 +78,8 @@ def has_far_times(column: pa.ChunkedArray) -> bool:
 
 
 def far_timestamps(target: Column, column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
-    """Dates or timestamps as PostgreSQL's binary numbers for a column of timestamps (int64). Raises RefusedException for the first that
-    PostgreSQL does not have."""
+    """Dates or timestamps as PostgreSQL's binary numbers for a column of timestamps (int64). Raises RefusedException for the first
+    one out of PostgreSQL's range."""
     is_date = pa.types.is_date(column.type)
     raw = _numbers(column.cast(pa.int32()) if is_date else column)
     ends = (INFINITY_DAY, MINUS_INFINITY_DAY) if is_date else (INFINITY_MS, MINUS_INFINITY_MS)

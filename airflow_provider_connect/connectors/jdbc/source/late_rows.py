@@ -1,7 +1,7 @@
 """Rows that become visible late: with a number or time up to the committed one, at most a width below it. Knows no database.
 
 The source offset then has the key above which rows are read again, and a hash of each row above it that is in Kafka. So a late row is sent
-once, and no other twice. The state is bounded: where more rows are within the width, it is as wide as fits.
+once, and no other row twice. The state is bounded: if more rows are within the width, the width shrinks.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class KeyedRows(Protocol):
 
 
 class LateRows:
-    """The rows of one reading, page by page, in the order of their keys. ``committed``: where it begins. ``width``: in numbers of the
-    incrementing column, or with timestamps in nanoseconds."""
+    """The rows of one statement, page by page, in the order of their keys. ``committed`` is its first offset. ``width`` is in numbers of
+    the incrementing column, or with timestamps in nanoseconds."""
 
     def __init__(self, committed: SourceOffset, width: int, rows: KeyedRows, title: str) -> None:
         self._reached = committed
@@ -64,13 +64,13 @@ class LateRows:
                 self._near.append((first, digest))
         if any(is_new):
             self._late += sum(is_new)
-            log.warning("%s: late rows that are sent now, behind what was read up to %s: %d", self._title, self._reached.text, self._late)
+            log.warning("%s: late rows sent now, after it was read up to %s: %d", self._title, self._reached.text, self._late)
         if count < page.num_rows:
-            self._unseen.clear()  # they are gone, else they would have come before
+            self._unseen.clear()  # rows without a match were deleted
         return page if all(is_new) else page.filter(pa.array([*is_new, *([True] * (page.num_rows - count))], pa.bool_()))
 
     def offset_after(self, page: pa.RecordBatch) -> SourceOffset:
-        """The offset behind these rows, which are sent now."""
+        """The offset after these rows, which are sent now."""
         [last] = self._rows.keys_of(page.slice(page.num_rows - 1))
         if self._reached.key is None or last > self._reached.key:
             self._reached = self._rows.offset_of(last)
@@ -80,14 +80,14 @@ class LateRows:
         return self._offset(low)
 
     def offset_at_end(self) -> SourceOffset | None:
-        """The offset without the rows that are gone, once everything up to the committed offset is read; None where no row is."""
+        """The offset without deleted rows, once everything up to the committed offset is read; None if no row was deleted."""
         if not self._unseen.total():
             return None
         self._unseen.clear()
         return self._offset(self._lowest())
 
     def _lowest(self) -> int:
-        """Where the width ends; never lower than before, for what is in Kafka below is not known any more."""
+        """The lower end of the width; never lower than before, as the rows below that are in Kafka are not remembered."""
         assert self._reached.key is not None
         low = self._reached.key[0] - self._width
         return low if self._low is None else max(low, self._low)
@@ -109,7 +109,7 @@ class LateRows:
         self._is_warned = True
 
     def _count(self, page: pa.RecordBatch, is_before: Callable[[Key], bool]) -> int:
-        """How many rows, from the first one on, have such a key."""
+        """The number of rows, from the first one on, whose keys match."""
         return bisect.bisect_left(range(page.num_rows), True, key=lambda row: not is_before(self._rows.keys_of(page.slice(row, 1))[0]))
 
     def _hashes(self, page: pa.RecordBatch) -> list[tuple[int, bytes]]:
@@ -127,7 +127,8 @@ def _above(near: list[tuple[int, bytes]], low: int) -> list[tuple[int, bytes]]:
 
 
 def warn_of_repeated_times(reached_ns: int, until_ns: int, zone: str, overlap_ns: int, title: str) -> None:
-    """Where a zone's clocks were put back behind ``reached_ns``: rows that got the same local times again are before it, and never read."""
+    """Warn where a zone's clocks were put back after ``reached_ns``: rows with repeated local times are below the offset, and never
+    read."""
     try:
         local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=reached_ns // 1000)).astimezone(ZoneInfo(zone))
     except OverflowError:  # beyond the year 9999
@@ -136,8 +137,8 @@ def warn_of_repeated_times(reached_ns: int, until_ns: int, zone: str, overlap_ns
     width_ns = (first - second) // _MICROSECOND * 1000
     if overlap_ns < width_ns <= until_ns - reached_ns:
         log.warning(
-            "%s: it was read up to %s, and behind that the clocks of %s were put back. Rows that got a time up to this one again are "
-            "passed over. Times in UTC have no such hour; where the column has local ones, %s=%d reads these rows, if it is set before",
+            "%s: it was read up to %s, and after that the clocks of %s were put back. Rows that have a time up to this one again are "
+            "skipped. Times in UTC have no such hour; for local times, %s=%d reads these rows, if it is set in advance",
             title,
             local.replace(tzinfo=None),
             zone,

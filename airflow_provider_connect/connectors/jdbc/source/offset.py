@@ -1,7 +1,7 @@
-"""How far a table was read, as the well-known JDBC source writes it: ``{"incrementing": 7, "timestamp": ms, "timestamp_nanos": ns}``.
+"""The offset of a table, in the form of the well-known JDBC source: ``{"incrementing": 7, "timestamp": ms, "timestamp_nanos": ns}``.
 
 The source partition is ``{"protocol": "1", "table": "database.schema.table"}``, of a query ``{"query": "query"}``. Offsets that another
-worker wrote under a shorter name of the table are found too. Times are kept here as nanoseconds since the epoch, in UTC.
+worker wrote under a shorter name of the table are found as well. Times are kept here as nanoseconds since the epoch, in UTC.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _NANOS_A_MILLI: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The greatest values read; None where nothing was, or the mode has no such column.
+    """The greatest values read; None if nothing was read, or the mode has no such column.
 
-    ``overlap_from`` and ``overlap_rows`` are those of ``late_rows``: the key above which rows are read again, and which are in Kafka."""
+    ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``: the key above which rows are read again, and hashes of those in Kafka."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
@@ -40,11 +40,11 @@ class SourceOffset:
 
     @property
     def key(self) -> tuple[int, ...] | None:
-        """What rows are ordered by; None where nothing was read."""
+        """The values that rows are ordered by; None if nothing was read."""
         return tuple(part for part in (self.timestamp_ns, self.incrementing) if part is not None) or None
 
     def of_columns(self, *, numbers: bool, times: bool) -> SourceOffset:
-        """What of it holds for these key columns: another mode may have written it."""
+        """The part of it that applies to these key columns: another mode may have written it."""
         if (self.incrementing is not None, self.timestamp_ns is not None) == (numbers, times):
             return self
         if times and self.timestamp_ns is None:
@@ -53,7 +53,7 @@ class SourceOffset:
 
     @property
     def reread(self) -> SourceOffset:
-        """Behind what rows are read, with those that may be late."""
+        """The offset after which rows are read, with those that may be late."""
         if self.overlap_from is None or self.key is None or self.overlap_from >= self.key[0]:
             return SourceOffset(self.incrementing, self.timestamp_ns)
         return SourceOffset(self.overlap_from) if self.timestamp_ns is None else SourceOffset(None, self.overlap_from)
@@ -75,7 +75,7 @@ class SourceOffset:
 
     @property
     def overlap_hashes(self) -> list[bytes]:
-        """Of the rows that are remembered."""
+        """The hashes of the rows that are in Kafka."""
         data = base64.b64decode(self.overlap_rows or "")
         return [data[at : at + HASH_BYTES] for at in range(0, len(data), HASH_BYTES)]
 
@@ -92,7 +92,7 @@ class SourceOffset:
 
     @property
     def text(self) -> str:
-        """It in messages."""
+        """The offset in messages."""
         return ", ".join(f"{name} {value}" for name, value in SourceOffset(self.incrementing, self.timestamp_ns).to_json().items())
 
 
@@ -109,8 +109,8 @@ def _overlap(offset: Mapping[str, object]) -> tuple[int | None, str | None]:
         raise ConnectException(f"Offsets '{OVERLAP_FROM}' and '{OVERLAP_ROWS}' {reason}") from None
 
 
-def number_of(value: Any) -> int:  # Any: as the driver has it
-    """A value of an incrementing column. Raises ConnectException for one that is not whole: an offset cannot hold it."""
+def number_of(value: Any) -> int:  # Any: the driver's value
+    """A value of an incrementing column. Raises ConnectException for a fraction, which an offset cannot hold."""
     try:
         number = Decimal(value)
         whole = int(number)
@@ -132,7 +132,7 @@ def split_partition(table: TableName, low: int, high: int) -> dict[str, object]:
 
 
 def known_offset(table: TableName, offset: OffsetReader, *, is_only: bool) -> Mapping[str, object] | None:
-    """The committed offset of a table under any name that it may have been given. ``is_only``: no other table has the same last name."""
+    """The committed offset of a table under any of its names. ``is_only``: no other table has the same last name."""
     names = [".".join(table.parts[start:]) for start in range(len(table.parts))]
     partitions: list[dict[str, object]] = [{PROTOCOL: "1", TABLE: name} for name in (names if is_only else names[:-1] or names)]
     if is_only:
@@ -141,7 +141,7 @@ def known_offset(table: TableName, offset: OffsetReader, *, is_only: bool) -> Ma
 
 
 def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
-    """Raise ConnectException for an offset that this source cannot go on from."""
+    """Raise ConnectException for an offset that this source cannot resume from."""
     if offset is None:
         return
     is_known = isinstance(partition, Mapping) and (partition.keys() in _KEYS or dict(partition) == QUERY_PARTITION)
@@ -154,7 +154,7 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
 
 
 def refuse_without(name: str, mode: str, offset: Mapping[str, object] | None) -> None:
-    """Raise ConnectException for an offset without the value from which ``mode`` goes on: a run would read everything again."""
+    """Raise ConnectException for an offset without the value from which ``mode`` resumes: a run would read everything again."""
     if offset and offset.get(name) is None and SINCE not in offset:
         raise ConnectException(f"The offset {dict(offset)} has no '{name}', from which mode={mode} goes on. Give null to begin anew.")
 

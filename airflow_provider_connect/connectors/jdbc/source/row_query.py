@@ -1,7 +1,7 @@
-"""The SQL that reads the rows of a source: what is new since an offset, up to a bound, in the order in which offsets grow.
+"""The SQL that reads the rows of a source: those after an offset, up to a bound, in the order of offsets.
 
-Values stand in the text as literals, since PostgreSQL streams columns (COPY) only of statements without parameters. They are numbers and
-times made here from numbers, never text from a config or an offset.
+Values are literals in the text, since PostgreSQL streams columns (COPY) only of statements without parameters. They are numbers and
+times formatted here from numbers, never text from a config or an offset.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FINEST_DIGITS: Final = 3
 @dataclass(frozen=True, slots=True)
 class RowQuery:
     """``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's rows. ``bounds`` are those of the
-    settings: no statement sees rows before the first, or from the second on."""
+    settings: no statement reads rows before the first, or from the second on."""
 
     source: RowSource
     reading: RowReading
@@ -65,7 +65,7 @@ class RowQuery:
         return cls(source, reading, zone, incrementing_index, timestamp_index, extra, bounds)
 
     def rows(self, since: SourceOffset, until: SourceOffset) -> str:
-        """What is new behind ``since`` up to ``until``, in order."""
+        """The rows after ``since`` up to ``until``, in order."""
         keys = self._keys()
         return (
             f"SELECT {', '.join([*self.reading.select_list(), *self._extra])} FROM {self.source.relation}{self._where(since, until)}"
@@ -73,12 +73,12 @@ class RowQuery:
         )
 
     def any_row(self, since: SourceOffset, until: SourceOffset) -> str:
-        """Whether there is anything new, as a query that has a row then."""
+        """A query that has a row if there is a new one."""
         return f"SELECT 1 AS one FROM {self.source.relation}{self._where(since, until)}"
 
     def overlapping(self, offset: SourceOffset) -> str:
-        """How many rows up to an offset are read again for those that came late."""
-        conditions = [*self._within(), *self._behind(offset.reread), f"NOT ({' AND '.join(self._behind(offset))})"]
+        """The number of rows up to an offset that are read again because of late ones."""
+        conditions = [*self._within(), *self._after(offset.reread), f"NOT ({' AND '.join(self._after(offset))})"]
         return f"SELECT count(*) AS number FROM {self.source.relation}{_conditions(conditions)}"
 
     def extent(self) -> str:
@@ -86,14 +86,14 @@ class RowQuery:
         column = self._incrementing()
         return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.relation}{_conditions(self._within())}"
 
-    def doubled(self, since: SourceOffset, until: SourceOffset) -> str:
-        """The least number among the new ones that two rows have; null where each has its own."""
+    def duplicate_number(self, since: SourceOffset, until: SourceOffset) -> str:
+        """The least new number that two rows have; null if each number is unique."""
         column = self._incrementing()
         doubled = f"SELECT {column} AS number FROM {self.source.relation}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
         return f"SELECT min(number) AS number FROM ({doubled}) connect_doubled"
 
     def _where(self, since: SourceOffset, until: SourceOffset) -> str:
-        return _conditions([*self._within(), *self._behind(since), *self._up_to(until)])
+        return _conditions([*self._within(), *self._after(since), *self._up_to(until)])
 
     def _within(self) -> list[str]:
         """The rows of the range that the settings give, by the first of the key columns."""
@@ -105,7 +105,7 @@ class RowQuery:
                 found.append(f"{self._incrementing()} {sign} {bound}")
         return found
 
-    def _behind(self, since: SourceOffset) -> list[str]:
+    def _after(self, since: SourceOffset) -> list[str]:
         source = self.source
         time = None if since.timestamp_ns is None else self.literal(since.timestamp_ns)
         if source.timestamps and source.incrementing is not None and time is not None and since.incrementing is not None:
@@ -119,7 +119,7 @@ class RowQuery:
         return []
 
     def offset_at(self, page: pa.RecordBatch, row: int) -> SourceOffset:
-        """The offset behind one row of the driver's."""
+        """The offset after one row of the driver's."""
         number = None if self.incrementing_index is None else number_of(page.column(self.incrementing_index)[row].as_py())
         time = None
         if self.timestamp_index is not None:
@@ -138,15 +138,16 @@ class RowQuery:
         return SourceOffset(number, None if self.timestamp_index is None else key[0])
 
     def identity(self) -> list[int]:
-        """The indexes of the columns that tell one row from all others which have its key columns' values: none where these do, the primary
-        key's, else all."""
+        """The indexes of the columns that distinguish rows with the same values of the key columns: empty if these are unique, those of the
+        primary key, or all."""
         if self.incrementing_index is not None and self.source.is_stored:
             return []
         key = [column for column in self.source.columns if column.key_position]
         return [_index_of(self.reading.columns, column) for column in key or self.source.columns]
 
     def _up_to(self, until: SourceOffset) -> list[str]:
-        """Rows of the tick that the bound lies in may still come, so the tick is not read. Rows with null keys are left out, too."""
+        """Rows with timestamps in the bound's tick may still be written, so that tick is not read. Rows with null keys are left out as
+        well."""
         if self.source.timestamps and until.timestamp_ns is not None:
             return [f"{_timestamp(self.source)} < {self.literal(self.tick_of(until.timestamp_ns))}"]
         if self.source.incrementing is not None and not self.source.timestamps and until.incrementing is not None:
@@ -162,15 +163,15 @@ class RowQuery:
         return self.source.dialect.quoted(self.source.incrementing.name)
 
     def tick_of(self, nanoseconds: int) -> int:
-        """The least timestamp that a row may still get which is written at this instant or later.
+        """The least timestamp of a row that is written at this instant or later.
 
-        A clock's time is cut or rounded to the column's precision when it is stored. Rounding moves it by half a tick at most, and never
-        below the tick that it lies in.
+        A clock's time is truncated or rounded to the column's precision when it is stored. Rounding moves it by half a tick at most, and
+        never below its tick.
         """
         return nanoseconds - nanoseconds % _tick_ns(self.source)
 
     def literal(self, nanoseconds: int) -> str:
-        """A time as the source's timestamp columns are compared with."""
+        """A time as SQL, to compare with the source's timestamp columns."""
         return self.source.dialect.timestamp_literal(nanoseconds, self.time_zone, has_zone=not _has_no_zone(self.source))
 
 
@@ -185,10 +186,10 @@ def _timestamp(source: RowSource) -> str:
 
 
 def _tick_ns(source: RowSource) -> int:
-    """The distance of two timestamps that the source's writers can store one after the other.
+    """The smallest difference between two timestamps that the source's writers store.
 
-    Columns of PostgreSQL's tables and views show it, but many clients write milliseconds. Elsewhere a column does not show it: ``NOW()`` of
-    MySQL and ``CURRENT_TIMESTAMP`` of SQLite are whole seconds in columns of any precision.
+    Columns of PostgreSQL's tables and views have it as their precision, but many clients write milliseconds. Elsewhere it is not known:
+    ``NOW()`` of MySQL and ``CURRENT_TIMESTAMP`` of SQLite are whole seconds in columns of any precision.
     """
     digits = [column.second_digits for column in source.timestamps if column.second_digits is not None]
     if len(digits) == len(source.timestamps):

@@ -1,8 +1,8 @@
-"""Reads what is new in one table or query, once, up to a bound that is noted when it begins.
+"""Reads the new rows of one table or query, once, up to a bound that is set at the start.
 
-1 the bound: the greatest number, or the database's clock less the delay  2 the transactions that write at that time are waited for, since
-they may commit rows below the bound, and other columns  3 the columns, again, and one statement, whose rows stream. After a lost
-connection it reads on behind the last page.
+1 set the bound: the greatest number, or the database's clock less the delay; 2 wait for the transactions that are writing then, since they
+may commit rows below the bound, and other columns; 3 read the columns again, and stream the rows of one statement. After a lost connection
+it resumes after the last page.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from airflow_provider_connect.sdk.batch import Batch
 log = logging.getLogger(__name__)
 
 WAITING: Final[tuple[Batch, ...]] = ()
-"""Nothing now; ask again."""
+"""No rows now; call again."""
 _PAGE_SECONDS: Final = 1.0
 _SMALLEST_NS: Final = 1_000  # databases compare microseconds
 
 
 class RowReader:
-    """The new rows of one source. ``next`` is called until it returns None; between two calls the connection may have become another."""
+    """The new rows of one source. ``next`` is called until it returns None; the connection may be another one at each call."""
 
     def __init__(
         self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, writing: OpenTransactions, part: TablePart | None = None
     ) -> None:
-        """``part``: only this range of the table. ``writing``: asked for nothing yet, but by other ranges of it."""
+        """``part``: only this range of the table. ``writing``: not queried yet, except for other ranges of the table."""
         self.source = source
         self.offset = since
         self._part = part
@@ -63,12 +63,12 @@ class RowReader:
 
     @property
     def can_resume(self) -> bool:
-        """Whether reading can go on after the connection was lost: rows without keys cannot be distinguished once some were sent."""
+        """Whether reading can resume after a lost connection: rows without keys cannot be distinguished once some were sent."""
         return self._settings.mode is not Mode.BULK or not self._has_read
 
     @property
     def numbers_left(self) -> int | None:
-        """How many numbers lie between the last row and the bound; None: it is not known, or rows have no numbers alone."""
+        """The difference of numbers between the last row and the bound; None: not known, or the mode has other columns."""
         until = None if self._until is None else self._until.incrementing
         at = self.offset.incrementing
         return None if until is None or at is None or self._settings.mode is not Mode.INCREMENTING else max(until - at, 0)
@@ -79,12 +79,12 @@ class RowReader:
             since = self.offset
             self._until = self._bound(database)
             if self.offset != since:
-                return self.marker(self._partition, self.offset.to_json())  # which must not move until there are rows
+                return self.marker(self._partition, self.offset.to_json())  # it must not change until there are rows
         if self._until is None or not self._is_complete(database):
-            return None if self._until is None or self._writing.take_too_long(self.source) else WAITING
+            return None if self._until is None or self._writing.has_timed_out(self.source) else WAITING
         if self._pages is None:
             self._reread_columns(database)
-            self._refuse_doubled(database)
+            self._refuse_duplicates(database)
             self._late = self._late_rows()
             self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
         try:
@@ -102,16 +102,16 @@ class RowReader:
         return batch
 
     def interrupted(self) -> bool:
-        """The connection is going: end what reads by it. ``next`` begins the statement anew, behind the last page.
+        """End the reading by a connection that is about to be closed. ``next`` begins the statement anew, after the last page.
 
-        False: it hangs, and the connection must be left alone."""
+        Returns False if reading hangs: then the connection must not be closed."""
         pages, self._pages = self._pages, None
         return pages is None or pages.close()
 
     # 1
 
     def _bound(self, database: Database) -> SourceOffset | None:
-        """Up to where this run reads; None: there is nothing."""
+        """The offset up to which this run reads; None: there is nothing to read."""
         mode = self._settings.mode
         if mode is Mode.BULK:
             return SourceOffset()
@@ -119,7 +119,7 @@ class RowReader:
             now = clock(database, self._settings)
             if self.offset.timestamp_ns is None and self._settings.timestamp_initial is not None:
                 initial = self._settings.timestamp_initial
-                before_now = self._query.tick_of(now) - _SMALLEST_NS  # rows still to come may have the timestamp of this tick
+                before_now = self._query.tick_of(now) - _SMALLEST_NS  # later rows may have the timestamp of this tick
                 self.offset = SourceOffset(None, before_now if initial == FROM_NOW else initial * 1_000_000)
             return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
         if self._part is not None:
@@ -129,7 +129,7 @@ class RowReader:
         reached = self.offset.incrementing
         number = None if greatest is None else number_of(greatest)
         if number is not None and reached is not None and number < reached and self._settings.rows_to is None:
-            log.warning("%s", self.source.gone_back(number, reached))
+            log.warning("%s", self.source.reset_advice(number, reached))
         if number is None or (reached is not None and number <= reached and not self._settings.overlap):
             return None
         return SourceOffset(number if reached is None else max(number, reached))
@@ -143,7 +143,7 @@ class RowReader:
     # 2
 
     def _is_complete(self, database: Database) -> bool:
-        """Whether every transaction that was writing when the bound was noted has ended."""
+        """Whether every transaction that was writing when the bound was set has ended."""
         return self._settings.mode is Mode.BULK or self._writing.have_ended(database, self.source)
 
     # 3
@@ -175,11 +175,11 @@ class RowReader:
         return None
 
     def _reread_columns(self, database: Database) -> bool:
-        """Read the columns again; returns whether they are others. Raises ConfigException where the mode cannot use them any more."""
+        """Read the columns again; returns whether they have changed. Raises ConfigException if the mode cannot use them any more."""
         before = self.source
         if before.table is not None:
             self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
-        elif self._has_read:  # else they were just read, and no transaction was waited for
+        elif self._has_read:  # otherwise they were read just now, and no transaction was waited for
             self.source = query_source(database, self._settings)
         self._query = RowQuery.of(self.source, self._settings)
         return self.source.columns != before.columns
@@ -213,14 +213,14 @@ class RowReader:
             warn_of_repeated_times(reached, until, self._query.time_zone, self._settings.overlap, self.source.name)
 
     def _end_of_part(self) -> Batch | None:
-        """Numbers have gaps: without rows up to its end, a range that is read needs an offset of its own."""
+        """The offset of a range that is read to its end: numbers have gaps, so its last row may be below."""
         if self._part is None or self._is_part_reported:
             return None
         self._is_part_reported = True
         return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
     def _end_of_overlap(self) -> Batch | None:
-        """Rows that were deleted are forgotten, so that the check for new ones does not miss them at each schedule."""
+        """The offset without deleted rows, so that the check for new rows does not find a difference at each schedule."""
         late, self._late, reached = self._late, None, self.offset.timestamp_ns
         until = None if self._until is None or reached is None else self._until.timestamp_ns
         is_read = until is None or reached is None or reached < self._query.tick_of(until)
@@ -235,20 +235,20 @@ class RowReader:
             return offset.to_json() or None
         return self._part.range.offset(offset.incrementing, self._part.since)
 
-    def _refuse_doubled(self, database: Database) -> None:
-        """Before the first row goes on: two of the new rows with one number. Unnecessary where it is the whole primary key."""
+    def _refuse_duplicates(self, database: Database) -> None:
+        """Raise ConnectException, before the first row is sent, for two new rows with one number. Not needed for a unique column."""
         source, until = self.source, self._until
         if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
             return
         assert until is not None
-        [(number,)] = database.rows(self._query.doubled(self._since(), until))
+        [(number,)] = database.rows(self._query.duplicate_number(self._since(), until))
         if number is not None:
             raise self._not_growing(number_of(number))
 
     def _not_growing(self, number: int) -> ConnectException:
         return ConnectException(
             f"Column {self._settings.incrementing} of {self.source.name} ({INCREMENTING}) does not grow with each row: {number} is there "
-            "twice, and a row that comes later with a number already read would never be seen. Name a column that is unique, or use mode "
+            "twice, and a later row with a number already read would never be read. Name a column that is unique, or use mode "
             f"{Mode.TIMESTAMP_INCREMENTING}."
         )
 
@@ -280,8 +280,8 @@ class Pages:
     key_index: int | None = None
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """The rows of ``batches``, which are in the order of the key."""
-        held: list[pa.RecordBatch] = []  # all of one key, which may go on in the next batch
+        """The pages of ``batches``, which are in the order of the key."""
+        held: list[pa.RecordBatch] = []  # all of one key, which may continue in the next batch
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -321,7 +321,7 @@ class Pages:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """As one. Some drivers show no types: a column may be of nulls alone in one batch, and of more digits in the next."""
+    """The batches as one. Some drivers report no types: a column may have nulls alone in one batch, and more digits in the next."""
     if len(batches) == 1:
         return batches[0]
     table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
@@ -333,18 +333,18 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def open_writers(database: Database, source: RowSource) -> frozenset[str]:
-    """The transactions that hold a lock of writers on the table now; none for a view, a query, or a product that does not show them.
+    """The transactions that hold a writer's lock on the table now; empty for a view, a query, or a product that does not show them.
 
-    A row's number or time is taken while its transaction holds that lock. So when those that held it at some time have ended, no row
-    can come any more whose number was taken before that time.
+    A row gets its number or time while its transaction holds that lock. So once the transactions that held it at some time have ended, no
+    new row has a number from before that time.
     """
     sql = source.dialect.open_writers_query(source.relation) if source.is_stored else None
     return frozenset() if sql is None else frozenset(name for (name,) in database.rows(sql))
 
 
 class OpenTransactions:
-    """The transactions that were writing to one table at the first call. A caller that notes how far it reads before that call, and reads
-    when they have ended, misses no row. The ranges of a table share them, since their bounds were noted together.
+    """The transactions that were writing to one table at the first call. A caller that sets its bound before that call, and reads when they
+    have ended, misses no row. The ranges of a table share them, since their bounds were set together.
 
     ``most_ms`` limits the wait; 0: do not wait. ``now`` is in seconds.
     """
@@ -357,7 +357,7 @@ class OpenTransactions:
         self._is_logged = False
 
     def have_ended(self, database: Database, source: RowSource) -> bool:
-        """Whether none of them is left. Asks the database, until that is so."""
+        """Whether all have ended. Queries the database until then."""
         if self._writers is not None and not self._writers:
             return True
         writing = open_writers(database, source)
@@ -367,8 +367,8 @@ class OpenTransactions:
         self._writers &= writing
         return not self._writers
 
-    def take_too_long(self, source: RowSource) -> bool:
-        """Whether some have not ended in time, so that the source is left to the next run. Logged once."""
+    def has_timed_out(self, source: RowSource) -> bool:
+        """Whether the timeout is over, so that the source is left to the next run. Logs that once."""
         if self._now() < self._deadline:
             return False
         if not self._is_logged:

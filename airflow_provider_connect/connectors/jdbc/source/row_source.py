@@ -1,6 +1,6 @@
-"""What rows are read from: a table, a view, or a query. Its columns, which of them mark new rows, its topic and its name.
+"""The source of rows: a table, a view, or a query, with its columns, its key columns, its topic and its name.
 
-A source is made anew in each run, so that columns that came or went are seen.
+Each run creates it anew, and so sees added and dropped columns.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _ALIAS = "connect_rows"
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """``relation`` stands behind FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty where
-    it needs none. ``table`` is None for a query; ``is_stored``: rows lie in the table itself, unlike a view's."""
+    """``relation`` follows FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty if it needs none.
+    ``table`` is None for a query; ``is_stored``: rows are stored in the table itself, unlike those of a view."""
 
     relation: str
     columns: tuple[Column, ...]
@@ -49,23 +49,23 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """What error texts call it."""
+        """The source in error texts."""
         return "the query" if self.table is None else f"table {self.table}"
 
-    def gone_back(self, greatest: int, reached: int) -> str:
-        """For people, where the greatest number is below the one that was read last."""
+    def reset_advice(self, greatest: int, reached: int) -> str:
+        """The advice for a source whose greatest number is below the last one that was read."""
         column = "" if self.incrementing is None else f" of column {self.incrementing.name}"
         return (
-            f"The greatest number{column} in {self.name} is {greatest}, and it was read up to {reached}: rows up to that number are not "
-            "read. If it was emptied or restored, or is another table, reset its offset"
+            f"The greatest number{column} in {self.name} is {greatest}, but it was read up to {reached}: rows up to that number are not "
+            "read. If it was emptied, restored or replaced, reset its offset"
         )
 
 
 def table_source(database: Database, settings: SourceSettings, table: Table) -> RowSource:
-    """Raises ConfigException for a table that is gone, and for columns that the mode cannot use."""
+    """The source of a table. Raises ConfigException for a missing table, and for columns that the mode cannot use."""
     columns = _with_texts(read_columns(database, settings.url, table.name), settings, table.name.table)
     if not columns:
-        raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or no right to see it.")
+        raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or the user has no right to see it.")
     dialect = settings.dialect
     incrementing, timestamps = _keys(settings, columns, f"table {table.name}", knows_null=table.type == TABLE)
     return RowSource(
@@ -82,21 +82,21 @@ def table_source(database: Database, settings: SourceSettings, table: Table) -> 
 
 
 def query_source(database: Database, settings: SourceSettings) -> RowSource:
-    """Raises ConfigException for a query that the database refuses, and for columns that the mode cannot use."""
+    """The source of a query. Raises ConfigException for a query that the database refuses, and for columns that the mode cannot use."""
     query = settings.query
     assert query is not None
     columns = _with_texts(read_query_columns(database, settings.url, query), settings)
     twice = sorted({column.name for column in columns if [other.name for other in columns].count(column.name) > 1})
     if twice:
-        raise ConfigException.of(QUERY, query, f"Two columns are called {twice[0]}. Give each a name of its own with AS.")
+        raise ConfigException.of(QUERY, query, f"Two columns are named {twice[0]}. Give each its own name with AS.")
     incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     dialect = settings.dialect
-    relation = f"({query}\n) {_ALIAS}"  # without AS, which Oracle does not take; a line of its own: the query may end with a comment
+    relation = f"({query}\n) {_ALIAS}"  # without AS, which Oracle refuses; with a line break, as the query may end with a comment
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
 
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
-    """The columns, with those of ``columns.as.text`` as columns of which only the text is read."""
+    """The columns, with the kind OTHER for those of ``columns.as.text``, so that only their text is read."""
     folded = settings.dialect.folded
     texts = set(map(folded, settings.as_text))
 
@@ -107,7 +107,7 @@ def _with_texts(columns: list[Column], settings: SourceSettings, table: str = ""
 
 
 def _keys(settings: SourceSettings, columns: list[Column], name: str, *, knows_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
-    """The columns that the mode needs. ``knows_null``: the catalog is right about null, as it is for tables alone."""
+    """The columns that the mode needs. ``knows_null``: the catalog knows which columns may be null, as it does for tables alone."""
     errors = list(_mistakes(settings, columns, name, requires_non_null=knows_null and settings.needs_non_null))
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
@@ -133,7 +133,7 @@ def _mistakes(settings: SourceSettings, columns: list[Column], name: str, *, req
             yield ConfigException.of(TIMESTAMP, each, reason).message
     known = [column for _, column in found if column is not None]
     if len({column.kind for column in known if column.kind in TIMESTAMPS}) > 1:
-        yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"Of {name}, some have a time zone and some have none.").message
+        yield ConfigException.of(TIMESTAMP, ",".join(settings.timestamps), f"In {name}, some have a time zone and some have none.").message
     if requires_non_null and known and all(column.is_nullable and column.kind in TIMESTAMPS for column in known):
         names = ", ".join(column.name for column in known)
         reason = (
@@ -148,7 +148,7 @@ def _incrementing_mistake(column: Column | None, columns: list[Column], name: st
         return _no_column(columns, name)
     is_whole = column.kind in _NUMBERS or (column.kind is ColumnKind.DECIMAL and not column.scale)
     if not is_whole:
-        return f"Column {column.name} of {name} is of type {column.type_name}. Name a column that holds whole numbers which only grow."
+        return f"Column {column.name} of {name} is of type {column.type_name}. Name a column of growing whole numbers."
     if requires_non_null and column.is_nullable:
         return (
             f"Column {column.name} of {name} may be null, and rows where it is would never be read. Declare it NOT NULL, "
@@ -159,7 +159,7 @@ def _incrementing_mistake(column: Column | None, columns: list[Column], name: st
 
 def _no_column(columns: list[Column], name: str) -> str:
     known = ", ".join(column.name for column in columns)
-    return f"There is no such column in {name}. Its columns are: {known}. A table that has none is left out with table.exclude."
+    return f"There is no such column in {name}. Its columns are: {known}. Leave out tables without such a column by table.exclude."
 
 
 def _named(columns: list[Column], name: str) -> Column | None:

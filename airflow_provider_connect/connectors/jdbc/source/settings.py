@@ -1,4 +1,4 @@
-"""What a config of JdbcSource asks for as one value, and which settings go together. Knows nothing of databases."""
+"""The parsed config of JdbcSource as one value, and the contradictions between settings. Knows nothing of databases."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """What a config asks for. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning.
-    ``rows_from`` and ``rows_to``, behind the last row, are numbers of the incrementing column, or with timestamps nanoseconds since the
-    epoch; ``overlap`` likewise is a width."""
+    """The parsed settings. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning. ``rows_from``
+    and ``rows_to`` (exclusive) are numbers of the incrementing column, or with timestamps nanoseconds since the epoch; ``overlap`` is a
+    width in the same unit."""
 
     url: DatabaseUrl
     mode: Mode
@@ -83,7 +83,7 @@ class SourceSettings:
     def of(cls, config: Config, allowed: AllowedPaths = NOTHING_ALLOWED) -> SourceSettings:
         """``allowed``: the files of the host that the connector may reach.
 
-        Raises ConfigException for settings that are wrong or contradict each other, with all that is wrong.
+        Raises ConfigException with all settings that are invalid or contradict each other.
         """
         errors = list(_contradictions(config))
         if errors:
@@ -125,7 +125,7 @@ _OVERLAPS: Final = {INCREMENTING_OVERLAP: (Mode.INCREMENTING,), TIMESTAMP_OVERLA
 
 
 def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
-    """What is wrong between several settings, by the key to change. ``settings`` are parsed values, None where one is wrong by itself."""
+    """The contradictions between settings, by the setting to change. ``settings`` are parsed values, None for an invalid one."""
     mode = settings[MODE]
     found: dict[str, list[str]] = {}
 
@@ -137,13 +137,15 @@ def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
     if mode in (Mode.TIMESTAMP, Mode.TIMESTAMP_INCREMENTING) and not settings[TIMESTAMP]:
         refuse(TIMESTAMP, "null", f"Mode {mode} needs it: the name of a column that holds when a row was changed last.")
     for name in sorted({settings[INCREMENTING], *(settings[TIMESTAMP] or ())} & set(settings[AS_TEXT] or ())):
-        refuse(AS_TEXT, name, f"Rows are read in the order of column {name} ({INCREMENTING} or {TIMESTAMP}): as text its order is another.")
+        refuse(
+            AS_TEXT, name, f"Rows are read in the order of column {name} ({INCREMENTING} or {TIMESTAMP}): as text they have another order."
+        )
     if settings[QUERY] and settings[TABLE_INCLUDE]:
         refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_INCLUDE}: with a query only its rows are read.")
     if settings[QUERY] and settings[TABLE_EXCLUDE]:
         refuse(QUERY, settings[QUERY], f"Give either {QUERY} or {TABLE_EXCLUDE}: with a query only its rows are read.")
     if settings[QUERY] and not settings[TOPIC_PREFIX]:
-        refuse(TOPIC_PREFIX, "", f"With {QUERY} it is the whole name of the topic, and must be given.")
+        refuse(TOPIC_PREFIX, "", f"With {QUERY} it is the whole name of the topic, and required.")
     for name, modes in _OVERLAPS.items() if mode in list(Mode) else ():
         if settings[name] and mode not in modes:
             refuse(name, settings[name], f"Mode {mode} does not use it. It is for {' and '.join(modes)}.")
@@ -156,7 +158,7 @@ def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
 
 
 def _bound(mode: Mode, name: str, text: str | None) -> int | None:
-    """The value of ``rows.from`` or ``rows.to`` as it is compared with. Raises ConfigException."""
+    """The value of ``rows.from`` or ``rows.to`` as a number. Raises ConfigException."""
     if text is None:
         return None
     if mode is Mode.BULK:

@@ -1,10 +1,10 @@
-"""How a run divides tables among its tasks: each whole, or a large one in ranges of its incrementing column where there are more tasks than
+"""How a run divides tables among its tasks: whole tables, or ranges of a large table's incrementing column if there are more tasks than
 tables; and the text of a task's share in its config.
 
-Each range is a source partition of its own. Ranges lie on a fixed grid, so that each run finds those of the last one. The offset of a
-range also holds the table's offset from which it was begun (``since``): where the table has another by now, by a fold or by hand, the
-range counts as never begun. When all rows up to some number are read, a fold moves the table's own offset there, and its ranges forget
-theirs in the same transaction.
+Each range is a source partition of its own. Ranges are on a fixed grid, so that each run finds those of the last one. The offset of a
+range also has the table's offset from which it was begun (``since``): if the table has another offset now, by a fold or by hand, the range
+counts as never begun. When all rows up to some number are read, a fold moves the table's own offset there, and deletes those of its ranges
+in the same transaction.
 """
 
 from __future__ import annotations
@@ -50,8 +50,8 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One table for one task. ``is_only``: no other table has the same last name. ``part``: only that range of it. ``folds``: its ranges
-    are all read; first the table's own offset takes their place."""
+    """One table for one task. ``is_only``: no other table has the same last name. ``part``: only that range of it. ``folds``: all its
+    ranges are read, and the table's own offset replaces theirs first."""
 
     table: Table
     is_only: bool
@@ -106,7 +106,7 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
     source = table_source(database, settings, share.table)
     if not source.is_stored:
         return [share]
-    since, least, greatest = extent_of(database, settings, source, share, offset)
+    since, least, greatest = read_extent(database, settings, source, share, offset)
     if greatest is None:
         return [share]
     ranges = ranges_between(since, least, greatest)
@@ -120,29 +120,29 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
     return [Share(share.table, share.is_only, TablePart(name, each, min(each.high, greatest), since)) for each in ranges]
 
 
-def reach_of(
+def read_progress(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int | None]:
-    """The number up to which a table is read, in ranges or whole, and its greatest; None for what there is not."""
-    since, least, greatest = extent_of(database, settings, source, share, offset)
+    """The number up to which a table is read, in ranges or whole, and its greatest number; None if there is none."""
+    since, least, greatest = read_extent(database, settings, source, share, offset)
     if greatest is None:
         return since, None
     return Progress.of(share.table.name, since, ranges_between(since, least, greatest), offset).position, greatest
 
 
-def extent_of(
+def read_extent(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int, int | None]:
-    """The table's own offset, and the least and greatest number in it; None as the greatest where it has no rows."""
+    """The table's own offset, and its least and greatest number; the greatest is None for an empty table."""
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
     least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
     return since, number_of(least or 0), None if greatest is None else number_of(greatest)
 
 
 SIZE: Final = 1 << 20
-"""Numbers in a range. Not to be changed: a run that was interrupted is gone on with by the same ranges."""
+"""Numbers in a range. Must not change: the next run resumes an interrupted one by the same ranges."""
 MOST: Final = 256
-"""More ranges than this, as where numbers have large gaps, are not worth their bookkeeping."""
+"""The maximum number of ranges: more of them, as where numbers have large gaps, are not worth their bookkeeping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +164,7 @@ class KeyRange:
         return {INCREMENTING: self.low}
 
     def reached(self, offset: Mapping[str, object] | None, since: int | None) -> int | None:
-        """How far the range was read, by a committed offset; None: it was not begun from ``since``."""
+        """The number up to which the range was read, by a committed offset; None: it was not begun from ``since``."""
         if not offset or SINCE not in offset or offset[SINCE] != since:
             return None
         number = offset[INCREMENTING]
@@ -172,7 +172,7 @@ class KeyRange:
 
 
 def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRange]:
-    """The ranges that hold what is behind ``since`` (None: from ``least`` on) up to ``greatest``, at most ``MOST`` of them."""
+    """The ranges that cover the numbers after ``since`` (None: from ``least`` on) up to ``greatest``, at most ``MOST`` of them."""
     first = (least - 1 if since is None else since) // SIZE
     last = -(-greatest // SIZE)
     return [KeyRange(number * SIZE, (number + 1) * SIZE) for number in range(first, min(last, first + MOST))]
@@ -180,8 +180,8 @@ def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRang
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All rows of the table up to ``position`` are read. ``begun`` are the ranges that have offsets; ``has_gap``: some of them lie behind
-    rows that are not read."""
+    """All rows of the table up to ``position`` are read. ``begun`` are the ranges that have offsets; ``has_gap``: some of them are
+    after unread rows."""
 
     position: int | None
     begun: Sequence[KeyRange]
@@ -204,6 +204,6 @@ class Progress:
         return cls(position, begun, has_gap)
 
     def fold(self, table: TableName) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
-        """What is to be committed at once, behind the table's own new offset: partitions and their offsets."""
+        """The partitions and offsets to commit in one transaction after the table's own new offset."""
         for each in self.begun:
             yield each.partition(table), each.forgotten()

@@ -1,4 +1,4 @@
-"""One share of a JDBC source's tables, or its query, read one after another."""
+"""A task of JdbcSource: reads its share of the tables one after another, or the query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITI
 from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, extent_of, ranges_between, shares_of
+from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, ranges_between, read_extent, shares_of
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
@@ -28,23 +28,23 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 TABLES = "tables"
-"""In a task's config: what it reads, as ``shares.shares_text`` writes it."""
+"""The setting of a task's config with its share of the tables, in the form of ``shares.shares_text``."""
 
 
 class ConnectionLostException(ConnectException):
-    """The database cannot be reached any more. The run fails, and may be tried again."""
+    """The database cannot be reached any more. The run fails, and may be retried."""
 
     retriable = True
 
 
 class OutdatedPlanException(ConnectException):
-    """Another run went on until this one took over. The run fails, and may be tried again."""
+    """Another run read on until this one took over. The run fails, and may be retried."""
 
     retriable = True
 
 
 class JdbcSourceTask(SourceTask):
-    """Each table is read up to what it held when its turn came, then the next one. One connection, opened with the first poll."""
+    """Reads each table up to its bound at the start of its reading, then the next one. Has one connection, opened by the first poll."""
 
     class_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
@@ -60,7 +60,7 @@ class JdbcSourceTask(SourceTask):
         self._not_before = 0.0
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._settings = SourceSettings.of(config, self.allowed_paths)  # behind what ``stop`` needs: these may raise
+        self._settings = SourceSettings.of(config, self.allowed_paths)  # after the attributes that ``stop`` needs: these lines may raise
         self._waiting = shares_of(config[TABLES])
         self._has_query = self._settings.query is not None
 
@@ -75,17 +75,17 @@ class JdbcSourceTask(SourceTask):
             except RetriableException as error:
                 if self._is_stopped:
                     return None
-                return self._try_again(error)
-            except DataException as error:  # which would promise that the next poll goes on behind the row
+                return self._retry_later(error)
+            except DataException as error:  # otherwise the framework would expect the next poll to resume after the row
                 raise ConnectException(error.message) from error
 
     def distance(self) -> Distance | None:
-        """Of the last table, by its growing numbers, which may have gaps: of those that wait the ends are not known yet."""
+        """The distance in the last table, by its growing numbers, which may have gaps. The ends of waiting tables are not known yet."""
         left = self._left if self._reader is None else self._reader.numbers_left
         return None if self._waiting or left is None else Distance(left, f"numbers of {self._settings.incrementing}")
 
     def datasets(self) -> Iterable[Dataset]:
-        """The tables that were read. What a query reads is not known."""
+        """The tables that were read. The tables of a query are not known."""
         return [table_dataset(self._settings.url, name, source.columns) for name, source in self._sources.items()]
 
     def stop(self) -> None:
@@ -97,7 +97,7 @@ class JdbcSourceTask(SourceTask):
             self._close()
 
     def _next(self) -> Batch | Sequence[Batch] | None:
-        """A page of the source at hand; of the next one, where that has no more."""
+        """A page of the current source, or of the next one after its end."""
         while True:
             if self._database is None:
                 self._database = open_database(self._settings.url)
@@ -116,7 +116,7 @@ class JdbcSourceTask(SourceTask):
             self._left, self._reader = self._reader.numbers_left, None
 
     def _page(self, reader: RowReader, database: Database) -> Batch | Sequence[Batch] | None:
-        """Errors of a library name what was read, and are final."""
+        """The reader's next page. Errors of a library name the source, and are final."""
         try:
             return reader.next(database)
         except StatementException as error:
@@ -139,7 +139,7 @@ class JdbcSourceTask(SourceTask):
         known = SourceOffset.of(known_offset(share.table.name, self.context.offset, is_only=share.is_only))
         if share.part is not None:
             writing = self._writing.setdefault(share.table.name, self._writing_now())
-            reader = RowReader(source, settings, self._begin_of(share.part), writing=writing, part=share.part)
+            reader = RowReader(source, settings, self._start_offset(share.part), writing=writing, part=share.part)
         elif share.folds:
             progress = self._progress(database, source, share)
             reader = RowReader(source, settings, SourceOffset(progress.position), writing=self._writing_now())
@@ -153,31 +153,31 @@ class JdbcSourceTask(SourceTask):
     def _writing_now(self) -> OpenTransactions:
         return OpenTransactions(self._settings.open_transactions_ms, time.monotonic)
 
-    def _begin_of(self, part: TablePart) -> SourceOffset:
+    def _start_offset(self, part: TablePart) -> SourceOffset:
         reached = part.range.reached(self.context.offset(part.partition), part.since)
         begin = part.range.low if part.since is None else max(part.since, part.range.low)
         return SourceOffset(begin if reached is None else reached)
 
     def _progress(self, database: Database, source: RowSource, share: Share) -> Progress:
-        """How far the ranges of a table were read. Read again: a run that was not yet fenced when this one was planned may have gone
+        """The progress of a table's ranges. Read again, as a run that was not yet fenced when this one was planned may have read
         on."""
         name = share.table.name
-        since, least, greatest = extent_of(database, self._settings, source, share, self.context.offset)
+        since, least, greatest = read_extent(database, self._settings, source, share, self.context.offset)
         ranges = [] if greatest is None else ranges_between(since, least, greatest)
         progress = Progress.of(name, since, ranges, self.context.offset)
         if progress.has_gap or progress.position is None:
-            raise OutdatedPlanException(f"Ranges of table {name} were read on while this run was planned. The next one goes on with them.")
+            raise OutdatedPlanException(f"Another run read ranges of table {name} while this one was planned. The next run resumes them.")
         return progress
 
-    def _try_again(self, error: RetriableException) -> Sequence[Batch]:
-        """Raises ConnectionLostException when that has been tried often enough, or would send rows twice."""
+    def _retry_later(self, error: RetriableException) -> Sequence[Batch]:
+        """Close the connection to retry later. Raises ConnectionLostException after the last attempt, or if rows would be sent twice."""
         self._close()
         self._failures += 1
         if self._reader is not None and not self._reader.can_resume:
-            raise ConnectionLostException(f"{error.message}. What was read of {self._reader.source.name} has no offsets.") from error
+            raise ConnectionLostException(f"{error.message}. The rows read of {self._reader.source.name} have no offsets.") from error
         if self._failures >= self._settings.attempts:
             raise ConnectionLostException(f"{error.message} (after {self._failures} attempts)") from error
-        log.warning("%s; trying again in %g s", error.message, self._settings.backoff_ms / 1000)
+        log.warning("%s; retrying in %g s", error.message, self._settings.backoff_ms / 1000)
         self._not_before = time.monotonic() + self._settings.backoff_ms / 1000
         return WAITING
 

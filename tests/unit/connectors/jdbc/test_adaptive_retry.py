@@ -7,7 +7,7 @@ def tries(retry: AdaptiveRetry, chances: int, *, succeeds: bool) -> int:
     """How many of the chances are taken."""
     count = 0
     for _ in range(chances):
-        if retry.takes_chance():
+        if retry.should_try():
             count += 1
             retry.succeeded() if succeeds else retry.failed()
     return count

@@ -22,11 +22,11 @@ ENDLESS = "WITH RECURSIVE n(i, t) AS (SELECT 1, 'x' UNION ALL SELECT i + 1, t FR
 @pytest.mark.parametrize("driver", [AdbcDatabase, SqlAlchemyDatabase])
 @pytest.mark.parametrize("columns", ["i", "i, t || hex(zeroblob(5000))"], ids=["many rows", "wide rows"])
 def test_an_answer_without_end_is_cut_off(driver: Any, columns: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(adbc_database, "MOST_ANSWER_BYTES", 2 << 20)
+    monkeypatch.setattr(adbc_database, "MAX_ANSWER_BYTES", 2 << 20)
     sqlite3.connect(tmp_path / "x.db").close()
     database = driver(parse_url(f"jdbc:sqlite:{tmp_path}/x.db").within(AllowedPaths((str(tmp_path),))))
     started = time.monotonic()
-    with pytest.raises(ConnectException, match=r"answered a question with more than 2 MiB \(\d+ rows so far\)"):
+    with pytest.raises(ConnectException, match=r"returned more than 2 MiB \(\d+ rows so far\)"):
         database.rows(ENDLESS.format(columns))
     database.close()
     assert time.monotonic() - started < 30

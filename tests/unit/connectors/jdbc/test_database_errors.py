@@ -4,9 +4,9 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     StatementException,
-    connection_refusal,
-    number_of_error,
-    statement_refusal,
+    connection_error,
+    error_number,
+    statement_error,
 )
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
@@ -59,12 +59,12 @@ FINAL: list[tuple[str, str, str | None, int | None]] = [
 
 @pytest.mark.parametrize(("dialect", "text", "state", "number"), PASSING)
 def test_these_errors_of_statements_may_pass(dialect: str, text: str, state: str | None, number: int | None) -> None:
-    assert isinstance(statement_refusal(parse_url(URLS[dialect]), text, state, number), RetriableException)
+    assert isinstance(statement_error(parse_url(URLS[dialect]), text, state, number), RetriableException)
 
 
 @pytest.mark.parametrize(("dialect", "text", "state", "number"), FINAL)
 def test_all_others_are_final(dialect: str, text: str, state: str | None, number: int | None) -> None:
-    found = statement_refusal(parse_url(URLS[dialect]), text, state, number)
+    found = statement_error(parse_url(URLS[dialect]), text, state, number)
     assert (type(found), found.retriable) == (StatementException, False)
     assert "refuses a statement" in found.message
 
@@ -78,26 +78,32 @@ CONNECTIONS: list[tuple[str, str, int | None, type[ConnectException], str]] = [
     ("postgresql", "failed: session is read-only", None, RetriableException, "No connection"),
     ("postgresql", "SSL error: certificate verify failed", None, ConfigException, "begin with ssl"),
     ("postgresql", "server does not support SSL, but SSL was required", None, ConfigException, "begin with ssl"),
-    ("postgresql", 'FATAL: unsupported startup parameter: "geqo"', None, ConnectException, "not known to pass"),
+    ("postgresql", 'FATAL: unsupported startup parameter: "geqo"', None, ConnectException, "not known to be temporary"),
     ("mysql", "(2003, \"Can't connect to MySQL server on 'h' (timed out)\")", 2003, RetriableException, "No connection"),
     ("mysql", "(2003, \"Can't connect to MySQL server on 'h' ([SSL: CERTIFICATE_VERIFY_FAILED] …)\")", 2003, ConfigException, "ssl"),
     ("mysql", "(1040, 'Too many connections')", 1040, RetriableException, "No connection"),
     ("mysql", "(1045, \"Access denied for user 'u'@'h'\")", 1045, ConfigException, "connection.user"),
     ("mysql", "(1049, \"Unknown database 'd'\")", 1049, ConfigException, "no such database"),
-    ("mysql", "(1251, 'Client does not support authentication protocol')", 1251, ConnectException, "not known to pass"),
+    ("mysql", "(1251, 'Client does not support authentication protocol')", 1251, ConnectException, "not known to be temporary"),
     ("mssql", "(20009, b'Unable to connect: Adaptive Server is unavailable or does not exist')", 20009, RetriableException, "No conn"),
     ("mssql", "(18456, b\"Login failed for user 'u'.\")", 18456, ConfigException, "connection.user"),
     ("oracle", "DPY-6005: cannot connect to database. [Errno 111] Connection refused", None, RetriableException, "No connection"),
     ("oracle", 'DPY-6001: Service "d" is not registered with the listener', None, ConfigException, "no such database"),
     ("oracle", "ORA-28000: The account is locked.", None, ConfigException, "connection.user"),
     ("oracle", "ORA-12519: no appropriate service handler found", None, RetriableException, "No connection"),
-    ("oracle", "DPY-3010: connections to this database server version are not supported", None, ConnectException, "not known to pass"),
+    (
+        "oracle",
+        "DPY-3010: connections to this database server version are not supported",
+        None,
+        ConnectException,
+        "not known to be temporary",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("dialect", "text", "number", "kind", "message"), CONNECTIONS)
 def test_why_there_is_no_connection(dialect: str, text: str, number: int | None, kind: type[ConnectException], message: str) -> None:
-    found = connection_refusal(parse_url(URLS[dialect]), text, number)
+    found = connection_error(parse_url(URLS[dialect]), text, number)
     assert type(found) is kind
     assert message in found.message
 
@@ -105,14 +111,14 @@ def test_why_there_is_no_connection(dialect: str, text: str, number: int | None,
 @pytest.mark.parametrize("secret", ["p@ss", "p%40ss", "hush"])
 def test_no_secret_of_the_url_is_shown(secret: str) -> None:
     url = parse_url(URLS["postgresql"])
-    for found in (connection_refusal(url, f"bad {secret}!"), statement_refusal(url, f"bad {secret}!", None)):
+    for found in (connection_error(url, f"bad {secret}!"), statement_error(url, f"bad {secret}!", None)):
         assert secret not in found.message
         assert "[hidden]!" in found.message
     assert secret not in repr(url)
 
 
 def test_the_number_is_where_each_driver_has_it() -> None:
-    assert number_of_error(RuntimeError(1205, "lock")) == 1205
-    assert number_of_error(RuntimeError((18456, b"login"))) == 18456
-    assert number_of_error(RuntimeError("ORA-00060")) is None
-    assert number_of_error(None) is None
+    assert error_number(RuntimeError(1205, "lock")) == 1205
+    assert error_number(RuntimeError((18456, b"login"))) == 18456
+    assert error_number(RuntimeError("ORA-00060")) is None
+    assert error_number(None) is None

@@ -64,10 +64,10 @@ def test_a_link_that_comes_just_before_sqlite_opens_does_not_help(
     kind: Any, data: Path, allowed: AllowedPaths, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (data / "mine.db").touch()
-    opening = database_files.opening
+    guarded = database_files.guarded_files
 
     def swapped(url: Any) -> Any:
-        found = opening(url)
+        found = guarded(url)
         enter = type(found).__enter__
 
         class Swapping:
@@ -82,7 +82,7 @@ def test_a_link_that_comes_just_before_sqlite_opens_does_not_help(
 
         return Swapping()
 
-    monkeypatch.setattr(f"{kind.__module__}.opening", swapped)
+    monkeypatch.setattr(f"{kind.__module__}.guarded_files", swapped)
     with pytest.raises(ConfigException, match=r"connectors\.allowed\.paths"):
         kind(parse_url(f"jdbc:sqlite:{data}/mine.db").within(allowed))
 
@@ -141,7 +141,7 @@ def test_sockets_and_drivers_that_open_files_need_to_be_allowed(text: str, allow
 )
 def test_hosts_of_the_network_need_no_permission(text: str, allowed: AllowedPaths) -> None:
     url = parse_url(text).within(allowed)
-    assert database_files.reachable(url) == url
+    assert database_files.with_resolved_paths(url) == url
 
 
 def test_the_folder_of_a_socket_may_be_allowed(tmp_path: Path, data: Path, allowed: AllowedPaths) -> None:

@@ -68,9 +68,9 @@ def test_url_is_read(text: str) -> None:
         ("jdbc:postgresql://db:port/x", ("port", "number")),
         ("jdbc:postgresql://db/x?nonsense=1", ("nonsense", "Known are", "sslmode")),
         ("jdbc:mysql://db/x?sslMode=SOMETIMES", ("sslmode", "Known are")),
-        ("db.example.com/x", ("not the URL of a database",)),
-        ("$CONNECTION_URL", ("Nothing has replaced this variable", "${file:")),
-        ("jdbc:", ("missing behind jdbc:",)),
+        ("db.example.com/x", ("Not the URL of a database",)),
+        ("$CONNECTION_URL", ("This variable was not resolved", "${file:")),
+        ("jdbc:", ("missing after jdbc:",)),
     ],
 )
 def test_url_is_refused_with_key_and_reason(text: str, words: tuple[str, ...]) -> None:

@@ -91,7 +91,7 @@ def test_a_late_row_is_sent_once_and_no_other_twice(
     assert table.has_new_data()
     with caplog.at_level(logging.WARNING):
         assert table.run() == [22, 23, 114]
-    assert "late rows that are sent now" in caplog.text
+    assert "late rows sent now" in caplog.text
     assert caplog.text.splitlines()[-1].endswith(": 2")
     assert table.has_new_data() is False
     assert table.run() == []

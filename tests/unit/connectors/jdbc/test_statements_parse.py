@@ -205,7 +205,7 @@ def reads(product: str, mode: str, kind: ColumnKind, *, is_query: bool) -> Itera
     if mode != "bulk":
         yield query.overlapping(SourceOffset(since.incrementing, since.timestamp_ns, 1, "AAAAAAAAAAA="))
     if mode == "incrementing":
-        yield from (query.extent(), query.doubled(since, until))
+        yield from (query.extent(), query.duplicate_number(since, until))
 
 
 @product
