@@ -97,10 +97,10 @@ class JdbcSinkTask(TransactionalSinkTask):
 
 
 class JdbcSinkConnector(TransactionalSink):
-    """Takes the records of some topics into tables of a relational database, a table for each topic.
+    """Writes the records of topics into tables of a relational database, a table for each topic.
 
-    PostgreSQL takes whole columns by COPY, staged and merged where rows are changed; SQLite, MySQL, MariaDB and others take rows. Values
-    must be structs with a schema. Each task takes its share of the topics' partitions.
+    PostgreSQL gets whole columns by COPY, staged and merged where rows are changed; SQLite, MySQL, MariaDB and others get rows. Values must
+    be structs with a schema. Each task writes its share of the topics' partitions.
     """
 
     class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
