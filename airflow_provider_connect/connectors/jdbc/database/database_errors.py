@@ -9,6 +9,8 @@ import re
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, DatabaseUrl
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import ErrorWords
+from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
 USER: Final = "connection.user"
@@ -41,38 +43,20 @@ class ValueException(DataException):
         self.value = value
 
 
-_UNKNOWN_USER: Final = re.compile(
-    r"password authentication failed|no password supplied|Access denied for user|role \"[^\"]*\" does not exist|no pg_hba\.conf entry"
-    r"|is not permitted to log in|Login failed|ORA-01017|ORA-2800[01]|authentication failed",
-    re.IGNORECASE,
+_WORDS_OF_ALL: Final = ErrorWords(
+    unknown_user="authentication failed",
+    unreachable=(
+        r"(?:connection|actively) refused|timed?[ -]?out|timeout|unreachable|no route to host|name resolution|name or service not known"
+        r"|nodename nor servname|getaddrinfo|can't connect|unable to connect|cannot connect|too many (?:clients|connections)"
+    ),
+    lost=r"connection (?:to server )?was lost|broken pipe|connection reset",
 )
-_UNKNOWN_DATABASE: Final = re.compile(
-    r"database \"[^\"]*\" does not exist|Unknown database|unable to open database file|failed to open 'file:|file is not a database"
-    r"|Cannot open database|ORA-125(?:05|14)|DPY-600[13]",
-    re.IGNORECASE,
+_WORDS: Final = zip(_WORDS_OF_ALL, *(dialect.error_words for dialect in DIALECTS), strict=True)
+_UNKNOWN_USER, _UNKNOWN_DATABASE, _UNREACHABLE, _LOST, _ROLLED_BACK = (
+    re.compile("|".join(filter(None, words)), re.IGNORECASE) for words in _WORDS
 )
 _TLS: Final = re.compile(
     r"certificate|server does not support SSL|SSL (?:is required|connection is required)|tlsv?1? alert|wrong version number|sslmode",
-    re.IGNORECASE,
-)
-_UNREACHABLE: Final = re.compile(
-    r"(?:connection|actively) refused|timed?[ -]?out|timeout|unreachable|no route to host|name resolution"
-    r"|name or service not known|nodename nor servname"
-    r"|could not translate host name|getaddrinfo|can't connect|unable to connect|cannot connect|Adaptive Server is unavailable"
-    r"|too many (?:clients|connections)|remaining connection slots|session is (?:not )?read-|server is (?:not )?in hot standby"
-    r"|no more connections allowed|server login has been failing|ORA-12(?:170|516|519|520|528|541|537|547|571)|DPY-(?:6005|4011)",
-    re.IGNORECASE,
-)
-_LOST: Final = re.compile(
-    r"server closed the connection|terminating connection|connection (?:to server )?was lost|no connection to the server|broken pipe"
-    r"|could not receive data|could not send data|Lost connection|gone away|connection reset|the database system is"
-    r"|database (?:table )?is locked|SSL connection has been closed|SSL SYSCALL|connection not open|Connection was killed"
-    r"|DBPROCESS is dead|Not connected to any|ORA-(?:00028|01012|0103[34]|01089|0109[02]|0311[34]|03135)|DPY-(?:1001|4011)",
-    re.IGNORECASE,
-)
-_ROLLED_BACK: Final = re.compile(
-    r"deadlock (?:detected|found|victim)|could not serialize access|conflict with recovery|lock wait timeout|lock request time out"
-    r"|ORA-000(?:54|60)|ORA-08177|ORA-01555",
     re.IGNORECASE,
 )
 _LOST_STATES: Final = ("08", "57P")  # connection exceptions, and what an operator does to the server

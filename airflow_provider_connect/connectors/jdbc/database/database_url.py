@@ -21,7 +21,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_options import (
 )
 from airflow_provider_connect.connectors.jdbc.database.other_databases import JAVA_ONLY, unsupported_reason
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, UnknownFormError
-from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
+from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS, dialect_of
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import READ_ONLY, ZERO_DATES, UnknownOptionError
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED, AllowedPaths
@@ -39,10 +39,10 @@ _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 _SQL_SERVER: Final = "jdbc:sqlserver://host:1433;databaseName=name, with encrypt=true instead of ssl=require"
 _INSTEAD: Final = {"jtds": _SQL_SERVER, "microsoft": _SQL_SERVER, "aws-wrapper": "the URL without aws-wrapper:"}
 _VARIABLE: Final = re.compile(r"\s*\$(?:\w+|\{[^}]*\})\s*")
-_SQLALCHEMY_DRIVERS: Final = (
-    *("psycopg2", "psycopg", "pg8000", "pymysql", "mysqldb", "mysqlconnector", "mariadbconnector", "cymysql"),
-    *("pymssql", "oracledb", "pysqlite"),
-)
+_SQLALCHEMY_DRIVERS: Final = {
+    *("psycopg", "pg8000", "mysqldb", "mysqlconnector", "mariadbconnector", "cymysql", "pysqlite"),
+    *(dialect.driver for dialect in DIALECTS if dialect.driver is not None),
+}
 
 
 @dataclass(frozen=True, slots=True)

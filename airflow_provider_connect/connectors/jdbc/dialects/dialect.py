@@ -70,6 +70,16 @@ class Savepoint(NamedTuple):
     release: str | None = "RELEASE SAVEPOINT"
 
 
+class ErrorWords(NamedTuple):
+    """Regular expressions for messages of drivers, in any case. They decide for errors without SQLSTATE or number."""
+
+    unknown_user: str = ""
+    unknown_database: str = ""
+    unreachable: str = ""
+    lost: str = ""
+    rolled_back: str = ""
+
+
 class RowSql(NamedTuple):
     """One row in a statement with parameters: the table, its columns' quoted names by name, and the driver's mark of each value."""
 
@@ -151,6 +161,7 @@ class Dialect:
     """The server's numbers for a lost connection."""
     rollback_numbers: ClassVar[frozenset[int]] = frozenset()
     """The server's numbers for a transaction that it ended in favor of another one."""
+    error_words: ClassVar[ErrorWords] = ErrorWords()
     value_numbers: ClassVar[frozenset[int]] = frozenset()
     """The server's numbers for a value that it refuses, beyond those that its driver reports as such."""
     numbers_statement_errors: ClassVar[bool] = False

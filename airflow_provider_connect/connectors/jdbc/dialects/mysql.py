@@ -11,6 +11,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, 
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
     STANDARD_TYPES,
     Dialect,
+    ErrorWords,
     Rows,
     RowSql,
     Selected,
@@ -100,6 +101,12 @@ class Mysql(Dialect):
     )
     lost_numbers = frozenset({1040, 1053, 1077, 1078, 1927, 2002, 2003, 2006, 2013, 2055, 4031})
     rollback_numbers = frozenset({1020, 1205, 1213})
+    error_words = ErrorWords(
+        "Access denied for user",
+        "Unknown database",
+        lost="Lost connection|gone away|Connection was killed",
+        rolled_back="deadlock found|lock wait timeout",
+    )
     value_numbers = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025})
     numbers_statement_errors = True
     session_statements = ("SET time_zone = '+00:00'",)  # what is stored in UTC is read in UTC

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 from urllib.parse import quote
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, RowSql, Savepoint, Selected, UnknownFormError
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect, ErrorWords, RowSql, Savepoint, Selected, UnknownFormError
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions, words
 from airflow_provider_connect.data.schema import DATE, DECIMAL, TIMESTAMP, Schema, SchemaType
 
@@ -29,6 +29,13 @@ class Oracle(Dialect):
     driver = "oracledb"
     port = 1521
     options = UrlOptions(accepted=words("service_name"))
+    error_words = ErrorWords(
+        "ORA-01017|ORA-2800[01]",
+        "ORA-125(?:05|14)|DPY-600[13]",
+        "ORA-12(?:170|516|519|520|528|541|537|547|571)|DPY-(?:6005|4011)",
+        "ORA-(?:00028|01012|0103[34]|01089|0109[02]|0311[34]|03135)|DPY-(?:1001|4011)",
+        "ORA-000(?:54|60)|ORA-08177|ORA-01555",
+    )
     longest_name = 128
     in_bytes = True
     types: ClassVar[Mapping[str, str]] = {

@@ -14,6 +14,7 @@ from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
     BATCH_BYTES,
     STANDARD_TYPES,
     Dialect,
+    ErrorWords,
     Rows,
     Selected,
     local_text,
@@ -77,6 +78,16 @@ class Postgresql(Dialect):
         },
         pem="sslrootcert=…&sslcert=…&sslkey=…",
         without_files=", or have the workers' admin set libpq's environment (PGSSLROOTCERT, PGPASSFILE, …)",
+    )
+    error_words = ErrorWords(
+        r"password authentication failed|no password supplied|role \"[^\"]*\" does not exist|no pg_hba\.conf entry"
+        r"|is not permitted to log in",
+        r"database \"[^\"]*\" does not exist",
+        r"could not translate host name|remaining connection slots|session is (?:not )?read-|server is (?:not )?in hot standby"
+        r"|no more connections allowed|server login has been failing",
+        r"server closed the connection|terminating connection|no connection to the server|could not receive data|could not send data"
+        r"|the database system is|SSL connection has been closed|SSL SYSCALL|connection not open",
+        r"deadlock detected|could not serialize access|conflict with recovery",
     )
     dataset_scheme = "postgres"
     default_schema = "public"

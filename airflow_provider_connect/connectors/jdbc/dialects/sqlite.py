@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, Table, TableName
-from airflow_provider_connect.connectors.jdbc.dialects.dialect import STANDARD_TYPES, Dialect, Rows, RowSql, Selected, sql_text
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import STANDARD_TYPES, Dialect, ErrorWords, Rows, RowSql, Selected, sql_text
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions, words
 from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 
@@ -39,6 +39,9 @@ class Sqlite(Dialect):
         fixed={
             "foreign_keys": (("false", "off", "0"), "Foreign keys are not enforced here. Use a CHECK or a trigger of the database."),
         },
+    )
+    error_words = ErrorWords(
+        unknown_database="unable to open database file|failed to open 'file:|file is not a database", lost="database (?:table )?is locked"
     )
     numbers_statement_errors = True
     adbc_statements = (f"PRAGMA busy_timeout = {_BUSY_MS}",)  # writers lock the whole file briefly

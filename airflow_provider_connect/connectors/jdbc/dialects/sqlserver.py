@@ -12,6 +12,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import Column, Colu
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
     STANDARD_TYPES,
     Dialect,
+    ErrorWords,
     RowSql,
     Savepoint,
     Selected,
@@ -60,6 +61,13 @@ class SqlServer(Dialect):
     )
     lost_numbers = frozenset({64, 121, 233, 6005, 10053, 10054, 10060, 10928, 10929, 20003, 20004, 20006, 20047, 40197, 40501, 40613})
     rollback_numbers = frozenset({601, 1204, 1205, 1222})
+    error_words = ErrorWords(
+        "Login failed",
+        "Cannot open database",
+        "Adaptive Server is unavailable",
+        "DBPROCESS is dead|Not connected to any",
+        "deadlock victim|lock request time out",
+    )
     quotes = ("[", "]")
     longest_name = 128
     ignores_case = True
