@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Any, cast
 
 from airflow_provider_connect.cli.configs import given_pairs
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.rest.secrets import Secrets
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.backfill_request import AskedRange, 
 from airflow_provider_connect.runtime.model.view_json import to_json
 
 
-@speaks_to_connect
+@connect_command
 def backfill(arguments: Any, verbs: Verbs) -> None:
     """1 with --dry-run, only print the ranges 2 create the backfill 3 with --wait, follow its run."""
     request = _request(arguments)
@@ -39,7 +39,7 @@ def backfill(arguments: Any, verbs: Verbs) -> None:
         waiting.finish()
 
 
-@speaks_to_connect
+@connect_command
 def backfills(arguments: Any, verbs: Verbs) -> None:
     """Print one row per backfill; as JSON or YAML with all ranges."""
     found = verbs.backfills(arguments.name)

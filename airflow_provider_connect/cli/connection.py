@@ -11,7 +11,7 @@ from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
 
-from airflow_provider_connect.cli.printing import errors_printed
+from airflow_provider_connect.cli.printing import print_errors
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
@@ -27,26 +27,26 @@ _RETRY = RetryLimits(seconds=10.0)  # a user is waiting
 Command = Callable[[Any, Verbs], None]
 
 
-def speaks_to_connect(command: Command) -> Callable[[Any], None]:
+def connect_command(command: Command) -> Callable[[Any], None]:
     """An Airflow command from one that takes verbs. Prints an error to standard error; the exit code is then 1."""
 
     @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
     def run(arguments: Any) -> None:
-        with errors_printed(), _opened(arguments) as verbs:
+        with print_errors(), _opened(arguments) as verbs:
             command(arguments, verbs)
 
     return functools.wraps(command)(run)
 
 
-def speaks_to_server(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[Any], None]:
-    """As ``speaks_to_connect``, for verbs that only a server has."""
+def server_command(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[Any], None]:
+    """As ``connect_command``, for verbs that only a server has."""
 
     def on_server(arguments: Any, verbs: Verbs) -> None:
         if isinstance(verbs, Herder):
             raise BadRequestException("Log levels are those of a server: name it, by --url or --conn-id")
         command(arguments, verbs)
 
-    return speaks_to_connect(functools.wraps(command)(on_server))
+    return connect_command(functools.wraps(command)(on_server))
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect, speaks_to_server
+from airflow_provider_connect.cli.connection import Verbs, connect_command, server_command
 from airflow_provider_connect.cli.overview import Overview
 from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.cli.waiting import Waiting
 
 
-@speaks_to_connect
+@connect_command
 def list_connectors(arguments: Any, verbs: Verbs) -> None:
     """Print one row per connector, without a state if it has none yet."""
     known, rows = verbs.expanded(info=False, status=True), []
@@ -40,7 +40,7 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
         print("No connectors yet: airflow connect create NAME connector.class=… creates one, airflow connect plugins list shows classes")
 
 
-@speaks_to_connect
+@connect_command
 def get(arguments: Any, verbs: Verbs) -> None:
     """Print the config as ``key=value``, or the whole connector as JSON or YAML. A server leaves ``airflow.*`` keys out."""
     info = verbs.connector_info(arguments.name)
@@ -58,7 +58,7 @@ def _steering_keys(herder: Herder, name: str) -> dict[str, str]:
     return dag_keys(herder.config_state().connector_config(name) or {})
 
 
-@speaks_to_connect
+@connect_command
 def create(arguments: Any, verbs: Verbs) -> None:
     given = given_connector(arguments)
     state = given.initial_state if arguments.initial_state is None else INITIAL_STATES[arguments.initial_state.upper()]
@@ -84,14 +84,14 @@ def _waiting(arguments: Any, verbs: Verbs, *names: str, is_new: bool = False) ->
     return Waiting(verbs, names[0], arguments.timeout, is_new=is_new)
 
 
-@speaks_to_connect
+@connect_command
 def put(arguments: Any, verbs: Verbs) -> None:
     given = given_connector(arguments)
     info, is_new = verbs.put_connector_config(given.name, unhidden(verbs, given.name, given.config))
     print(f"Connector {info.name} {'is created' if is_new else 'has this config'}")
 
 
-@speaks_to_connect
+@connect_command
 def patch(arguments: Any, verbs: Verbs) -> None:
     changes: dict[str, str | None] = {**given_pairs(arguments.pairs), **dict.fromkeys(arguments.remove or ())}
     if not changes:
@@ -100,7 +100,7 @@ def patch(arguments: Any, verbs: Verbs) -> None:
     print_value(shown(verbs, info.config), arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def delete(arguments: Any, verbs: Verbs) -> None:
     def change(name: str) -> None:
         verbs.delete_connector(name)
@@ -109,7 +109,7 @@ def delete(arguments: Any, verbs: Verbs) -> None:
     _change_each(arguments.names, change)
 
 
-@speaks_to_connect
+@connect_command
 def status(arguments: Any, verbs: Verbs) -> None:
     """Print one row for the connector and one per task, then a missing input of its source, and the traces of failures."""
     found = verbs.connector_status(arguments.name)
@@ -131,7 +131,7 @@ def _without_calls(trace: str) -> str:
     return short if short == trace.strip() else f"{short}\n(--trace prints all of it)"
 
 
-@speaks_to_connect
+@connect_command
 def tasks(arguments: Any, verbs: Verbs) -> None:
     rows = [{"task": info.id.task, "config": shown(verbs, info.config)} for info in verbs.task_infos(arguments.name)]
     print_rows(rows, arguments.output)
@@ -140,7 +140,7 @@ def tasks(arguments: Any, verbs: Verbs) -> None:
 def _change(verb: str, done: str) -> Callable[[Any], None]:
     """A command that carries out a verb on each connector and prints ``done`` with its name."""
 
-    @speaks_to_connect
+    @connect_command
     def command(arguments: Any, verbs: Verbs) -> None:
         def change(name: str) -> None:
             getattr(verbs, verb)(name)
@@ -155,7 +155,7 @@ pause = _change("pause", "Connector {} pauses")
 stop = _change("stop", "Connector {} stops; its offsets may be changed once it is STOPPED")
 
 
-@speaks_to_connect
+@connect_command
 def resume(arguments: Any, verbs: Verbs) -> None:
     waiting = _waiting(arguments, verbs, *arguments.names)
 
@@ -171,7 +171,7 @@ def resume(arguments: Any, verbs: Verbs) -> None:
     _change_each(arguments.names, change)
 
 
-@speaks_to_connect
+@connect_command
 def restart(arguments: Any, verbs: Verbs) -> None:
     waiting = _waiting(arguments, verbs, *arguments.names)
 
@@ -209,7 +209,7 @@ def _require_started(verbs: Verbs, name: str) -> None:
         raise BadRequestException(f"Connector {name} is {state}, and a restart would not start it: airflow connect resume {name}")
 
 
-@speaks_to_connect
+@connect_command
 def topics(arguments: Any, verbs: Verbs) -> None:
     verbs.connector_info(arguments.name)  # Connect returns no topics for an unknown connector
     if arguments.reset:
@@ -219,13 +219,13 @@ def topics(arguments: Any, verbs: Verbs) -> None:
     print_rows([{"topic": topic} for topic in verbs.active_topics(arguments.name)], arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def workers(arguments: Any, verbs: Verbs) -> None:
     """Print the running Spark applications."""
     print_rows(to_json(verbs.workers()), arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def validate(arguments: Any, verbs: Verbs) -> None:
     """Print one row per error; the exit code is 1 if there is one. Warnings, such as unknown settings, go to standard error."""
     given = given_connector(arguments)
@@ -244,13 +244,13 @@ def validate(arguments: Any, verbs: Verbs) -> None:
         sys.exit(1)
 
 
-@speaks_to_server
+@server_command
 def list_loggers(arguments: Any, verbs: ConnectVerbs) -> None:
     rows = [{"logger": name, "level": view.level, "last_modified": view.last_modified} for name, view in verbs.loggers().items()]
     print_rows(rows, arguments.output)
 
 
-@speaks_to_server
+@server_command
 def set_level(arguments: Any, verbs: ConnectVerbs) -> None:
     changed = verbs.set_logger_level(arguments.logger, arguments.level, whole_cluster=arguments.cluster)
     print_rows([{"logger": name} for name in ([arguments.logger] if arguments.cluster else changed)], arguments.output)
@@ -259,18 +259,18 @@ def set_level(arguments: Any, verbs: ConnectVerbs) -> None:
 # ── offsets ──
 
 
-@speaks_to_connect
+@connect_command
 def get_offsets(arguments: Any, verbs: Verbs) -> None:
     print_rows(to_json(verbs.offsets(arguments.name)), arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def alter_offsets(arguments: Any, verbs: Verbs) -> None:
     """From ``--file``, as ``get -o json`` prints it or as Connect's PATCH takes it, or one ``--partition`` with its ``--offset``."""
     print(visible(verbs.alter_offsets(arguments.name, _wanted(arguments))))
 
 
-@speaks_to_connect
+@connect_command
 def reset_offsets(arguments: Any, verbs: Verbs) -> None:
     print(visible(verbs.reset_offsets(arguments.name)))
 

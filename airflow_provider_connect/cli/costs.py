@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.model.cost import ConnectorCosts, Cost, Costs
@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 _TOTAL = "total"
 
 
-@speaks_to_connect
+@connect_command
 def cost(arguments: Any, verbs: Verbs) -> None:
     """Print a row per connector and day, or with --runs per run, and their total; as JSON or YAML the whole answer."""
     if arguments.name is not None:

@@ -1,7 +1,7 @@
 """``airflow connect dlq get``: the last dead-letter records of a sink, with the headers that describe each failure.
 
-Read from the brokers of this host's worker settings. Of the topic only the records of this connector are shown, and no more than a part of
-each: its config names the topic, and other connectors may use the same.
+Read from the brokers of this host's worker settings. Only the connector's own records are printed, and only a part of each: other
+connectors may use the same topic.
 """
 
 import sys
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from airflow_provider_connect.cli.configs import secrets_of
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
@@ -23,10 +23,10 @@ from airflow_provider_connect.runtime.stores.last_records import MOST_OFFSETS, T
 MOST_RECORDS: Final = 1000
 
 
-@speaks_to_connect
+@connect_command
 def dead_letters(arguments: Any, verbs: Verbs) -> None:
-    """The newest last. Secrets of the connector's config are hidden in every text. The exit code is 1 where the time was over before all
-    was read: what was read by then is printed."""
+    """Print the records, the newest last, with the secrets of the connector's config hidden. After a timeout, prints the records read by
+    then and exits with code 1."""
     if not 1 <= arguments.limit <= MOST_RECORDS:
         raise BadRequestException(f"--limit is a number from 1 to {MOST_RECORDS}, not {arguments.limit}")
     settings = _settings(verbs)
@@ -65,7 +65,7 @@ def line_of(row: Row) -> Row:
 
 
 def _when(timestamp: int) -> str | None:
-    """The number itself where no calendar has it: any producer may write any."""
+    """The time; the number itself if it is out of range, since producers may write any."""
     try:
         at = datetime.fromtimestamp(timestamp / 1000).astimezone()
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,7 @@
-"""``airflow connect doctor``: checks this host and the cluster, and prints what is wrong with the line to type for each.
+"""``airflow connect doctor``: checks this host and the cluster, and prints each problem with the command that fixes it.
 
-What concerns the cluster is found by ``api_server/cluster_checks.py``, for ``/health`` too. To be run on each kind of host: tasks need Java
-and Spark, the API server does not.
+``api_server/cluster_checks.py`` checks the cluster, also for ``/health``. Run it on each kind of host: tasks need Java and Spark, the API
+server does not.
 """
 
 import os
@@ -53,7 +53,7 @@ _MARKS = {Outcome.OK: "ok     ", Outcome.WARNING: "warning", Outcome.WRONG: "WRO
 
 @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
 def doctor(arguments: Any) -> None:
-    """Prints each finding; the exit code is 1 where something is wrong. Nothing is created or changed."""
+    """Print each finding; the exit code is 1 if something is wrong. Creates and changes nothing."""
     use_database()
     found = list(_findings())
     if arguments.output == "text":
@@ -81,13 +81,11 @@ def _findings() -> Iterator[Finding]:
 
 
 def package_findings() -> Iterator[Finding]:
-    """What this package asks for beside it, and the extras of which something is not installed."""
+    """The requirements of this package, and its extras that are not completely installed."""
     try:
         asked = [Requirement(text) for text in requires(DISTRIBUTION) or ()]
     except PackageNotFoundError:
-        yield warning(
-            "packages", f"{DISTRIBUTION} is not installed but lies on Python's path: its requirements are unknown", "pip install ."
-        )
+        yield warning("packages", f"{DISTRIBUTION} is on Python's path but not installed: its requirements are unknown", "pip install .")
         return
     extras = sorted({extra for each in asked for extra in _extras(each)} - _NOT_FOR_CONNECTORS)
     base = [each for each in asked if each.marker is None or each.marker.evaluate({"extra": ""})]
@@ -110,7 +108,7 @@ def package_findings() -> Iterator[Finding]:
 
 
 def _extras(requirement: Requirement) -> set[str]:
-    """The extras that a requirement belongs to."""
+    """The extras of a requirement."""
     text = str(requirement.marker or "")
     return {part.split("'")[1] if "'" in part else part.split('"')[1] for part in text.split("extra ==")[1:]}
 
@@ -153,7 +151,7 @@ def _java_and_spark() -> Iterator[Finding]:
 
 
 def _folders(settings: WorkerSettings | None) -> Iterator[Finding]:
-    """The folders that runs on this host write to, and those that the settings name."""
+    """The folders that runs on this host write to, and those in the settings."""
     found = []
     for make in (cache_directory, run_directory):
         try:
@@ -165,7 +163,7 @@ def _folders(settings: WorkerSettings | None) -> Iterator[Finding]:
     for folder in settings.allowed_paths.folders:
         if not Path(folder).is_dir():
             yield warning(
-                "folders", f"{folder} of connectors.allowed.paths is not there: connectors reach no file in it", f"mkdir -p {folder}"
+                "folders", f"{folder} of connectors.allowed.paths does not exist: connectors reach no file in it", f"mkdir -p {folder}"
             )
         elif not os.access(folder, os.W_OK | os.X_OK):
             yield warning(
@@ -173,14 +171,14 @@ def _folders(settings: WorkerSettings | None) -> Iterator[Finding]:
             )
     for path in settings.plugin_path:
         if not Path(path).is_dir():
-            yield warning("plugins", f"{path} of plugin.path is not there", f"mkdir -p {path}")
+            yield warning("plugins", f"{path} of plugin.path does not exist", f"mkdir -p {path}")
     if broken := PluginCatalog(settings.plugin_path).broken():
         yield wrong("plugins", f"{len(broken)} of plugin.path cannot be used, such as {broken[0].path}", "airflow connect plugins broken")
     yield ok("folders", ", ".join(found))
 
 
 def _port(settings: WorkerSettings) -> Iterator[Finding]:
-    """The port of ``airflow connect rest``, which not every host serves."""
+    """The port of ``airflow connect rest``, which not every host runs."""
     try:
         listener = RestListener.of(settings.values)
     except ConnectException as error:
@@ -192,7 +190,7 @@ def _port(settings: WorkerSettings) -> Iterator[Finding]:
 
 
 def _rest() -> Iterator[Finding]:
-    """Whether Airflow's API server serves Connect's REST API, and asks for a user."""
+    """Whether Airflow's API server serves Connect's REST API, and requires a login."""
     url = conf.get("api", "base_url", fallback="") or f"http://127.0.0.1:{conf.getint('api', 'port', fallback=8080)}"
     address = f"{url.rstrip('/')}{URL_PREFIX}/connectors"
     try:
@@ -202,7 +200,7 @@ def _rest() -> Iterator[Finding]:
         yield wrong("rest", f"{address} does not answer: {error or type(error).__name__}", fix)
         return
     if answer.status_code in (401, 403):
-        yield ok("rest", f"{address} asks for a user of Airflow's")
+        yield ok("rest", f"{address} requires an Airflow login")
     elif answer.status_code == 200 and "json" in answer.headers.get("content-type", ""):
         yield warning("rest", f"{address} answers without a login: every client may read all configs", "set auth_manager in section [core]")
     else:
@@ -211,7 +209,7 @@ def _rest() -> Iterator[Finding]:
 
 
 def _unreachable(host: str, port: int) -> str | None:
-    """None: something listens."""
+    """Why nothing answers; None: something listens."""
     try:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:

@@ -4,7 +4,7 @@ import sys
 from datetime import datetime
 from typing import Any, cast
 
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.rest.secrets import Secrets
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 _STOPPED, _PAUSED = "STOPPED", "PAUSED"
 
 
-@speaks_to_connect
+@connect_command
 def config_history(arguments: Any, verbs: Verbs) -> None:
     """One row a revision, the newest first; as JSON or YAML with whole configs."""
     found = verbs.config_history(arguments.name, limit=arguments.limit, before=arguments.before)
@@ -30,7 +30,7 @@ def config_history(arguments: Any, verbs: Verbs) -> None:
     _point_to_older(found.next_before)
 
 
-@speaks_to_connect
+@connect_command
 def config_diff(arguments: Any, verbs: Verbs) -> None:
     """Print the differences between a revision and the current config; without a revision, those of the last change."""
     last = _revision(verbs, arguments.name, None)
@@ -41,7 +41,7 @@ def config_diff(arguments: Any, verbs: Verbs) -> None:
     print_rows([{"key": each.key, "old": each.old, "new": each.new} for each in changes], arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def rollback(arguments: Any, verbs: Verbs) -> None:
     if isinstance(verbs, Herder):
         cast("Herder", verbs).rollback_config(arguments.name, arguments.revision, Secrets(verbs.plugin_config).restore_patch)
@@ -50,7 +50,7 @@ def rollback(arguments: Any, verbs: Verbs) -> None:
     print(f"Connector {arguments.name} has the config of revision {arguments.revision}")
 
 
-@speaks_to_connect
+@connect_command
 def offsets_history(arguments: Any, verbs: Verbs) -> None:
     """Print one row per change and partition, the newest first."""
     found = verbs.offsets_history(arguments.name, limit=arguments.limit, before=arguments.before)
@@ -73,7 +73,7 @@ def offsets_history(arguments: Any, verbs: Verbs) -> None:
     _point_to_older(found.next_before)
 
 
-@speaks_to_connect
+@connect_command
 def undo(arguments: Any, verbs: Verbs) -> None:
     """1 print the changes 2 ask for confirmation 3 with --stop, stop the connector 4 undo 5 with --stop, restore its state.
 

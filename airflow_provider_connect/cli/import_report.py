@@ -1,4 +1,4 @@
-"""What ``airflow connect import`` prints of many connectors: one page, by what there is to do, in the order of work."""
+"""The report of ``airflow connect import`` on many connectors: one page, grouped by the next step, in the order of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Final
 from airflow_provider_connect.runtime.plugins.catalog.next_step import StepKind, must_stay, step_of
 
 FEW: Final = 20
-"""Of so many connectors each has a line."""
+"""Up to this number, each connector has a line."""
 _MOST, _WIDTH = 8, 110
 _MOST_NAMES: Final = 20
 _NO_EFFECT: Final = re.compile(r"The setting ('[^']*') has no effect here: (.*)", re.DOTALL)
@@ -21,8 +21,8 @@ _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
 
 
 @dataclass(slots=True)
-class Judged:
-    """A connector elsewhere. ``errors`` are why the server refuses its config, each with its key; without one it runs here."""
+class ImportCandidate:
+    """A connector to import. ``errors``: why the server refuses its config, each with its key; without one it runs here."""
 
     name: str
     class_name: str
@@ -30,11 +30,11 @@ class Judged:
     warnings: Sequence[str] = field(default_factory=list)
 
 
-def page(found: Sequence[Judged], source: str) -> str:
-    """The connectors by what there is to do: 1 those that run 2 plugins to install 3 archives to download 4 other classes 5 settings
-    6 those that stay where they are."""
+def page(found: Sequence[ImportCandidate], source: str) -> str:
+    """The connectors by the next step: 1 ready to run 2 plugins to install 3 archives to download 4 other classes 5 settings 6 not to be
+    moved."""
     runs = [each for each in found if not each.errors]
-    by_kind: dict[StepKind | None, list[Judged]] = {}
+    by_kind: dict[StepKind | None, list[ImportCandidate]] = {}
     for each in found:
         if each.errors:
             by_kind.setdefault(_kind(each), []).append(each)
@@ -53,53 +53,53 @@ def page(found: Sequence[Judged], source: str) -> str:
     warnings = _warnings(runs)
     if warnings:
         lines += ["", "Warnings of those that run:", *_counted(warnings)]
-    return "\n".join([*lines, "", f"{command} prints the whole reason of one connector, -o json those of all."])
+    return "\n".join([*lines, "", f"{command} prints the complete reason for one connector, -o json for all."])
 
 
-def _kind(judged: Judged) -> StepKind | None:
+def _kind(candidate: ImportCandidate) -> StepKind | None:
     """None: a setting."""
-    if must_stay(judged.class_name) is not None:
+    if must_stay(candidate.class_name) is not None:
         return StepKind.STAY
-    if not any(_NO_PLUGIN in error for error in judged.errors):
+    if not any(_NO_PLUGIN in error for error in candidate.errors):
         return None
-    step = step_of(judged.class_name)
+    step = step_of(candidate.class_name)
     return StepKind.DOWNLOAD if step is None else step.kind
 
 
-def _running(runs: Sequence[Judged], command: str) -> Iterator[str]:
+def _running(runs: Sequence[ImportCandidate], command: str) -> Iterator[str]:
     if runs:
         yield f"Take over those that run ({len(runs)}): {command} --handover"
         yield _names(each.name for each in runs)
 
 
-def _installed(found: Sequence[Judged]) -> Iterator[str]:
+def _installed(found: Sequence[ImportCandidate]) -> Iterator[str]:
     if found:
         wanted = Counter(_what(each) for each in found)
         yield f"Install plugins of Maven's central repository ({len(found)} connectors):"
         yield f"   airflow connect plugins install {' '.join(wanted)}"
 
 
-def _downloaded(found: Sequence[Judged]) -> Iterator[str]:
+def _downloaded(found: Sequence[ImportCandidate]) -> Iterator[str]:
     if found:
         yield f"Download plugins from Confluent Hub, www.confluent.io/hub/NAME, or from their makers ({len(found)} connectors), then"
         yield "   airflow connect plugins install FILE.zip …"
         yield _names(_times(Counter(_what(each) for each in found)))
 
 
-def _renamed(found: Sequence[Judged]) -> Iterator[str]:
+def _renamed(found: Sequence[ImportCandidate]) -> Iterator[str]:
     if found:
         yield f"Set another class, such as that outside of Confluent Cloud ({len(found)} connectors):"
         yield _names(_times(Counter(each.class_name for each in found)))
 
 
-def _changed(found: Sequence[Judged]) -> Iterator[str]:
+def _changed(found: Sequence[ImportCandidate]) -> Iterator[str]:
     if found:
         yield f"Change settings ({len(found)} connectors):"
         reasons = Counter(reason for each in found for reason in dict.fromkeys(map(_reason, each.errors)))
         yield from _counted(reasons.most_common())
 
 
-def _staying(found: Sequence[Judged]) -> Iterator[str]:
+def _staying(found: Sequence[ImportCandidate]) -> Iterator[str]:
     if found:
         yield f"Leave in their cluster ({len(found)} connectors):"
         classes: dict[str, Counter[str]] = {}
@@ -109,20 +109,20 @@ def _staying(found: Sequence[Judged]) -> Iterator[str]:
             yield _wrapped(f"{', '.join(_times(names))}: {reason}", lines=3)
 
 
-def _what(judged: Judged) -> str:
-    step = step_of(judged.class_name)
-    return judged.class_name if step is None else step.what
+def _what(candidate: ImportCandidate) -> str:
+    step = step_of(candidate.class_name)
+    return candidate.class_name if step is None else step.what
 
 
 def _reason(error: str) -> str:
-    """``error`` without the value that is wrong, so that it is the same for many connectors."""
+    """``error`` without the invalid value, so that equal errors of many connectors are counted together."""
     key, colon, rest = error.partition(": ")
     match = _OF_VALUE.fullmatch(rest if colon else error) or _OF_VALUE.fullmatch(error)
     return error if match is None else f"{key}: {match[1]}" if colon and match[0] == rest else match[1]
 
 
-def _warnings(runs: Iterable[Judged]) -> list[tuple[str, int]]:
-    """With the connectors that have each. Settings with the same advice are one."""
+def _warnings(runs: Iterable[ImportCandidate]) -> list[tuple[str, int]]:
+    """Warnings with their number of connectors. Settings with the same advice are one."""
     settings: dict[str, dict[str, set[str]]] = {}
     for each in runs:
         for warning in each.warnings:

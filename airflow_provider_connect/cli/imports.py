@@ -1,6 +1,6 @@
-"""``airflow connect import``: connectors of a running Kafka Connect, or of files, into this one; their offsets too, and back again.
+"""``airflow connect import``: import connectors of a running Kafka Connect or of files, with their offsets, and hand them back.
 
-What is read is shown first, with the reason for each connector that cannot run here. A connector is created STOPPED, so nothing runs twice.
+Without an option it lists the connectors, with the reason for each that cannot run here. They are created STOPPED, so none runs twice.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, ClassVar, Final
 import yaml
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.cli.connection import Verbs, server_at, speaks_to_connect
-from airflow_provider_connect.cli.import_report import FEW, Judged, page
+from airflow_provider_connect.cli.connection import Verbs, connect_command, server_at
+from airflow_provider_connect.cli.import_report import FEW, ImportCandidate, page
 from airflow_provider_connect.cli.printing import print_rows, visible
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
@@ -64,22 +64,22 @@ ConnectorDag(
 
 @dataclass(slots=True)
 class Found:
-    """A connector elsewhere. ``problem`` is why it cannot run here; None: it can."""
+    """A connector to import. ``problem``: why it cannot run here; None: it can."""
 
     name: str
     config: dict[str, str]
     state: TargetState = TargetState.STARTED
     problem: str | None = None
     errors: Sequence[str] = field(default_factory=list)
-    """The parts of ``problem``, if the server has refused the config."""
+    """The parts of ``problem``, if the server refuses the config."""
     warnings: Sequence[str] = field(default_factory=list)
     is_begun: bool = False
-    """Whether an earlier handover has created it here and then ended."""
+    """Whether an earlier handover has created it here and was interrupted."""
 
 
-@speaks_to_connect
+@connect_command
 def import_connectors(arguments: Any, verbs: Verbs) -> None:
-    """Without a verb: what could be imported. The exit code is 1 where a connector that was asked for cannot be."""
+    """List, create, hand over or hand back connectors. The exit code is 1 if one of them cannot be imported."""
     if sum(map(bool, (arguments.create, arguments.dags, arguments.handover, arguments.handback))) > 1:
         raise BadRequestException("Give one of --create, --dags, --handover and --handback")
     is_server = arguments.source.startswith(("http://", "https://"))
@@ -99,7 +99,7 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     existing = set(verbs.connectors())
     for each in found:
         each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
-        _judge(each, verbs, existing)
+        _check(each, verbs, existing)
     if arguments.dags is not None:
         folder = Path(arguments.dags)
         folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +111,7 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
         assert there is not None
         return _each(found, lambda each: _hand_over(each, verbs, there))
     if len(found) > FEW and arguments.output == "table":
-        print(visible(page([_judged(each) for each in found], source)))
+        print(visible(page([_candidate(each) for each in found], source)))
     else:
         _print_each(found, arguments.output, verbs.plugins())
     if not found:
@@ -119,9 +119,9 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     return 1 if any(each.problem for each in found) else 0
 
 
-def _judged(found: Found) -> Judged:
+def _candidate(found: Found) -> ImportCandidate:
     errors = found.errors or ([found.problem] if found.problem else [])
-    return Judged(found.name, found.config.get("connector.class") or "", errors, found.warnings)
+    return ImportCandidate(found.name, found.config.get("connector.class") or "", errors, found.warnings)
 
 
 def _print_each(found: Sequence[Found], output: str, plugins: Sequence[PluginView]) -> None:
@@ -138,7 +138,7 @@ def _row(found: Found, plugins: Sequence[PluginView]) -> dict[str, object]:
 
 
 def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:
-    """One after the other; a failure of one leaves the others. Returns the exit code."""
+    """Act on each connector, also after a failure. Returns the exit code."""
     failed = 0
     for each in found:
         try:
@@ -151,7 +151,7 @@ def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:
     return 1 if failed else 0
 
 
-# ── what there is ──
+# ── reading ──
 
 
 def _of_server(there: ConnectClient) -> Iterator[Found]:
@@ -159,12 +159,12 @@ def _of_server(there: ConnectClient) -> Iterator[Found]:
         info, status = views.get("info"), views.get("status")
         if isinstance(info, ConnectorInfo):
             state = status.connector.state if isinstance(status, ConnectorStatusView) else "RUNNING"
-            config: Mapping[str, object] = info.config  # as it came: what is no text is refused below
+            config: Mapping[str, object] = info.config  # as received: values that are not text are refused below
             yield _found(name, config, _STATES.get(state, TargetState.STARTED))
 
 
 def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found:
-    """A value that is null counts as one that is not set. A connector with values that are no texts cannot run here."""
+    """A null counts as not set. A connector with values that are not text cannot run here."""
     wrong = [key for key, value in config.items() if value is not None and not _is_text(value)]
     found = Found(name, {key: value for key, value in config.items() if isinstance(value, str) and _is_text(key)}, state)
     if wrong or not all(map(_is_text, (name, *config))):
@@ -174,12 +174,12 @@ def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found
 
 
 def _is_text(value: object) -> bool:
-    """JSON and YAML may have half of a surrogate pair, which is no character."""
+    """Whether it is text without unpaired surrogates, which JSON and YAML may contain."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
 def _of_file(path: Path) -> Iterator[Found]:
-    """Strimzi's KafkaConnector resources of a YAML file, else one connector as ``connect-standalone`` reads it."""
+    """Strimzi's KafkaConnector resources of a YAML file, or one connector in a format of ``connect-standalone``."""
     if path.suffix not in _YAML:
         given = read_connector_file(path)
         yield Found(given.name, dict(given.config), given.initial_state or TargetState.STARTED)
@@ -188,10 +188,10 @@ def _of_file(path: Path) -> Iterator[Found]:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Resources))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigException(f"{path} cannot be read: {error}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # its text may hold a part of the file, and so a secret
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # the error may quote the file, and so a secret
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", in line {mark.line + 1}, column {mark.column + 1}"
-        advice = "Values that begin with one of @ * & ! % ` { [ must stand in quotes."
+        advice = "Values that begin with one of @ * & ! % ` { [ must be quoted."
         raise ConfigException(f"{path} cannot be read as YAML ({type(error).__name__}{where}). {advice}") from None
     resources = [each for each in documents if isinstance(each, dict) and each.get("kind") == "KafkaConnector"]
     if not resources:
@@ -201,8 +201,7 @@ def _of_file(path: Path) -> Iterator[Found]:
 
 
 class _Resources(yaml.SafeLoader):  # type: ignore[misc]  # yaml is not typed for us
-    """Numbers and dates are the texts that stand there. Aliases count as all that they stand for, so that no file of a few lines is a
-    value of gigabytes."""
+    """Keeps numbers and dates as text. Counts aliases with all of their nodes, so that a small file cannot expand to gigabytes."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {  # by the first character of a value
         first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -242,18 +241,18 @@ def _word(value: object) -> Any:
 
 
 def _chosen(found: Iterator[Found], names: Sequence[str]) -> Iterator[Found]:
-    """Those of ``names``, all where none is given. Raises NotFoundException for a name that there is not."""
+    """The connectors in ``names``, or all. Raises NotFoundException for an unknown name."""
     missing = set(names)
     for each in found:
         if not names or each.name in names:
             missing.discard(each.name)
             yield each
     if missing:
-        raise NotFoundException(f"There is no connector {', '.join(sorted(missing))} to import")
+        raise NotFoundException(f"Connector {', '.join(sorted(missing))} not found")
 
 
-def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
-    """Fill in why the connector cannot run here."""
+def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
+    """Set ``problem`` if the connector cannot run here."""
     if found.problem:
         return
     if found.name in existing and not found.is_begun:
@@ -272,7 +271,7 @@ def _judge(found: Found, verbs: Verbs, existing: set[str]) -> None:
 
 
 def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:
-    """Whether the connector here is what a handover creates: STOPPED, of the same config, with no offset but what the other side has."""
+    """Whether the connector here is that of an interrupted handover: STOPPED, with the same config and only offsets of the other side."""
     here = verbs.connector_info(found.name).config
     if here.keys() != found.config.keys() or any(value not in (found.config[key], HIDDEN) for key, value in here.items()):
         return False
@@ -290,16 +289,16 @@ def _by_partition(offsets: Sequence[OffsetView]) -> dict[str, str]:
     return dict(texts)
 
 
-# ── what is done ──
+# ── actions ──
 
 
 def _create(found: Found, verbs: Verbs) -> str:
     verbs.create_connector(found.name, found.config, TargetState.STOPPED)
-    return "is created, STOPPED; its offsets were not taken along"
+    return "is created, STOPPED, without its offsets"
 
 
 def _write_dag(found: Found, folder: Path, source: str, secrets: Secrets) -> str:
-    """Secrets do not go into the file: it names Airflow Variables instead."""
+    """Write a DAG file, with Airflow Variables in place of secrets."""
     shown, config, variables = secrets.redacted(found.config), {}, dict[str, str]()
     for key, value in found.config.items():
         if key == "name":
@@ -317,24 +316,24 @@ def _write_dag(found: Found, folder: Path, source: str, secrets: Secrets) -> str
             written.write(text)
     except FileExistsError:
         raise ConfigException(f"{file} exists already; nothing was written") from None
-    advice = "; set its secrets, and allow connectors to look them up (config.providers.variable.access.…):" if lines else ""
+    advice = "; set its secrets, and allow connectors to read them (config.providers.variable.access.…):" if lines else ""
     return f"is written to {file}{advice}{''.join(lines)}"
 
 
 def _variable(connector: str, key: str, taken: Mapping[str, str]) -> str:
-    """No two connectors have one name for it, nor two keys of a connector."""
+    """A Variable's name that is unique for the connector and the key."""
     name = f"{_file_name(connector)}.{re.sub(r'[^A-Za-z0-9_]', '_', key)[:100]}"
     others = (f"{name}_{number}" for number in itertools.count(2))
     return next(each for each in itertools.chain([name], others) if each not in taken)
 
 
 def _literal(text: str) -> str:
-    """In Python, without any character beyond ASCII. JSON's escapes are Python's up to U+FFFF."""
+    """A Python literal in ASCII. JSON's escapes equal Python's up to U+FFFF."""
     return json.dumps(text) if max(text, default="") <= "\uffff" else ascii(text)
 
 
 def _plain(text: str) -> str:
-    """For a docstring."""
+    """The text, safe for a docstring."""
     return re.sub(r"[^\w .:/@-]", "_", text)
 
 
@@ -344,8 +343,8 @@ def _file_name(name: str) -> str:
 
 
 def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
-    """1 create it here, STOPPED, so that a config which is refused leaves it running there 2 stop it there 3 copy its offsets 4 give it
-    its state. What another handover has begun, and did not finish, goes on from there; once it is STOPPED there its state is not known."""
+    """1 create it here, STOPPED, so that it keeps running there if the config is refused 2 stop it there 3 copy its offsets 4 restore its
+    state. Resumes an interrupted handover; once the connector is STOPPED there, its previous state is unknown."""
     if not found.is_begun:
         verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     try:
@@ -360,7 +359,7 @@ def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
         verbs.pause(found.name)
     elif found.is_begun:
         return f"is STOPPED on both sides, and has its {count} offsets here; airflow connect resume {found.name} starts it"
-    return f"is STOPPED there, and goes on here with {count} offsets"
+    return f"is STOPPED there, and continues here with {count} offsets"
 
 
 def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
@@ -370,11 +369,11 @@ def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
     count = _move(found.name, verbs, there)
     there.resume(found.name)
     _wait_until(found.name, there, stopped=False)  # its status follows some time after
-    return f"is STOPPED here, and goes on there with {count} offsets"
+    return f"is STOPPED here, and continues there with {count} offsets"
 
 
 def _move(name: str, source: Verbs, target: Verbs) -> int:
-    """Stop it at ``source``, and give ``target``, where it is STOPPED, its offsets. Returns how many."""
+    """Stop it at ``source`` and copy its offsets to ``target``, where it is STOPPED. Returns their number."""
     source.stop(name)
     for side in (source, target):
         _wait_until(name, side, stopped=True)
@@ -405,7 +404,7 @@ _NO_VERSION: Final = "not found that matches the version range"
 def verdict_of(
     config: Mapping[str, str], problem: str | None, warnings: Sequence[str], plugins: Sequence[PluginView]
 ) -> tuple[str, str | None]:
-    """A few words, and the reason. ``problem`` is why the server refuses the config; ``plugins`` are those of the server."""
+    """A short verdict and its reason. ``problem``: why the server refuses the config; ``plugins``: the server's."""
     if problem is not None:
         return _problem(config.get(CLASS_KEY, ""), problem, plugins)
     word = "runs in Java" if _is_java(config, plugins) else "runs"
@@ -426,7 +425,7 @@ def _problem(name: str, problem: str, plugins: Sequence[PluginView]) -> tuple[st
 
 
 def _named(name: str, plugins: Sequence[PluginView]) -> list[PluginView]:
-    """Those that a config may call so."""
+    """The plugins that a config may refer to by ``name``."""
     kinds = {str(kind): kind for kind in CONNECTOR_KINDS}
     return [
         plugin
@@ -436,7 +435,7 @@ def _named(name: str, plugins: Sequence[PluginView]) -> list[PluginView]:
 
 
 def _is_java(config: Mapping[str, str], plugins: Sequence[PluginView]) -> bool:
-    """As the server chooses: Python's where both have a plugin of that name, unless a location or a version asks for Java's."""
+    """Whether the server would choose a Java plugin: not if Python has one of that name, unless a location or a version selects Java's."""
     name, spec = config.get(CLASS_KEY, ""), config.get(VERSION_KEY)
     named = _named(name, plugins)
     java = [plugin for plugin in named if plugin.location is not None]

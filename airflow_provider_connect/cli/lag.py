@@ -3,7 +3,7 @@
 import sys
 from typing import Any
 
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.stores.sink_lag import sink_lag
 Lag = dict[TopicPartition, int]
 
 
-@speaks_to_connect
+@connect_command
 def lag(arguments: Any, verbs: Verbs) -> None:
     """Print a row per partition and one for their sum, of the named sinks or of all. Sinks whose lag is unknown go to standard error; the
     exit code is then 1."""

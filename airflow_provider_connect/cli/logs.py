@@ -17,7 +17,7 @@ from airflow.utils.session import create_session
 from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog, last_run, named_run
 from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.own_connect import airflow_herder
-from airflow_provider_connect.cli.printing import errors_printed, visible
+from airflow_provider_connect.cli.printing import print_errors, visible
 from airflow_provider_connect.errors import BadRequestException, NotFoundException
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.herder.herder import Herder
@@ -30,7 +30,7 @@ _NO_FACTS = {"timestamp", "event", "level", "logger", "error_detail", "exception
 @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
 def logs(arguments: Any) -> None:
     """Print the oldest line first; with ``--follow`` until the run has ended."""
-    with errors_printed():
+    with print_errors():
         if arguments.lines is not None and arguments.lines < 1:
             raise BadRequestException(f"--lines is a number from 1 on, not {arguments.lines}")
         with airflow_herder() as verbs:

@@ -6,8 +6,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
-from airflow_provider_connect.cli.printing import errors_printed, print_rows
+from airflow_provider_connect.cli.connection import Verbs, connect_command
+from airflow_provider_connect.cli.printing import print_errors, print_rows
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
@@ -31,7 +31,7 @@ _OF_CONNECT = (
 would be, and would fail where it finds the modules of Connect's."""
 
 
-@speaks_to_connect
+@connect_command
 def list_plugins(arguments: Any, verbs: Verbs) -> None:
     found = verbs.plugins(connectors_only=not arguments.all)
     rows = [{"class": plugin.class_name, "type": plugin.type, "version": plugin.version} for plugin in found]
@@ -40,7 +40,7 @@ def list_plugins(arguments: Any, verbs: Verbs) -> None:
     print_rows(rows, arguments.output)
 
 
-@speaks_to_connect
+@connect_command
 def config(arguments: Any, verbs: Verbs) -> None:
     """Print the settings of a plugin: as a table in one line each, else completely."""
     keys = verbs.plugin_config(arguments.plugin, arguments.plugin_version)
@@ -59,7 +59,7 @@ def _short(text: str) -> str:
     return words if len(words) <= 80 else f"{words[:79]}…"
 
 
-@errors_printed()
+@print_errors()
 def install(arguments: Any) -> None:
     """Install each into its own location in one directory of plugin.path, completely or not at all; the installer's output goes to standard
     error. After a failure, the plugins that were installed before stay."""
@@ -85,7 +85,7 @@ def _print_declared(plugins: Sequence[Declared]) -> None:
     print_rows([{"class": plugin.class_name, "type": str(plugin.kind), "version": plugin.version} for plugin in plugins], "table")
 
 
-@errors_printed()
+@print_errors()
 def scan(arguments: Any) -> None:
     """Record the classes and versions of Java plugins on plugin.path next to their jars, and print them."""
     for location in java_installation.java_locations(_directory(arguments.path), arguments.locations):
@@ -93,14 +93,14 @@ def scan(arguments: Any) -> None:
         _print_declared(java_installation.scan_location(location, _scan, "scan", announce))
 
 
-@errors_printed()
+@print_errors()
 def remove(arguments: Any) -> None:
     """Remove a location. Runs that use it may fail."""
     directory = _directory(arguments.path)
     print(f"Removed {java_installation.remove(arguments.plugin, directory) or remove_plugin(arguments.plugin, directory)}")
 
 
-@errors_printed()
+@print_errors()
 def broken(arguments: Any) -> None:
     """Print unusable files on plugin.path with the reason; the exit code is 1 if there are any."""
     paths = [arguments.path] if arguments.path else _plugin_path()

@@ -1,4 +1,4 @@
-"""How commands print: rows as a table for people, whole values as JSON or YAML for programs."""
+"""Printing of commands: rows as a table for users, complete values as JSON or YAML for programs."""
 
 import json
 import os
@@ -16,16 +16,16 @@ from airflow_provider_connect.runtime.model.view_json import escaped
 Row = Mapping[str, object]
 
 STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "STOPPED": "dim", "UNASSIGNED": "cyan", "RESTARTING": "cyan"}
-"""The colours of states, in the words of rich."""
+"""The colours of states, as rich names them."""
 _CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
 _COLOURED: Final = ("state", "tasks")
 _CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
-"""How the lines begin that follow a message in a trace, of Python and of Java."""
+"""The beginnings of the lines after the message of a trace, in Python and in Java."""
 
 
 @contextmanager
-def errors_printed() -> Iterator[None]:
-    """A ConnectException goes to standard error, and the exit code is 1."""
+def print_errors() -> Iterator[None]:
+    """Print a ConnectException to standard error and exit with code 1."""
     try:
         yield
     except ConnectException as error:
@@ -33,7 +33,7 @@ def errors_printed() -> Iterator[None]:
 
 
 def print_rows(rows: Sequence[Row], output: str) -> None:
-    """A list: a table with the keys of the first row as its head, or a list in JSON or YAML."""
+    """Print a list: a table headed by the keys of the first row, or a list in JSON or YAML."""
     if output != "table":
         print_value(list(rows), output)
     elif rows:
@@ -41,7 +41,7 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
 
 
 def print_value(value: Any, output: str) -> None:
-    """One value. As a table: a mapping line by line, anything else as it is."""
+    """Print one value. As a table: a mapping line by line, other values as they are."""
     if output == "json":
         print(escaped(json.dumps(value, indent=2, ensure_ascii=False), kept="\n"))
     elif output == "yaml":
@@ -53,12 +53,12 @@ def print_value(value: Any, output: str) -> None:
 
 
 def visible(text: str) -> str:
-    """A text for a terminal: characters that would steer it are replaced, but for the end of a line and a tabulator."""
+    """The text for a terminal, with control characters replaced, except line feeds and tabs."""
     return text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
 
 
 def short_trace(trace: str) -> str:
-    """Class and message alone, and of a real Kafka Connect the last cause too."""
+    """Only class and message; of a real Kafka Connect also the last cause."""
     lines = trace.strip().splitlines()
     message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
     causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
@@ -67,7 +67,7 @@ def short_trace(trace: str) -> str:
 
 def _yaml(value: Any) -> str:
     text = yaml.safe_dump(value, sort_keys=False, allow_unicode=True)
-    if not text.replace("\n", "").isprintable():  # YAML lets bidirectional marks and the line ends of Unicode stand as they are
+    if not text.replace("\n", "").isprintable():  # YAML keeps bidirectional marks and Unicode line ends
         text = yaml.safe_dump(value, sort_keys=False, allow_unicode=False)
     return str(text)
 
@@ -77,18 +77,18 @@ def _table(rows: Sequence[Row]) -> str:
     lines = [head, *([_cell(row.get(name)).replace("\n", " ") for name in head] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     texts = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
-    if is_colourful():
+    if has_colours():
         texts[1:] = [[_coloured(cell) if name in _COLOURED else cell for name, cell in zip(head, line, strict=True)] for line in texts[1:]]
     return "\n".join("  ".join(line).rstrip() for line in texts)
 
 
-def is_colourful() -> bool:
-    """Whether standard output is a terminal that takes colours, and the user has not refused them (no-color.org)."""
+def has_colours() -> bool:
+    """Whether standard output is a terminal with colours, and the user has not disabled them (no-color.org)."""
     return sys.stdout.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _coloured(cell: str) -> str:
-    """In the colour of the state that it names; of several, that of FAILED."""
+    """The cell in the colour of its state; of several, that of FAILED."""
     found = [state for state in STYLES if state in cell.replace(",", " ").split()]
     if not found:
         return cell

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from airflow_provider_connect.cli.configs import given_pairs
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_value, visible
 from airflow_provider_connect.cli.upgrades import print_preview
 from airflow_provider_connect.client.conditions import ReplayEnds
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.model.replays import Edits, Replay, Replay
 from airflow_provider_connect.runtime.model.view_json import to_json
 
 
-@speaks_to_connect
+@connect_command
 def replay(arguments: Any, verbs: Verbs) -> None:
     """Request a replay; with --dry-run print its first records, with --status the progress of the last. With --wait, the exit code is 0
     once all records are written."""

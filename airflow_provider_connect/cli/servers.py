@@ -6,7 +6,7 @@ from typing import Any
 from airflow_provider_connect.api_server.access import AirflowAccess
 from airflow_provider_connect.api_server.mirror import rebuild as rebuild_mirror
 from airflow_provider_connect.cli.own_connect import airflow_herder
-from airflow_provider_connect.cli.printing import errors_printed
+from airflow_provider_connect.cli.printing import print_errors
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.dev import stack
 from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.standalone import agent
 
 
-@errors_printed()
+@print_errors()
 def serve_rest(arguments: Any) -> None:
     """Serve until the process ends. Worker settings give listener, TLS and users; ``--host`` and ``--port`` override them. Without users in
     the settings, Airflow's users have their rights here; with ``--anonymous`` there is no authentication.
@@ -36,7 +36,7 @@ def serve_rest(arguments: Any) -> None:
         server.serve()
 
 
-@errors_printed()
+@print_errors()
 def rebuild(arguments: Any) -> None:
     """Returns once the tables are empty; the API server's follower fills them."""
     use_database()

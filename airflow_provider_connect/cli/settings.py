@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from airflow_provider_connect.cli.printing import errors_printed
+from airflow_provider_connect.cli.printing import print_errors
 from airflow_provider_connect.hooks.airflow_settings import (
     VARIABLE,
     connection_properties,
@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.url_passwords import without_url_passwords
 
 
-@errors_printed()
+@print_errors()
 def print_settings(arguments: Any) -> None:
     """Print the settings, secrets hidden."""
     use_database()

@@ -20,7 +20,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.overview import Line, Overview
 from airflow_provider_connect.cli.printing import STYLES, visible
 from airflow_provider_connect.client.conversation import is_outage
@@ -36,8 +36,8 @@ _UNKNOWN = "-"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``text`` is given a line and the time in ms since 1970. Of several, those of the largest ``rank`` go first where the terminal is
-    narrow."""
+    """A column. ``text`` gets a line and the time in ms since 1970. On a narrow terminal, columns with the largest ``rank`` are dropped
+    first."""
 
     title: str
     text: Callable[[Line, float], str]
@@ -45,9 +45,9 @@ class Column:
     is_number: bool = False
 
 
-@speaks_to_connect
+@connect_command
 def top(arguments: Any, verbs: Verbs) -> None:
-    """The exit code is 0 however the user leaves."""
+    """Show the connectors; the exit code is 0 however the user quits."""
     interval, order = arguments.interval, SORTS[arguments.sort]
     if not SHORTEST_SECONDS <= interval < math.inf:
         raise BadRequestException(f"--interval is a number of seconds from {SHORTEST_SECONDS:g} on, not {interval:g}")
@@ -65,18 +65,18 @@ def top(arguments: Any, verbs: Verbs) -> None:
 
 
 def terminal() -> Console:
-    """Standard output. What is no terminal has as much width as COLUMNS names, or more than enough."""
+    """Standard output. If it is not a terminal, its width is COLUMNS, or more than enough."""
     named = os.environ.get("COLUMNS", "")
     plain = max(int(named), _LEAST_NAME) if named.isdecimal() else _PLAIN_WIDTH
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else plain, highlight=False, markup=False, emoji=False)
 
 
 def _watch(console: Console, lines: list[Line], read: Callable[[], list[Line]], interval: float) -> None:
-    """Until a key ends it. While the server is away the last lines stay, with the reason below them."""
+    """Redraw until a key ends it. While the server is down, the last lines stay, with the reason below them."""
     problem = ""
     with _keys() as is_left, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
-            note = problem or f"every {interval:g} s · q leaves"
+            note = problem or f"every {interval:g} s · q quits"
             live.update(frame(lines, console.width, now_ms=time.time() * 1000, height=console.height, note=note), refresh=True)
             if is_left(interval):
                 return
@@ -90,7 +90,7 @@ def _watch(console: Console, lines: list[Line], read: Callable[[], list[Line]], 
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """A wait for a number of seconds that a key ends; True: the key was q. Without a keyboard, nothing ends it but a signal."""
+    """A function that waits for some seconds or a key; True: the key was q. Without a keyboard, only a signal ends the wait."""
     if not sys.stdin.isatty():
 
         def sleep(seconds: float) -> bool:
@@ -116,7 +116,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
 
 
 def frame(lines: Sequence[Line], width: int, *, now_ms: float, height: int | None = None, note: str = "") -> Group:
-    """What is shown of ``lines``, in ``width`` characters and at most ``height`` rows. All texts of connectors are made visible."""
+    """The frame for ``lines``, in ``width`` characters and at most ``height`` rows, with control characters replaced."""
     shown = lines if height is None else lines[: max(height - _ROOM, 1)]
     parts: list[RenderableType] = [Text(visible(_summary(lines, now_ms)), no_wrap=True, overflow="ellipsis")]
     if shown:
@@ -148,7 +148,7 @@ def _table(lines: Sequence[Line], width: int, now_ms: float) -> Table:
 
 
 def fitting(lines: Sequence[Line], width: int, now_ms: float) -> list[tuple[Column, int]]:
-    """The columns that there is room for, each with its width. Name and state stay in any case; a name that is too long is cut."""
+    """The columns that fit, each with its width. Name and state always stay; a long name is truncated."""
     known = [column for column in COLUMNS if column is not FAILURE or any(map(_failure, lines))]
     widths = {column.title: max(map(cell_len, [column.title, *(column.text(line, now_ms) for line in lines)])) for column in known}
     wanted = {title: min(found, _LEAST_NAME if title == NAME.title else found) for title, found in widths.items()}
@@ -180,12 +180,12 @@ def _one_line(text: str) -> str:
 
 
 def _failure(line: Line) -> str:
-    """Or else what the source lacks."""
+    """The failure, or the missing input of the source."""
     return line.row.failure or line.row.note or ""
 
 
 def _tasks(line: Line, _: float) -> str:
-    """How many run, of how many."""
+    """Running tasks of all tasks."""
     tasks = line.row.tasks
     return f"{tasks.get('RUNNING', 0)}/{sum(tasks.values())}" if tasks else _UNKNOWN
 
@@ -215,7 +215,7 @@ def _lag(line: Line, _: float) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the two largest units at most."""
+    """The duration in its one or two largest units."""
     whole = max(round(seconds), 0)
     if whole < 120:
         return f"{whole} s"
@@ -241,7 +241,7 @@ COLUMNS: Final = (
     Column("NEXT", _next, 8),
     FAILURE,
 )
-"""From left to right. LAG is what lies before the end, of sources as far as they know it. LEFT is the time until then."""
+"""From left to right. LAG: the distance to the end, of sources if they know it. LEFT: the time to the end."""
 
 Order = Callable[[Line], tuple[object, ...]]
 SORTS: Final[dict[str, Order]] = {
@@ -251,4 +251,4 @@ SORTS: Final[dict[str, Order]] = {
     "rate": lambda line: (-(line.rate or 0.0), line.row.name),
     "records": lambda line: (-(line.records or 0), line.row.name),
 }
-"""By ``--sort``: what has failed first, then what runs; by name; or the largest first."""
+"""By ``--sort``: failed first, then running; by name; or the largest first."""

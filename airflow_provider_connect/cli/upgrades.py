@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from airflow_provider_connect.cli.configs import unhidden
-from airflow_provider_connect.cli.connection import Verbs, speaks_to_connect
+from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.runtime.model.preview_comparison import Comparison
@@ -19,7 +19,7 @@ from airflow_provider_connect.standalone.files import read_connector_file
 T = TypeVar("T")
 
 
-@speaks_to_connect
+@connect_command
 def preview(arguments: Any, verbs: Verbs) -> None:
     """Print what the next run would plan and read first: tasks, types and records as tables, or everything as JSON or YAML."""
     config: dict[str, str] | None = None
@@ -32,7 +32,7 @@ def preview(arguments: Any, verbs: Verbs) -> None:
         print_steps(found)
 
 
-@speaks_to_connect
+@connect_command
 def upgrade(arguments: Any, verbs: Verbs) -> None:
     """Request an upgrade with --to, or print the state of the last; the exit code is 1 if it was held back or rolled back."""
     if arguments.forget:

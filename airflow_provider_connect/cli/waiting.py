@@ -1,7 +1,6 @@
-"""``--wait``: what a command has begun is followed until it has ended, well or not.
+"""``--wait``: follow the run that a command starts until it succeeds or fails.
 
-On this Airflow's Connect that is the run which the command starts, by Airflow's database. A server shows no runs: there the start alone is
-awaited.
+The run is read from this Airflow's database. A server has no runs: there the command waits only for the start.
 """
 
 import math
@@ -28,33 +27,33 @@ from airflow_provider_connect.runtime.model.views import ConnectorStatusView, St
 
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0
-"""How long after a failed run its trace may come: of a process that was killed, the API server writes it; and how long FAILED may last,
-since Airflow retries it."""
+"""How long after a failed run its trace may arrive, which the API server writes for a killed process; and how long FAILED may last, since
+Airflow retries it."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
 
 Show = Callable[[str, Line | None], None]
-"""Shows a text, and what is known of the connector."""
+"""Shows a text and the connector's line."""
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What was found. ``is_well`` None: it goes on."""
+    """The observed state. ``is_well`` None: not ended."""
 
     text: str
     is_well: bool | None = None
 
 
 class Followed(Protocol):
-    """What a command waits for."""
+    """The subject of a wait."""
 
     def seen(self) -> Seen:
-        """How it stands now. Raises ConnectException."""
+        """The current state. Raises ConnectException."""
         ...
 
 
 class Waiting:
-    """Created before the change, so that a run which began before it does not count. ``finish`` follows the change."""
+    """A wait. Create it before the change, so that earlier runs do not count, and call ``finish`` after the change."""
 
     def __init__(
         self,
@@ -74,17 +73,17 @@ class Waiting:
         self._followed = followed or (FollowedRun(verbs, name) if isinstance(verbs, Herder) else FollowedStart(verbs, name))
 
     def finish(self) -> None:
-        """``follow``, and print how it ended."""
+        """``follow``, and print the result."""
         print(visible(self.follow()))
 
     def follow(self) -> str:
-        """Returns when all is well, what was seen last. Raises ConnectException with the cause where it is not, and when the time is over;
-        ends the process, with exit code 130, where the user ends the wait."""
+        """Wait for success, and return the last text. Raises ConnectException with the cause of a failure, and after the timeout; exits
+        with code 130 if the user interrupts the wait."""
         try:
-            with _shown(self._name) as show:
+            with _status_line(self._name) as show:
                 return self._await(show)
         except KeyboardInterrupt:
-            self._leave()
+            self._end_wait()
 
     def _await(self, show: Show) -> str:
         ends = math.inf if self._timeout is None else time.monotonic() + self._timeout
@@ -96,7 +95,7 @@ class Waiting:
                 raise ConnectException(seen.text)
             show(seen.text, self._line())
             if time.monotonic() >= ends:
-                raise ConnectException(f"Not ended within {self._timeout:g} s, and goes on. Connector {self._name}: {seen.text}")
+                raise ConnectException(f"Not ended within {self._timeout:g} s; it continues. Connector {self._name}: {seen.text}")
             self._sleep(min(_PAUSE_SECONDS, max(ends - time.monotonic(), 0.0)))
 
     def _seen(self) -> Seen:
@@ -110,22 +109,22 @@ class Waiting:
     def _line(self) -> Line | None:
         try:
             return self._overview.lines([self._name])[0]
-        except ConnectException:  # the next time may be better
+        except ConnectException:  # the next read may succeed
             return None
 
-    def _leave(self) -> NoReturn:
-        print(visible(f"Connector {self._name} goes on without this command"), file=sys.stderr)
+    def _end_wait(self) -> NoReturn:
+        print(visible(f"Connector {self._name} continues without this command"), file=sys.stderr)
         sys.exit(130)
 
 
 def check_timeout(seconds: float | None) -> None:
-    """Raises BadRequestException for what is no time to wait; None is none."""
+    """Raises BadRequestException for an invalid timeout; None: no timeout."""
     if seconds is not None and not 0 < seconds < math.inf:
         raise BadRequestException(f"--timeout is a number of seconds above 0, not {seconds:g}")
 
 
 class FollowedRun:
-    """The first run of a connector that begins after this was created."""
+    """The first run of a connector that begins after this object was created."""
 
     def __init__(self, herder: Herder, name: str) -> None:
         self._herder, self._name = herder, name
@@ -149,7 +148,7 @@ class FollowedRun:
 
 
 def before_run(name: str, status: ConnectorStatusView | None, failed_before: list[str]) -> Seen:
-    """While there is no run. ``failed_before`` is what was FAILED before the change, as ``failures_of`` has it."""
+    """The state before there is a run. ``failed_before``: the failures before the change, by ``failures_of``."""
     if status is None:
         return Seen(_AWAITED)
     connector = status.connector
@@ -161,7 +160,7 @@ def before_run(name: str, status: ConnectorStatusView | None, failed_before: lis
 
 
 def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: list[str], *, is_late: bool) -> Seen:
-    """Of the run itself. ``is_late``: it has failed, and nothing reports the cause any more."""
+    """The state of the run. ``is_late``: it has failed, and its trace is no longer expected."""
     if run.state == "success":
         return Seen(f"Run {run.run_id} of connector {name} has succeeded", is_well=True)
     if run.state == "failed":
@@ -190,7 +189,7 @@ class FollowedStart:
 
 
 class FollowedReplay:
-    """A replay of dead-letter records, until the records that it was requested for are written."""
+    """A replay of dead-letter records, until all requested records are written."""
 
     def __init__(self, verbs: Verbs, sink: str, replay: str) -> None:
         self._verbs, self._condition, self._failure_timeout = verbs, ReplayEnds(sink, replay), FailureTimeout(_TRACE_SECONDS)
@@ -208,7 +207,7 @@ def _status(verbs: Verbs, name: str) -> ConnectorStatusView | None:
 
 
 def failures_of(status: ConnectorStatusView | None) -> list[str]:
-    """What connector and tasks report that have FAILED, each once."""
+    """The distinct failures of the connector and its tasks."""
     if status is None:
         return []
     instances: list[StateView | TaskView] = [status.connector, *status.tasks]
@@ -217,8 +216,8 @@ def failures_of(status: ConnectorStatusView | None) -> list[str]:
 
 
 @contextmanager
-def _shown(name: str) -> Iterator[Show]:
-    """A line that is drawn anew on standard error; without a terminal, a line there for each text that is another than before."""
+def _status_line(name: str) -> Iterator[Show]:
+    """A line on standard error that is redrawn; without a terminal, a new line for each new text."""
     console = Console(file=sys.stderr, highlight=False, emoji=False)
     if not console.is_terminal:
         last = ""
@@ -244,7 +243,7 @@ def _shown(name: str) -> Iterator[Show]:
 
 
 def _distance(line: Line | None) -> tuple[float | None, float]:
-    """All records from the beginning of the run to the end, None: not known; and those that are delivered."""
+    """The records from the beginning of the run to the end, None: unknown; and the delivered ones."""
     if line is None or line.progress is None or line.row.lag is None:
         return None, 0.0
     done = line.records or 0

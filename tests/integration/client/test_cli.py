@@ -104,7 +104,7 @@ def test_the_live_view_is_drawn_until_a_key_ends_it(home: dict[str, str], connec
     with errors.open("wb") as log:
         process = subprocess.Popen(command, env={**home, "TERM": "xterm"}, stdin=terminal, stdout=terminal, stderr=log)
     try:
-        screen = drawn(keyboard, process, lambda seen: seen.count(b"q leaves") >= 2)
+        screen = drawn(keyboard, process, lambda seen: seen.count(b"q quits") >= 2)
         os.write(keyboard, b"q")
         screen += drawn(keyboard, process, lambda seen: process.poll() is not None)
     finally:

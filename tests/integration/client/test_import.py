@@ -90,7 +90,7 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     assert rows[1]["reason"].count("producer.override.sasl.jaas.config: ") == 1
     assert done["dags"].code == 0, done["dags"].err
     assert "geheim" not in (tmp_path / "dags" / f"{unique}.py").read_text() + done["dags"].out + done["dags"].err
-    assert "goes on here with 1 offsets" in done["over"].out
+    assert "continues here with 1 offsets" in done["over"].out
     assert f"{unique}-out: " in refused(done["over"])  # and it goes on where it was
     assert connect.connector_status(f"{unique}-out").connector.state == "RUNNING"
     assert connect.connector_status(unique).connector.state == "STOPPED"
@@ -101,7 +101,7 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     altered, differs, back, early = run_commands(ours, [changed, [*this, "--handover"], [*this, "--handback"], [*this, "--handback"]])
     assert altered.code == 0, altered.err
     assert "exists here" in refused(differs)  # it has offsets of its own
-    assert "goes on there with 1 offsets" in back.out, back.err
+    assert "continues there with 1 offsets" in back.out, back.err
     assert "it was not handed over" in refused(early)
     eventually(lambda: connect.connector_status(unique).connector.state == "RUNNING")
     eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
@@ -193,7 +193,7 @@ def test_a_handover_that_was_killed_is_finished_by_the_same_command(  # noqa: PL
     assert connect.connector_status(unique).connector.state == "STOPPED"
     assert offsets.json == [{"partition": position[0].partition, "offset": position[0].offset}]
     if point.method == CREATE:  # it still ran there, so its state is known
-        assert "goes on here with 1 offsets" in over.out
+        assert "continues here with 1 offsets" in over.out
     else:
         assert f"has its 1 offsets here; airflow connect resume {unique} starts it" in over.out
         assert status.json["connector"]["state"] == "STOPPED"

@@ -4,33 +4,33 @@ from __future__ import annotations
 
 import re
 
-from airflow_provider_connect.cli.import_report import Judged, page
+from airflow_provider_connect.cli.import_report import ImportCandidate, page
 
 MISSING = "Failed to find any class that implements Connector and which name matches x, available connectors are: …"
 PATH = "Connectors of this worker may only reach what lies below /data. Use a path below that."
 POSTGRES, MONGO = "io.debezium.connector.postgresql.PostgresConnector", "com.mongodb.kafka.connect.MongoSinkConnector"
 
 
-def missing(name: str, class_name: str) -> Judged:
-    return Judged(name, class_name, [MISSING])
+def missing(name: str, class_name: str) -> ImportCandidate:
+    return ImportCandidate(name, class_name, [MISSING])
 
 
 FOUND = [
-    Judged(
+    ImportCandidate(
         "files",
         "FileStreamSink",
         (),
         ["The setting 'storage.class' has no effect here: remove it", "Unknown setting 'a': nothing reads it"],
     ),
-    Judged("more-files", "FileStreamSink", (), ["The setting 's3.part.size' has no effect here: remove it"]),
+    ImportCandidate("more-files", "FileStreamSink", (), ["The setting 's3.part.size' has no effect here: remove it"]),
     missing("rows", POSTGRES),
     missing("more-rows", POSTGRES),
     missing("documents", MONGO),
     missing("calls", "io.confluent.connect.http.HttpSinkConnector"),
     missing("own", "org.example.OwnConnector"),
     missing("cloud", "PostgresSource"),
-    Judged("outside", "FileStreamSource", [f"Invalid value /etc/passwd for configuration file: {PATH}"]),
-    Judged("beside", "FileStreamSource", [f"Invalid value /root/x for configuration file: {PATH}"]),
+    ImportCandidate("outside", "FileStreamSource", [f"Invalid value /etc/passwd for configuration file: {PATH}"]),
+    ImportCandidate("beside", "FileStreamSource", [f"Invalid value /root/x for configuration file: {PATH}"]),
     missing("server", "io.debezium.connector.sqlserver.SqlServerConnector"),
     missing("log", "io.confluent.connect.syslog.SyslogSourceConnector"),
 ]
@@ -66,8 +66,8 @@ def test_a_part_without_connectors_has_no_number() -> None:
 
 def test_thousands_of_connectors_are_a_page_too() -> None:
     many = [missing(f"c{number}", f"io.confluent.connect.c{number % 300}.C{number}SinkConnector") for number in range(2000)]
-    many += [Judged(f"d{number}", "JdbcSink", [f"connection.url: reason {'x' * 5000} {number}"], []) for number in range(500)]
-    many += [Judged(f"e{number}", "JdbcSink", (), [f"Unknown setting 's{number}': nothing reads it"]) for number in range(500)]
+    many += [ImportCandidate(f"d{number}", "JdbcSink", [f"connection.url: reason {'x' * 5000} {number}"], []) for number in range(500)]
+    many += [ImportCandidate(f"e{number}", "JdbcSink", (), [f"Unknown setting 's{number}': nothing reads it"]) for number in range(500)]
     text = page(many, "http://there")
     assert len(text.splitlines()) < 80
     assert max(map(len, text.splitlines())) <= 130

@@ -80,8 +80,8 @@ def test_a_narrow_frame_keeps_what_matters() -> None:
 
 
 def test_a_low_terminal_has_the_first_lines_and_their_number() -> None:
-    texts = shown([RUNS, WAITS, FAILED], 100, height=5, note="q leaves")
-    assert (len(texts), texts[-1]) == (5, "… and 1 more · q leaves")
+    texts = shown([RUNS, WAITS, FAILED], 100, height=5, note="q quits")
+    assert (len(texts), texts[-1]) == (5, "… and 1 more · q quits")
 
 
 def test_without_connectors_the_first_step_is_named() -> None:
