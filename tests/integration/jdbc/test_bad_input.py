@@ -216,7 +216,7 @@ def test_a_text_that_the_driver_cannot_read_is_named_with_its_table(mariadb_targ
     mariadb_target.run("CREATE TABLE words (id int PRIMARY KEY, word varchar(9) CHARACTER SET latin1)")
     mariadb_target.run("INSERT INTO words VALUES (1, 'a'), (2, _latin1 x'81')")
     target = TargetDatabase(f"{mariadb_target.url}?charset=latin1", "mariadb")
-    said = r"Reading table \S*words: The driver of mariadb://\S* cannot read .*UnicodeDecodeError"
+    said = r"Reading table \S*words: The driver of mariadb://\S* cannot decode .*UnicodeDecodeError"
     with pytest.raises(ConnectException, match=said) as raised:
         Source(target, {"mode": "bulk"}).run()
     assert not raised.value.retriable

@@ -50,7 +50,7 @@ class TableName:
 
     @property
     def text(self) -> str:
-        """``catalog.schema.table`` without quotes: what people, lists of tables and source partitions call it."""
+        """``catalog.schema.table`` without quotes: the name in messages, lists of tables and source partitions."""
         return ".".join(self.parts)
 
     def __str__(self) -> str:

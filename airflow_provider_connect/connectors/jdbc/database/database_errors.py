@@ -59,7 +59,7 @@ _TLS: Final = re.compile(
     r"certificate|server does not support SSL|SSL (?:is required|connection is required)|tlsv?1? alert|wrong version number|sslmode",
     re.IGNORECASE,
 )
-_LOST_STATES: Final = ("08", "57P")  # connection exceptions, and what an operator does to the server
+_LOST_STATES: Final = ("08", "57P")  # connection exceptions, and an operator's intervention
 _ROLLBACK_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server, a lock not available, too many connections
 
 

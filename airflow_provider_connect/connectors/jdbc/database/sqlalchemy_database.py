@@ -126,7 +126,7 @@ class SqlAlchemyDatabase:
             raise self._translated(error) from None
         except DRIVER_ERRORS as error:
             reason = f"{type(error).__name__}: {redacted(self._url, str(error))}"
-            raise StatementException(f"The driver of {self._url.address} cannot read what the server sent: {reason}") from error
+            raise StatementException(f"The driver of {self._url.address} cannot decode the server's answer: {reason}") from error
 
     def _translated(self, error: Any) -> ConnectException:  # a SQLAlchemyError
         original = getattr(error, "orig", None) or error

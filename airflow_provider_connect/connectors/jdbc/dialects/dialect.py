@@ -256,7 +256,7 @@ class Dialect:
     # --- types
 
     types: ClassVar[Mapping[str, str]] = STANDARD_TYPES
-    """The column types by Connect type or logical name, ``{scale}`` filled in."""
+    """The column types by Connect type or logical name; ``{scale}`` is replaced."""
     key_types: ClassVar[Mapping[str, str]] = {}
     """Those that differ for columns of a primary key."""
     has_arrays: ClassVar[bool] = False
@@ -296,12 +296,12 @@ class Dialect:
     # --- literals
 
     text_prefix: ClassVar[str] = ""
-    """Before the quote of a text, lest letters that the code page lacks become question marks."""
+    """Precedes a quoted text, so that letters outside of the code page do not become question marks."""
     escapes_backslashes: ClassVar[bool] = False
     has_booleans: ClassVar[bool] = False
     """Whether TRUE and FALSE are literals."""
     bytes_literal: ClassVar[str] = "X'{}'"
-    """With hexadecimal digits filled in."""
+    """A template for hexadecimal digits."""
     types_time_literals: ClassVar[bool] = False
     """Whether a literal of a date or timestamp needs the word of its type."""
 

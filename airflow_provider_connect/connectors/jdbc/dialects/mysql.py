@@ -109,7 +109,7 @@ class Mysql(Dialect):
     )
     value_numbers = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025})
     numbers_statement_errors = True
-    session_statements = ("SET time_zone = '+00:00'",)  # what is stored in UTC is read in UTC
+    session_statements = ("SET time_zone = '+00:00'",)  # TIMESTAMP is stored in UTC, and read in UTC
     buffers_answers = True
     quotes = ("`", "`")
     longest_name = 64
@@ -196,7 +196,7 @@ class Mysql(Dialect):
 
 @dataclass(frozen=True)
 class Mariadb(Mysql):
-    """Differs in what its JDBC driver reads a zero date as: null."""
+    """MySQL, except that a zero date is null, as for its JDBC driver."""
 
     name: str = "mariadb"
 

@@ -107,7 +107,7 @@ def _common_form(rest: str) -> str:
         raise UnknownFormError(f"Write {_FORM}")
     match = _LOGIN.fullmatch(text)
     if match is None:
-        raise UnknownFormError(f"An @ must stand before the host. Write {_FORM}")
+        raise UnknownFormError(f"There must be an @ before the host. Write {_FORM}")
     user, password, address = match[1], match[2], match[3]
     login = "" if not user else f"{quote(user, safe='')}{'' if password is None else ':' + quote(password, safe='')}@"
     return f"//{login}{_address(address.strip())}"
@@ -121,7 +121,7 @@ def _address(text: str) -> str:
     text, mark, options = text.removeprefix("tcp:").partition("?")
     if mark:
         names = ", ".join(part.partition("=")[0] for part in options.split("&") if re.fullmatch(r"[A-Za-z][\w.-]*+=.*", part, re.DOTALL))
-        raise UnknownFormError(f"No option is known behind Oracle's address{f', so not {names}' if names else ''}. Write {_FORM}")
+        raise UnknownFormError(f"No option is known after Oracle's address{f', so not {names}' if names else ''}. Write {_FORM}")
     sid = _SID.fullmatch(text)
     if sid is not None:
         return f"{sid[1]}:{sid[2]}/{sid[3]}"

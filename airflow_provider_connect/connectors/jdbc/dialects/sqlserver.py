@@ -118,7 +118,7 @@ class SqlServer(Dialect):
         return f"{before} WITH (UPDLOCK, HOLDLOCK){where}{after}"
 
     def upsert(self, row: RowSql, keys: Sequence[str]) -> str:
-        """With a hint, lest another connection inserts the key meanwhile, and the semicolon that MERGE needs."""
+        """MERGE with a lock hint, so that no other connection inserts the key meanwhile, and with the semicolon that it needs."""
         return row.merge(keys, hint=" WITH (HOLDLOCK) AS", end=";")
 
 

@@ -181,15 +181,15 @@ def row_function(name: str, stage: str, statements: StageStatements, keys: Seque
     exists already. Errors that are not about values are raised. A single ``row_index`` of -1: nothing was done, since the rows are not
     stored in the order of their ``ROW_NUMBER``.
     """
-    behind = f"FROM {stage} WHERE ctid >= connect_rows.spot"
-    some = f"(SELECT * {behind} LIMIT connect_rows.size)"
+    rest = f"FROM {stage} WHERE ctid >= connect_rows.spot"
+    some = f"(SELECT * {rest} LIMIT connect_rows.size)"
     counted = f"(SELECT * FROM {some} r WHERE nextval('pg_temp.{COUNTER}') > 0)"
     body = _ROW_BY_ROW.format(
         row=COUNTER,
         row_index=ROW_NUMBER,
         stage=stage,
         start_rows=_START_ROWS,
-        advance=f"SELECT ctid INTO connect_rows.spot {behind} OFFSET connect_rows.size LIMIT 1",
+        advance=f"SELECT ctid INTO connect_rows.spot {rest} OFFSET connect_rows.size LIMIT 1",
         may_be_new=str(mode is InsertMode.UPSERT).lower(),
         as_new=statements.insert(some),
         counted_as_new=statements.insert(counted),

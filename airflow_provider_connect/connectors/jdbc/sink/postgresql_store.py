@@ -34,7 +34,7 @@ _COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE) 
 _RETRIABLE_STATES: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization, deadlock, a lock not obtained, a transaction timed out
-_RETRIABLE_WORDS: Final = re.compile(  # the driver gives no SQLSTATE of what went wrong while rows came
+_RETRIABLE_WORDS: Final = re.compile(  # the driver reports no SQLSTATE for errors while rows are streamed
     r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
 )
 _EXACT: Final = frozenset(  # whole types: with a precision they round, and domains may be anything
@@ -97,7 +97,7 @@ class PostgresqlStore(AdbcDatabase):
 
     def rollback(self) -> None:
         self.execute("ROLLBACK")
-        self._stages.restore({})  # some of them may be gone
+        self._stages.restore({})  # some may have been rolled back
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -55,7 +55,7 @@ class JdbcSourceTask(SourceTask):
         self._folds: list[Batch] = []
         self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
         self._database: Database | None = None
-        self._sources: dict[TableName, RowSource] = {}  # what was read, for lineage
+        self._sources: dict[TableName, RowSource] = {}  # the sources that were read, for lineage
         self._failures = 0
         self._not_before = 0.0
         self._is_stopped = False
