@@ -10,6 +10,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink.array_texts import array_texts
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.connectors.jdbc.source.column_reading import first_refused
 from airflow_provider_connect.connectors.jdbc.source.far_times import far_dates, far_timestamps, has_far_times, has_infinite_days
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import row_numbers
@@ -25,7 +26,7 @@ def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe
     try:
         return column.cast(wanted, safe=safe)
     except pa.ArrowException as error:
-        row = _first_misfit(column, wanted, safe=safe)
+        row = first_refused(column, lambda some: some.cast(wanted, safe=safe))
         raise RefusedException(f"{_shown(column[row])} does not fit column {name}: {error}", row) from error
 
 
@@ -35,18 +36,6 @@ def _shown(value: pa.Scalar) -> str:
         return repr(value.as_py())
     except (OverflowError, ValueError):
         return str(value.value)
-
-
-def _first_misfit(column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool) -> int:
-    low, high = 0, len(column)  # all before ``low`` fits; one before ``high`` does not
-    while high - low > 1:
-        middle = (low + high) // 2
-        try:
-            column.slice(low, middle - low).cast(wanted, safe=safe)
-            low = middle
-        except pa.ArrowException:
-            high = middle
-    return low
 
 
 def find_misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
@@ -53,7 +53,7 @@ class ColumnReading:
         try:
             return self._cast(column, wanted)
         except pa.ArrowException as error:
-            value = column[_first_refused(column, lambda some: self._cast(some, wanted))]
+            value = column[first_refused(column, lambda some: self._cast(some, wanted))]
             raise misfit(self.label, value, self.kind) from error
 
     def _cast(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
@@ -69,7 +69,7 @@ class ColumnReading:
             numbers = None
         if numbers is not None and not wide:
             return numbers
-        value = texts[wide[0]] if wide else texts[_first_refused(texts, lambda some: some.cast(wanted))]
+        value = texts[wide[0]] if wide else texts[first_refused(texts, lambda some: some.cast(wanted))]
         raise misfit(self.label, value, f"a Decimal of {wanted.precision} digits, {wanted.scale} of them after the point")
 
     @property
@@ -176,7 +176,8 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
     return found
 
 
-def _first_refused(column: pa.Array, cast: Callable[[pa.Array], object]) -> int:
+def first_refused(column: Any, cast: Callable[[Any], object]) -> int:  # Any: a pa.Array or pa.ChunkedArray
+    """The index of the first value that ``cast``, which raises ArrowException for the column, refuses."""
     low, high = 0, len(column)  # all before ``low`` are accepted; one before ``high`` is not
     while high - low > 1:
         middle = (low + high) // 2
