@@ -122,7 +122,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
 
     def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """See ``run_application``."""
-        from airflow_provider_connect.runtime.spark.class_data import build_behind, note_exit
+        from airflow_provider_connect.runtime.spark.class_data import build_in_background, note_exit
         from airflow_provider_connect.runtime.spark.submit_options import submit_options
 
         options = submit_options(self._spark_master(), scratch=directory.scratch(), python_archive=own_option("python_archive"))
@@ -140,7 +140,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             _log.debug("spark-submit ended: %s", error)
         exit_code = None if hook._submit_sp is None else hook._submit_sp.returncode
         if not note_exit(options.class_data, exit_code):
-            build_behind(options.class_data)
+            build_in_background(options.class_data)
         return exit_code, list(hook._last_submit_log_lines)
 
     def _without_logs(self, lines: Iterable[str]) -> Iterator[str]:

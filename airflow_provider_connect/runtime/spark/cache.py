@@ -1,6 +1,6 @@
-"""The folder for files that are built once and used by every run: the Java and Spark shims, class-data archives, zips of code, jars.
+"""The folder for files that are built once and used by every run: Java and Spark shims, class-data archives, zips of code, jars.
 
-Everything in it can be deleted at any time; it is built again when needed. Knows nothing of Java or Spark.
+Its content can be deleted at any time, and is built again when needed. Knows nothing of Java or Spark.
 """
 
 import fcntl
@@ -18,9 +18,9 @@ CACHE_VARIABLE = "AIRFLOW_PROVIDER_CONNECT_CACHE"
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """The cache folder, created with mode 0700: the environment variable's, else the user's, else one in the temporary folder.
+    """The cache folder, created with mode 0700: from the environment variable, else the user's, else one in the temporary folder.
 
-    What lies in it is run by the JVM, so a folder that another user owns or may write to is refused with ConnectException.
+    JVMs run code from it. Raises ConnectException for a folder that another user owns or may write to.
     """
     environ = os.environ if environ is None else environ
     if CACHE_VARIABLE in environ:
@@ -49,16 +49,16 @@ def _private(directory: Path) -> Path:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     found = directory.stat()
     if found.st_uid != os.getuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
-        raise ConnectException(f"The cache folder {directory} must belong to this user alone. Set {CACHE_VARIABLE} to a private folder.")
+        raise ConnectException(f"The cache folder {directory} must belong to this user only. Set {CACHE_VARIABLE} to a private folder.")
     if not os.access(directory, os.W_OK):
         raise PermissionError(f"{directory} is read-only")
     return directory
 
 
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """``target``, a file or folder; where it is missing, ``make`` fills a path beside it, which is then renamed.
+    """``target``, a file or folder. If it is missing, ``make`` fills a path next to it, which is then renamed.
 
-    Several processes may ask at once: one makes, the others wait. What ``make`` leaves behind when it raises is removed.
+    If several processes call it at once, one builds and the others wait. Leftovers of a ``make`` that raised are removed.
     """
     if target.exists():
         return target
@@ -75,15 +75,15 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def forget_old(folder: Path, now: float, *, days: float = 14, pattern: str = "*") -> None:
-    """Deletes folders in ``folder`` that are older and whose names match ``pattern``. Those still in use are built again; a process that
-    has one open keeps it."""
+    """Deletes folders in ``folder`` that are older than ``days`` and match ``pattern``. Those still needed are built again; a process with
+    open files keeps them."""
     for entry in folder.glob(pattern):
         if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:
             shutil.rmtree(entry, ignore_errors=True)
 
 
 def note_use(folder: Path, now: float, *, days: float = 1) -> None:
-    """Makes ``folder`` count as new for ``forget_old``, at most once in ``days``. Does nothing where it cannot be changed."""
+    """Makes ``folder`` count as new for ``forget_old``, at most once in ``days``. Does nothing if it cannot be changed."""
     with suppress(OSError):
         if folder.stat().st_mtime < now - days * 86400:
             os.utime(folder)
@@ -91,7 +91,7 @@ def note_use(folder: Path, now: float, *, days: float = 1) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds an exclusive lock on ``path`` among processes; a process that dies lets go of it."""
+    """Holds an exclusive lock on ``path`` among processes; the lock of a process that dies is released."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

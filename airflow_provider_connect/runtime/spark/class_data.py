@@ -1,8 +1,8 @@
 """Archives of loaded classes, which a JVM maps instead of reading and verifying jars: one for Spark's driver, one for its launcher.
 
-An archive holds for one Java, one set of jars and one class path; it lies in a folder named by a hash of these, since a JVM that is given
-another's runs without it, slowly and without a warning. A process of its own builds it, at set-up or behind a run that lacked it, never in
-a run. A truncated archive crashes the JVM, so sizes are noted and compared, and an archive is deleted when a JVM that used it crashed.
+An archive is valid for one Java, one set of jars and one class path, and its folder is named by a hash of these: a JVM with another archive
+silently runs without it, slowly. A separate process builds it, at set-up or after a run that lacked it, never in a run. A truncated archive
+crashes the JVM. So sizes are recorded and compared, and an archive is deleted when a JVM that used it crashed.
 """
 
 import hashlib
@@ -45,7 +45,7 @@ logger.native.level = ERROR
 
 @dataclass(frozen=True, slots=True)
 class ClassData:
-    """The archives of one Java and one Spark, or the one of Kafka Connect's runtime; ``folder`` need not exist yet."""
+    """The archives of one Java and one Spark, or the one of Kafka Connect's runtime; ``folder`` need not exist."""
 
     folder: Path
 
@@ -63,7 +63,7 @@ class ClassData:
 
     @property
     def is_built(self) -> bool:
-        """Whether all archives are there and whole. Archives that are not are deleted; those that are count as used today."""
+        """Whether all archives exist with their recorded sizes. Damaged archives are deleted; intact ones are marked as used today."""
         try:
             sizes = json.loads((self.folder / _SIZES).read_text())
         except (OSError, ValueError):
@@ -76,23 +76,23 @@ class ClassData:
 
     @property
     def has_failed(self) -> bool:
-        """Whether building has failed; there is no retry for the same Java and Spark until the folder is deleted."""
+        """Whether building has failed. It is not retried for the same Java and Spark until the folder is deleted."""
         return (self.folder / _FAILED).exists()
 
     def delete(self) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def note_built(self, archives: Sequence[Path]) -> None:
-        """From now on they count, as long as they have the sizes that they have now."""
+        """Record the archives as built, with their present sizes."""
         (self.folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
 
     def note_failure(self, reason: str) -> None:
-        """There is no further attempt as long as the folder is there."""
+        """Record a failed build, which is not retried while the folder exists."""
         (self.folder / _FAILED).write_text(reason)
 
 
 def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], cache: Path) -> ClassData:
-    """Where the archives for this Java and this Spark lie."""
+    """The location of the archives for this Java and this Spark."""
     jars = sorted((entry.name, entry.stat().st_size, entry.stat().st_mtime_ns) for entry in os.scandir(spark.jars))
     class_path = {name: environ.get(name) for name in _CLASS_PATH_VARIABLES}
     machine = [*mark_of(java), str(spark.path), spark.version, str(spark.conf)]
@@ -101,26 +101,26 @@ def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, st
 
 
 def mark_of(java: JavaRuntime) -> list[object]:
-    """What another Java has differently, also one that has taken its place."""
+    """Values that differ for another Java, even one installed at the same path."""
     return [str(java.home), str(java.real_home), java.version, _size(java.real_home / "lib" / "server" / "libjvm.so")]
 
 
 def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
-    """Builds the archives for local and standalone masters where they are missing, which takes ten seconds. For set-up steps."""
+    """Builds missing archives for local and standalone masters, in ten seconds. For set-up steps."""
     environ = os.environ if environ is None else environ
     cache = cache or cache_directory(environ)
     java, spark = find_java(environ, cache=cache), find_spark("local", environ, cache=cache)
     found = class_data_for(java, spark, environ, cache)
     if not found.is_built:
         (cache / "class-data").mkdir(exist_ok=True)
-        # archives of all former versions would fill the disk; no run builds Kafka Connect's again, so those stay
+        # archives of earlier versions would fill the disk; no run rebuilds Kafka Connect's, so those stay
         forget_old(cache / "class-data", time.time(), pattern="[0-9a-f]" * _NAME_LENGTH)
         made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
     return found
 
 
-def build_behind(class_data: ClassData | None) -> None:
-    """Starts building the archives in a process of its own, without waiting. Called after a run; costs nothing where they exist."""
+def build_in_background(class_data: ClassData | None) -> None:
+    """Starts building missing archives in a separate process, without waiting. Called after a run."""
     if class_data is None or class_data.folder.exists():
         return
     subprocess.Popen(
@@ -144,7 +144,7 @@ def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
 
 
 def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], options: Sequence[str]) -> None:
-    """Runs a small Spark application whose JVMs write their archives as they end."""
+    """Runs a small Spark application whose JVMs write their archives when they end."""
     folder.mkdir()
     environment = {name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONHOME")}
     environment |= {
@@ -189,9 +189,9 @@ def _size(file: Path) -> int:
 
 
 def driver_options(spark: SparkHome, cache: Path, *, frame: bool = False) -> list[str]:
-    """The options; ``frame``: the JVM moves the data, so it keeps its optimising compiler.
+    """The driver's JVM options. ``frame``: the JVM moves the data, so it keeps its optimising compiler.
 
-    An installation with a ``conf`` folder logs by its settings; any other logs warnings only.
+    An installation with a ``conf`` folder logs by its settings; any other logs only warnings and errors.
     """
     options = ["-XX:-UsePerfData", *QUIET]
     if not frame:

@@ -1,9 +1,11 @@
-"""Zips of this package and of the installed plugins, which spark-submit sends to executors on other machines: they run the driver's code.
+"""Zips of this package and of installed plugins, which spark-submit sends to executors on other machines, so that they run the driver's
+code.
 
-That of the package holds sources and bytecode: an executor of another Python version finds the bytecode's mark wrong and takes the source.
+The package's zip contains sources and bytecode; an executor with another Python version rejects the bytecode and uses the source.
 
-A plugin is what an entry point of the group ``airflow_provider_connect.plugins`` names: its top-level module or package travels, with its
-metadata, by which it is found and versioned there. Its dependencies do not: executors have them, or get a packed Python environment.
+A plugin is named by an entry point of the group ``airflow_provider_connect.plugins``. Its zip contains the top-level module or package, and
+the metadata by which the executor finds it and its version. Dependencies are not included: executors have them, or get a packed Python
+environment.
 """
 
 import hashlib
@@ -26,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def code_archive(cache: Path) -> Path:
-    """The zip of the package as it is now; written when a file has changed since the last one."""
+    """The zip of the package's current files; written if one has changed since the last zip."""
     files = sorted(file for file in _PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     digest = hashlib.sha256()
     for file in files:
@@ -63,8 +65,8 @@ class _Plugin:
 
 
 def plugin_archives(cache: Path) -> list[Path]:
-    """One zip a distribution, written when a file has changed since. What holds compiled code cannot be imported from a zip and
-    is left out with a warning; what lies in a zip already is on the command line already."""
+    """One zip per distribution, written if a file has changed since. A distribution with compiled code cannot be imported from a zip, and
+    is left out with a warning. One that is already a zip is left out, since it is on the command line."""
     by_distribution: dict[str, tuple[Distribution, list[EntryPoint]]] = {}
     for entry in entry_points(group=GROUP):
         if entry.dist is not None:
@@ -80,13 +82,13 @@ def _plugin(distribution: Distribution, entries: list[EntryPoint]) -> _Plugin | 
     if not files:
         return None
     if any(name.endswith(tuple(EXTENSION_SUFFIXES)) for name in files):
-        _log.warning("Plugins of %s hold compiled code: install it where executors run, or give them a Python archive", distribution.name)
+        _log.warning("Plugins of %s contain compiled code: install it where executors run, or use a Python archive", distribution.name)
         return None
     return _Plugin(distribution.name, distribution.version, files, entries)
 
 
 def _files_of(module: str) -> dict[str, Path]:
-    """The files of a top-level module or package by their name below ``sys.path``; none if they are no files."""
+    """The files of a top-level module or package by their path below ``sys.path``; empty if it does not consist of files."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         return {}

@@ -1,9 +1,8 @@
-"""Sets of Java libraries, fetched once from Maven's central repository by the Ivy that PySpark ships, and kept in the cache folder.
+"""Sets of Java libraries, fetched once from Maven's central repository by PySpark's Ivy, and kept in the cache folder.
 
-Each file must have the SHA-512 that the project pins for its name: ``jars.sha512`` beside this module, a line a
-file, as sha512sum writes it.
+Each file must have the SHA-512 that ``jars.sha512``, next to this module, pins for its name, one line per file as sha512sum writes it.
 
-Knows nothing of what the libraries are for, but has the table of Kafka's versions that all who fetch Kafka share.
+Does not know what the libraries are for, but has the versions of Kafka for all modules that fetch it.
 """
 
 import hashlib
@@ -22,12 +21,12 @@ from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 KAFKA = "4.4.0"
-"""Apache Kafka of which brokers are started here: the demonstration's and the tests'."""
+"""The version of Apache Kafka whose brokers the demonstration and the tests start."""
 OLDEST_KAFKA = "4.3.1"
-"""The oldest whose brokers are tested."""
+"""The oldest version whose brokers are tested."""
 KAFKA_CONNECT = "4.3.1"
-"""Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3 find their own
-version: connect-file and connect-mirror 4.3.1 cannot be loaded by it, and theirs of 4.4.0 cannot be had."""
+"""The version of Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3
+find their own version: it cannot load connect-file and connect-mirror 4.3.1, and their 4.4.0 is not available."""
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0
 _NOT_FOUND = re.compile(r":: ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;]{1,200}): not found")
@@ -36,18 +35,18 @@ PINS = Path(__file__).with_name("jars.sha512")
 
 
 def announce(text: str) -> None:
-    """Prints a line of progress on standard error, where it mixes with no result."""
+    """Prints a line of progress to standard error, apart from results."""
     print(text, file=sys.stderr, flush=True)
 
 
 def fetch_jars(
     cache: Path, name: str, libraries: Sequence[str], java: JavaRuntime, *, pins: Path = PINS, notify: Callable[[str], None] = announce
 ) -> Path:
-    """A folder of the cache, ``name`` and a mark of ``libraries``, with the jars of ``libraries`` and all that they need at run time.
+    """A folder of the cache, named ``name`` with a hash of ``libraries``, with the jars of ``libraries`` and their runtime dependencies.
 
-    A library is named ``organisation:module:version``; with ``:type`` or ``:type:classifier`` behind it, only that file of it is fetched.
-    Asked for by several processes at once, one fetches and the others wait. The files of an interrupted fetch are not fetched again. Raises
-    ConnectException, and keeps nothing, where a file is not the one that ``pins`` names.
+    A library is named ``organisation:module:version``; with ``:type`` or ``:type:classifier`` appended, only that file is fetched. If
+    several processes call it at once, one fetches and the others wait. Files of an interrupted fetch are reused. Raises ConnectException,
+    and keeps nothing, if a file does not match ``pins``.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
     if not folder.exists():
@@ -70,9 +69,9 @@ def fetch_libraries(
     excluded: Sequence[str] = (),
     settings: Path | None = None,
 ) -> None:
-    """Fill the empty ``folder`` with the files of ``libraries`` and of what they need at run time, but for the modules ``excluded``
-    (``organisation:module``, with ``*`` for all). ``settings`` of Ivy name other repositories than Maven's central one. The sums that the
-    repository publishes are checked. Files are kept beside ``folder``. Raises ConnectException with what Ivy reports."""
+    """Fill the empty ``folder`` with the files of ``libraries`` and their runtime dependencies, without the modules ``excluded``
+    (``organisation:module``, with ``*`` for all). ``settings`` is a settings file of Ivy, for repositories other than Maven's central one.
+    The repository's checksums are verified. Ivy's own files are written next to ``folder``. Raises ConnectException with Ivy's report."""
     module = folder.with_name("ivy.xml")
     module.write_text(_module(libraries, excluded))
     command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
@@ -95,7 +94,7 @@ def _repository(settings: Path | None) -> str:
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
-    """Raises ConnectException that names the files whose SHA-512 is another than the pinned one, or that have none."""
+    """Raises ConnectException that names the files whose SHA-512 differs from the pinned one, or for which none is pinned."""
     lines = (line.split() for line in pins.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     pinned = {name: digest for digest, name in lines}
     found = {file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
@@ -112,8 +111,8 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
 
 
 def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | None, list[str]]:
-    """Runs Ivy, reporting every few seconds how far it got, also while Ivy prints nothing. None, or the last lines of a failure; and
-    what its repositories lack."""
+    """Runs Ivy, and reports progress every few seconds, even while Ivy prints nothing. Returns None or the last lines of a failure, and the
+    libraries that the repositories lack."""
     lines: list[str] = []
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
@@ -130,7 +129,7 @@ def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | N
 
 
 def _missing(lines: Sequence[str]) -> list[str]:
-    """Libraries that are not in the repositories: another attempt would bring none. Empty where a repository did not answer."""
+    """Libraries that are not in the repositories, so that another attempt would not help. Empty if a repository did not answer."""
     if any(word in line for line in lines for word in _NO_ANSWER):
         return []
     found = (_NOT_FOUND.match(line.strip()) for line in lines)
@@ -139,11 +138,11 @@ def _missing(lines: Sequence[str]) -> list[str]:
 
 def _read(output: Iterable[str], lines: list[str]) -> None:
     for line in output:
-        lines.append(line.rstrip())  # noqa: PERF401 - another thread counts them meanwhile
+        lines.append(line.rstrip())  # noqa: PERF401 - another thread reads the list meanwhile
 
 
 def _progress(lines: Iterable[str]) -> str:
-    """How far Ivy is after it has printed ``lines``: it finds all libraries first, some in several versions, then fetches their jars."""
+    """Ivy's progress after it has printed ``lines``: it first finds all libraries, some in several versions, then fetches their jars."""
     words = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
     found, fetched = words.count("found"), words.count("[SUCCESSFUL")
     if fetched:
@@ -178,4 +177,4 @@ def _ivy() -> Path:
         found = sorted(Path(folder).glob("jars/ivy-*.jar"), key=lambda jar: [int(number) for number in re.findall(r"\d+", jar.name)])
         if found:
             return found[-1]
-    raise ConnectException("Java libraries are fetched by the Ivy inside PySpark, and PySpark is not installed. Run: pip install pyspark")
+    raise ConnectException("Java libraries are fetched by PySpark's Ivy, and PySpark is not installed. Run: pip install pyspark")

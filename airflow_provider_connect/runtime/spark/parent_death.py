@@ -1,6 +1,6 @@
-"""Child processes: the kernel kills them when their parent ends, however that ends, and their lines do not fill their parent's memory.
+"""Child processes that the kernel kills when their parent ends, and whose output cannot fill the parent's memory.
 
-The former on Linux; elsewhere nothing of it happens.
+The kernel does so on Linux only; elsewhere children are not killed.
 """
 
 import ctypes
@@ -16,22 +16,22 @@ _libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """From now on this process is killed when the thread that started it ends; at once, if its parent is no longer ``parent``.
+    """Has the kernel kill this process when the thread that started it ends. Exits at once if the parent is no longer ``parent``.
 
-    Without ``parent`` an end before the call goes unseen: for processes that next send a request to their parent, and fail then. Not for
-    Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
+    Without ``parent``, a parent that ended before the call goes unnoticed. That is fine for processes that next send their parent a
+    request, which then fails. Not for Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
     """
     if _libc is None:
         return
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent is not None and os.getppid() != parent:  # it ended in between, and no signal will come
+    if parent is not None and os.getppid() != parent:  # it ended before the call, so no signal will come
         os._exit(1)
 
 
 def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
-    """A ``preexec_fn`` for a child of this process, in a process group of its own if so wanted.
+    """A ``preexec_fn`` for a child of this process, optionally in a process group of its own.
 
-    Start such a child from a thread that lives as long as the child should, as a rule the main thread.
+    Start such a child from a thread that lives as long as the child should, usually the main thread.
     """
     parent = os.getpid()
 
@@ -44,8 +44,8 @@ def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
 
 
 def bounded_lines(output: IO[AnyStr], longest: int = LONGEST_LINE) -> Iterator[AnyStr]:
-    """The lines that a child prints, with their ends: code of a connector may print a record of any length. Of a line that is longer than
-    ``longest`` bytes or characters, its beginning alone."""
+    """The lines that a child prints, with their line ends. Code of a connector may print a record of any length: a line longer than
+    ``longest`` bytes or characters is truncated."""
     while line := output.readline(longest):
         yield line
         while line and not _is_ended(line):

@@ -1,7 +1,7 @@
-"""What makes every later run start sooner, done once: bytecode, Java, Spark's home, class-data archives.
+"""Prepares an installation once so that every later run starts sooner: bytecode, Java, Spark's home, class-data archives.
 
-``python -m airflow_provider_connect.runtime.spark.prepare`` after an installation or an upgrade; each step is skipped where it is done.
-Runs work without it, only slower: then the archives are built behind the first run.
+Run ``python -m airflow_provider_connect.runtime.spark.prepare`` after an installation or an upgrade; finished steps are skipped. Without it
+runs start more slowly, and the archives are built after the first run.
 """
 
 import compileall
@@ -21,7 +21,7 @@ _STAMP = ".compiled-for-connect"
 
 
 def prepare(report: Callable[[str], None], *, cache: Path | None = None) -> None:
-    """Does all steps and reports the outcome of each."""
+    """Runs all steps and reports the outcome of each."""
     cache = cache or cache_directory()
     java, spark = find_java(cache=cache), find_spark("local", cache=cache)
     report(f"Java {java.version} in {java.real_home}; Spark {spark.version} in {spark.real}")
@@ -30,14 +30,14 @@ def prepare(report: Callable[[str], None], *, cache: Path | None = None) -> None
 
 
 def compile_packages() -> str:
-    """Compiles what is installed beside PySpark: without bytecode, imports take two and a half times as long."""
+    """Compiles the packages installed next to PySpark: without bytecode, imports take two and a half times as long."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return "pyspark is not installed"
     packages = Path(spec.origin).parent.parent
     stamp = packages / _STAMP
     if stamp.exists() and stamp.stat().st_mtime_ns >= packages.stat().st_mtime_ns:
-        return "there"
+        return "up to date"
     if not os.access(packages, os.W_OK):
         return f"{packages} belongs to another user"
     compileall.compile_dir(packages, quiet=2, workers=0)  # a few files of other Python versions cannot be compiled
@@ -50,7 +50,7 @@ def _build_archives(cache: Path) -> str:
     found = ensure_archive(cache=cache)
     if found.has_failed:
         return f"not possible with this Java; see {found.folder}. Runs start more slowly"
-    return "there" if found.is_built else "not built"
+    return "up to date" if found.is_built else "not built"
 
 
 def _timed(report: Callable[[str], None], what: str, step: Callable[[], str]) -> None:

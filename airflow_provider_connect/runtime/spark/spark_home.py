@@ -1,8 +1,8 @@
-"""The Spark that spark-submit starts: PySpark's own, or SPARK_HOME's, and a home of ours in front of it that starts sooner.
+"""The Spark that spark-submit starts: PySpark's own or SPARK_HOME's, through a Spark home in the cache that starts sooner.
 
-spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which holds no bytecode, first on the path of the driver and of Python workers.
-Our home has links to ``bin`` and ``jars`` only, so they import the installed PySpark. For local and standalone masters; YARN and Kubernetes
-search for the zip.
+spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which has no bytecode, first on the path of the driver and of Python workers. The
+home in the cache has only links to ``bin`` and ``jars``, so they import the installed PySpark. This works for local and standalone masters;
+YARN and Kubernetes need the zip.
 """
 
 import hashlib
@@ -17,12 +17,12 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
 
 TESTED_PAIR = ("pyspark==4.2.0", "pyspark-client==4.2.0")
-"""What setup.cfg pins. Not every version of pyspark has a pyspark-client of the same version: 4.2.1 and 4.3.0 have none."""
+"""The versions that setup.cfg pins. Not every pyspark has a pyspark-client of the same version: 4.2.1 and 4.3.0 have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkHome:
-    """``path`` is what SPARK_HOME is set to; ``real`` the installation; ``conf`` its folder of settings, where it has one."""
+    """``path`` is the value for SPARK_HOME; ``real`` the installation; ``conf`` its folder of settings, if it has one."""
 
     path: Path
     real: Path
@@ -44,20 +44,20 @@ def is_local(master: str) -> bool:
 
 
 def starts_from_links(master: str) -> bool:
-    """Whether a home without ``python/`` serves this master."""
+    """Whether a home without ``python/`` works for this master."""
     return is_local(master) or master.startswith(("local-cluster[", "spark://"))
 
 
 def find_spark(master: str, environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> SparkHome:
-    """The Spark for ``master``: that of SPARK_HOME where it is set, else the installed PySpark's.
+    """The Spark for ``master``: that of SPARK_HOME if set, else the installed PySpark's.
 
-    Raises ConnectException where it is missing, or where its jars are not of the version of the Python package.
+    Raises ConnectException if it is missing, or if its jars and the Python package have different versions.
     """
     environ = os.environ if environ is None else environ
     package = _package()
     real = Path(environ["SPARK_HOME"]).absolute() if environ.get("SPARK_HOME") else package
     if (real / "jars").is_symlink() and (real / "jars").resolve().parent != real.resolve():
-        real = (real / "jars").resolve().parent  # a home of ours, handed down by a run that started this one
+        real = (real / "jars").resolve().parent  # a home in the cache, inherited from a run that started this one
     version = _jars_version(real)
     _check_package(package, real, version)
     conf = Path(environ["SPARK_CONF_DIR"]) if environ.get("SPARK_CONF_DIR") else real / "conf"
@@ -83,12 +83,13 @@ def _jars_version(home: Path) -> str:
     for jar in home.glob("jars/spark-core_*.jar"):
         return jar.name.rpartition("-")[2].removesuffix(".jar")
     raise ConnectException(
-        f"{home} holds no Spark (no jars/spark-core_*.jar). pyspark-client alone runs no applications. Install pyspark of the same version."
+        f"{home} has no Spark (no jars/spark-core_*.jar). pyspark-client alone runs no applications. Install pyspark of the same version."
     )
 
 
 def _check_package(package: Path, home: Path, version: str) -> None:
-    """pyspark and pyspark-client own the same files: whichever was unpacked last decides the version of the Python part."""
+    """Raises ConnectException for different versions. pyspark and pyspark-client own the same files: the one unpacked last decides the
+    version of the Python part."""
     found = re.search(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", (package / "version.py").read_text(), re.MULTILINE)
     python_version = found[1] if found else "unknown"
     if python_version.partition("+")[0] != version:

@@ -1,6 +1,6 @@
-"""Everything that spark-submit is given so that a connector's application starts soon and fails once: for a master, plain values.
+"""The options of spark-submit, as plain values, by which a connector's application starts soon and is not retried by Spark.
 
-Used by the Airflow operator, by ``connect-run`` and by the demonstration alike. Starts no process but, once, those that fill the cache.
+The Airflow operator, ``connect-run`` and the demonstration use it. Starts no process except, once, those that fill the cache.
 """
 
 import os
@@ -22,9 +22,9 @@ _REMOVED = ("PYTHONDONTWRITEBYTECODE", "SPARK_ENV_LOADED")
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """What to give to spark-submit. ``environment`` makes the process's environment; the rest are command-line options.
+    """Options of spark-submit. ``env`` is for the process's environment (see ``environment``); the rest are command-line options.
 
-    ``class_data`` is for ``class_data.note_exit`` and ``build_behind`` when the application has ended; None where none is used.
+    ``class_data`` is for ``class_data.note_exit`` and ``build_in_background`` after the application; None: none is used.
     """
 
     spark_submit: str
@@ -36,12 +36,12 @@ class SubmitOptions:
     class_data: ClassData | None = None
 
     def environment(self, inherited: Mapping[str, str] | None = None) -> dict[str, str]:
-        """``inherited`` (the process's own environment by default) with ``env`` on top, and without what slows Spark down."""
+        """``inherited`` (by default the environment of this process) updated by ``env``, without variables that slow Spark down."""
         inherited = os.environ if inherited is None else inherited
         return {name: value for name, value in inherited.items() if name not in _REMOVED} | self.env
 
     def command(self, master: str, application: str, *arguments: str) -> list[str]:
-        """The whole command line, for callers that have no Spark hook to write it."""
+        """The complete command line, for callers without a Spark hook."""
         command = [self.spark_submit, "--master", master, "--deploy-mode", "client"]
         for name, value in self.conf.items():
             command += ["--conf", f"{name}={value}"]

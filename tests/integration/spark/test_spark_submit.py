@@ -14,7 +14,7 @@ import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX
-from airflow_provider_connect.runtime.spark.class_data import ClassData, build_behind, ensure_archive, note_exit
+from airflow_provider_connect.runtime.spark.class_data import ClassData, build_in_background, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions, submit_options
 from tests.spark_cluster import SparkCluster
 
@@ -137,7 +137,7 @@ def test_archives_are_built_behind_a_run(tmp_path: Path, monkeypatch: pytest.Mon
     for old in (connects, former):
         old.mkdir(parents=True)
         os.utime(old, (1_000_000, 1_000_000))
-    build_behind(found)
+    build_in_background(found)
     deadline = time.monotonic() + 300
     while not found.is_built and time.monotonic() < deadline:
         time.sleep(0.5)

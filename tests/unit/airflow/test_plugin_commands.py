@@ -19,12 +19,12 @@ def test_the_commands_print_what_they_did(tmp_path: Path, capsys: pytest.Capture
     assert f"Installed in {plugins}/echo-1.0:" in output
     assert "org.example.EchoSourceConnector  source  1.0" in output
     more = [str(build(tmp_path, "echo", version, {"echo.py": source()}, entry)) for version in ("1.1", "1.2")]
-    with pytest.raises(SystemExit, match="is there already"):  # the first of these is new, and stays
+    with pytest.raises(SystemExit, match="already exists"):  # the first of these is new, and stays
         commands.install(Namespace(plugins=[more[0], wheel, more[1]], path=str(plugins), installer="uv", libraries=None))
     assert f"Installed in {plugins}/echo-1.1:" in capsys.readouterr().out
     commands.install(Namespace(plugins=more[1:], path=str(plugins), installer="uv", libraries=None))
     assert sorted(path.name for path in plugins.glob("echo-*")) == ["echo-1.0", "echo-1.1", "echo-1.2"]
-    with pytest.raises(SystemExit, match="is there already"):
+    with pytest.raises(SystemExit, match="already exists"):
         commands.install(Namespace(plugins=[wheel], path=str(plugins), installer="uv", libraries=None))
     (plugins / "cut.whl").write_bytes(b"PK")
     with pytest.raises(SystemExit) as end:

@@ -95,7 +95,7 @@ def test_an_archive_of_confluent_hub_becomes_a_location_of_its_name_and_version(
     assert [each["path"] for each in record["jars"]] == ["lib/inventory.jar"]
     assert len(record["jars"][0]["sha256"]) == 64
     before = (plugins / "kafka-connect-inventory-2.0.1").stat().st_ino
-    with pytest.raises(AlreadyExistsException, match="is there already: remove it first"):
+    with pytest.raises(AlreadyExistsException, match="already exists: remove it first"):
         installed(tmp_path / "any.zip", plugins)
     assert (plugins / "kafka-connect-inventory-2.0.1").stat().st_ino == before
     assert [path.name for path in plugins.iterdir()] == ["kafka-connect-inventory-2.0.1"]

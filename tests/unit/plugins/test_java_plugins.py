@@ -225,7 +225,7 @@ def test_plugins_side_by_side_that_have_the_same_jars_use_each_its_own(tmp_path:
 def test_a_connector_of_one_version_in_two_locations_is_still_asked_for_by_its_location(tmp_path: Path) -> None:
     for name in ("one", "two"):
         jar(tmp_path / name / "a.jar", {"source": [INVENTORY]}, "2")
-    with pytest.raises(ConfigException, match="lies in 2 locations"):
+    with pytest.raises(ConfigException, match="is in 2 locations"):
         choice(catalog(tmp_path)).connector("c", {"connector.class": INVENTORY})
     assert choice(catalog(tmp_path)).connector("c", {"connector.class": INVENTORY, "connector.plugin.location": "two"}).location is not None
 

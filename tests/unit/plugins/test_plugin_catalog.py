@@ -100,7 +100,7 @@ def test_a_version_in_two_locations_is_an_error_that_lists_them_when_it_is_wante
         tree(tmp_path / folder, "echo", version, {"echo.py": source()}, ENTRY)
     found = catalog(tmp_path)
     assert found.find_connector("EchoSource").version == "2.0"
-    with pytest.raises(ConfigException, match=f"lies in 2 locations; please keep one: {tmp_path}/a, echo:EchoSource, {tmp_path}/b"):
+    with pytest.raises(ConfigException, match=f"is in 2 locations; please keep one: {tmp_path}/a, echo:EchoSource, {tmp_path}/b"):
         found.find_connector("EchoSource", "1.0")
 
 
@@ -145,8 +145,8 @@ def test_what_is_broken_is_reported_and_the_rest_goes_on(tmp_path: Path) -> None
     reported = reasons(found)
     assert reported.keys() == {"no-plugins", "malformed", "escaping", "linked", "cut.whl", "climbing.whl", "wrong.py", "missing"}
     assert "declares no plugins" in reported["no-plugins"]
-    assert "names module os, which does not lie in this location" in reported["escaping"]
-    assert "names module linked, which does not lie in this location" in reported["linked"]
+    assert "names module os, which is not in this location" in reported["escaping"]
+    assert "names module linked, which is not in this location" in reported["linked"]
     assert reported["climbing.whl"] == "its member ../../evil.py leads out of it"
     assert "cannot be read" in reported["cut.whl"]
     assert "cannot be read" in reported["wrong.py"]
@@ -325,7 +325,7 @@ def test_entries_of_plugin_path_that_are_no_folders_are_reported(tmp_path: Path)
     found = catalog(tmp_path / "shop.py", tmp_path / "absent", tmp_path / "with\0NUL")
     assert reasons(found) == {
         "with\\0NUL": "it cannot be read: embedded null byte",
-        "shop.py": "it is a file: plugin.path takes the folder that holds it",
+        "shop.py": "it is a file: plugin.path takes the folder that contains it",
         "absent": "it cannot be read: No such file or directory",
     }
 

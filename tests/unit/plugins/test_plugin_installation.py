@@ -67,7 +67,7 @@ def test_versions_stand_side_by_side_with_dependencies_of_their_own(wheels: Path
     assert found.broken() == []
     assert [plugin.load()().word() for plugin in found.named("EchoSource")] == ["in 1.0", "in 2.0rc1"]
     before = (plugins / "echo-1.0").stat()
-    with pytest.raises(AlreadyExistsException, match=r"echo-1\.0 is there already: remove it first"):
+    with pytest.raises(AlreadyExistsException, match=r"echo-1\.0 already exists: remove it first"):
         install("echo==1.0", plugins, pip_or_uv("uv"))
     assert (plugins / "echo-1.0").stat().st_ino == before.st_ino
     assert len(list(plugins.iterdir())) == 2
@@ -80,9 +80,7 @@ def test_what_cannot_be_used_is_not_installed(wheels: Path, plugins: Path, tmp_p
     refused = {
         "echo": "uv ended with exit code",
         "nobody": "uv ended with exit code",
-        str(
-            build(wheels, "outside", "1.0", {"outside.py": ""}, "source:Outside = os:system")
-        ): "names module os, which does not lie in this",
+        str(build(wheels, "outside", "1.0", {"outside.py": ""}, "source:Outside = os:system")): "names module os, which is not in this",
         str(build(wheels, "plain", "1.0", {"plain.py": ""})): "it declares no plugins",
         str(build(wheels, "wrong", "1.0", {"wrong.py": ""}, "sauce:Wrong = wrong:Wrong")): "is not of the form",
         str(build(wheels, "climbing", "1.0", {"../../evil.py": ""}, ENTRY)): r"its member \.\./\.\./evil\.py leads out of it",
@@ -95,7 +93,7 @@ def test_what_cannot_be_used_is_not_installed(wheels: Path, plugins: Path, tmp_p
     for wanted in ("no such thing!", "../echo", str(wheels / "bad.whl"), str(tmp_path / "missing-1.0-py3-none-any.whl"), "pyarrow", "-r x"):
         with pytest.raises(BadRequestException):
             install(wanted, plugins, uv)
-    with pytest.raises(NotFoundException, match="make it, and name it in the worker setting"):
+    with pytest.raises(NotFoundException, match="create it, and add it to the worker setting"):
         install("echo", tmp_path / "missing", uv)
     assert list(plugins.iterdir()) == []
     assert not list(tmp_path.rglob("evil.py"))

@@ -226,7 +226,7 @@ def test_locations_with_compiled_code_share_a_process_where_they_agree(tmp_path:
     assert in_a_process(tmp_path, "found['1.0'].load()", faster) == "7.0\n"
     (tmp_path / "two" / "fast-7.0.dist-info" / "METADATA").write_text("Name: fast\nVersion: 8.0\n")
     output = in_a_process(tmp_path, "found['1.0'].load()", faster)
-    assert f"it holds compiled code, as {tmp_path}/one does, and a process can load one of fast 8.0 here, fast 7.0 there" in output
+    assert f"it has compiled code, as {tmp_path}/one does, and a process can load one of fast 8.0 here, fast 7.0 there" in output
     assert "in processes of their own" in output
 
 

@@ -71,7 +71,7 @@ def test_compiled_code_stays_at_home(site: Path, tmp_path: Path, caplog: pytest.
     (site / "connect_d" / "__init__.py").touch()
     (site / "connect_d" / f"fast{EXTENSION_SUFFIXES[0]}").touch()
     assert plugin_archives(tmp_path / "cache") == []
-    assert "Plugins of connect_d hold compiled code" in caplog.text
+    assert "Plugins of connect_d contain compiled code" in caplog.text
 
 
 def test_plugin_that_cannot_be_found_is_left_out(site: Path, tmp_path: Path) -> None:

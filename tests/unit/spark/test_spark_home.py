@@ -76,5 +76,5 @@ def test_every_extra_pins_one_version_of_both_halves_of_spark() -> None:
 
 
 def test_a_home_without_jars_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConnectException, match="holds no Spark"):
+    with pytest.raises(ConnectException, match="has no Spark"):
         find_spark("local", {"SPARK_HOME": str(tmp_path)}, cache=tmp_path)

@@ -65,7 +65,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
         return TaskResult(payload.task, records=7)
 
     monkeypatch.setattr("airflow_provider_connect.runtime.worker.application.task_body.run_task", run_task)
-    monkeypatch.setattr("airflow_provider_connect.runtime.plugins.loading.plugin_loader.make_way", loaded.extend)
+    monkeypatch.setattr("airflow_provider_connect.runtime.plugins.loading.plugin_loader.prepend_native_locations", loaded.extend)
     return ran
 
 

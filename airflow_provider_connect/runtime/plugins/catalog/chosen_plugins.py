@@ -1,8 +1,8 @@
-"""Which plugin, in which version, each key of a connector's config stands for (KIP-891). Reads metadata, runs no plugin.
+"""The plugin, and its version, for each key of a connector's config (KIP-891). Reads metadata, runs no plugin.
 
-What decides on a version, first to last: the config's own ``….plugin.version``; a range that the worker settings give under
-``version_ranges.«connector»`` or ``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest. Where plugins
-of Python and of Java have the same name, Python's run, unless only a Java one has the version, or lies in ``connector.plugin.location``.
+The version is, in this order: the config's ``….plugin.version``; a range of the worker settings ``version_ranges.«connector»`` or
+``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest. If a Python and a Java plugin have the same
+name, Python's runs, unless only a Java one has the version or is in ``connector.plugin.location``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONVERTER_KINDS: Final = {"key": PluginKind.CONVERTER, "value": PluginKind.CONVE
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlugins:
-    """What one run of a connector uses. The converters' roles are key, value and header; the others have their alias."""
+    """The plugins of one run. Converters by role (key, value, header), the others by alias."""
 
     connector: Plugin
     converters: Mapping[str, Plugin]
@@ -37,7 +37,7 @@ class ChosenPlugins:
         return {prefix: plugin.version for prefix, plugin in self.by_prefix()}
 
     def locations(self) -> list[str]:
-        """The paths of the locations in ``plugin.path`` that they lie in, each once."""
+        """The paths of their locations in ``plugin.path``, each once."""
         found = (plugin.location for _, plugin in self.by_prefix())
         return list(dict.fromkeys(location.path for location in found if location is not None))
 
@@ -51,7 +51,7 @@ class ChosenPlugins:
 
 @dataclass(frozen=True, slots=True)
 class VersionRanges:
-    """The ranges that hold where a config names none, by connector and by class or alias."""
+    """The ranges for configs without one, by connector and by class or alias."""
 
     ranges: Mapping[str, str]
 
@@ -68,8 +68,8 @@ class VersionRanges:
 
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
-    """Chooses for one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``: a task uses those that its run has
-    chosen. ``version``: the connector's version or range by an upgrade, which has precedence over the config."""
+    """Chooses the plugins of one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``: a task uses those that
+    its run has chosen. ``version``: the connector's version or range set by an upgrade; it overrides the config."""
 
     catalog: PluginCatalog
     settings: WorkerSettings
@@ -77,7 +77,7 @@ class PluginChoice:
     version: str | None = None
 
     def connector(self, name: str | None, config: Mapping[str, str]) -> Plugin:
-        """Raises ConfigException for an unknown class, PluginVersionException where no version fits."""
+        """Raises ConfigException for an unknown class, PluginVersionException if no version fits."""
         named, location = config.get("connector.class") or "", config.get(LOCATION_KEY)
         found = self.catalog.named(named, CONNECTOR_KINDS)
         spec = config.get(f"connector.{VERSION_ENDING}") if self.version is None else self.version
@@ -86,7 +86,7 @@ class PluginChoice:
         return self._pinned(CONNECTOR, found, location) or self.catalog.find_connector(named, spec, location)
 
     def converter(self, role: str, config: Mapping[str, str], *, is_java: bool = False, near: Location | None = None) -> Plugin:
-        """The connector's, or else the worker's. ``is_java``: of a Java connector."""
+        """The converter of the config, else the worker's. ``is_java``: for a Java connector."""
         key = f"{role}.converter"
         if config.get(key):
             named, spec = config[key].strip(), config.get(f"{key}.{VERSION_ENDING}")
@@ -108,15 +108,14 @@ class PluginChoice:
     def other(
         self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False, near: Location | None = None
     ) -> Plugin:
-        """The plugin of ``kind`` called ``named``, of Java for a Java connector, else of Python; of equal versions that in ``near``, the
-        connector's own location. Raises PluginNotFoundException,
-        PluginVersionException or ConfigException."""
+        """The plugin of ``kind`` with the name ``named``: Java's for a Java connector, else Python's. Among equal versions, the one in
+        ``near``, the connector's own location. Raises PluginNotFoundException, PluginVersionException or ConfigException."""
         found = self.catalog.used_by(named, kind, is_java=is_java)
         spec = self._ranges.for_class(found) if spec is None else spec
         return self._pinned(prefix, found, near=near) or self.catalog.find(kind, named, spec, is_java=is_java, near=near)
 
     def all(self, name: str | None, config: Mapping[str, str], transforms: Sequence[str], predicates: Sequence[str]) -> ChosenPlugins:
-        """Every plugin of a config. Raises ConfigException with every error there is."""
+        """Every plugin of a config. Raises ConfigException with all errors."""
         errors: list[str] = []
 
         def chosen(choose: Callable[[], Plugin], key: str, named: str | None) -> Plugin | None:
@@ -156,7 +155,7 @@ class PluginChoice:
         return config.get(f"{role}.converter") or self.worker_converter(role)[0]
 
     def _pinned(self, prefix: str, found: Sequence[Plugin], location: str | None = None, near: Location | None = None) -> Plugin | None:
-        """The version that the run has chosen for this prefix. Raises PluginVersionException when it was removed."""
+        """The plugin in the version that the run has chosen for this prefix. Raises PluginVersionException if it was removed."""
         version = None if self.pinned is None else self.pinned.get(prefix)
         if version is None or not found:
             return None

@@ -1,4 +1,4 @@
-"""Names of connectors that run in Confluent Cloud alone, with the class that does the same elsewhere. Only for messages."""
+"""Names of connectors that only run in Confluent Cloud, with the equivalent class elsewhere. Only for messages."""
 
 from __future__ import annotations
 
@@ -117,7 +117,7 @@ _ALONE: Final = (
     *("AzureLogAnalyticsSink", "AzureLogAnalyticsSinkV2", "DynamoDbCdcSource", "FirestoreSink"),
     *("InfluxDB2Sink", "InfluxDB2Source", "InfluxDB3Sink", "SalesforceSourceV2", "SnowflakeSource"),
 )
-"""Those that no plugin is known to do elsewhere."""
+"""Names without a known equivalent elsewhere."""
 
 
 def _rows(text: str, begin: str = "") -> dict[str, tuple[str, str]]:
@@ -128,11 +128,11 @@ _CLASSES: Final = {**_rows(_CONFLUENT, "io.confluent.connect."), **_rows(_OTHERS
 
 
 def is_of_cloud(name: str) -> bool:
-    """Whether ``name`` is that of a connector of Confluent Cloud."""
+    """Whether ``name`` is a connector of Confluent Cloud."""
     return name in _CLASSES or name in _ALONE
 
 
 def self_managed(name: str) -> tuple[str, str] | None:
-    """The class that does the same in a Connect cluster, and settings of it that have other names there; None: none is known."""
+    """The equivalent class in a Connect cluster, and its settings with other names; None: unknown."""
     found = _CLASSES.get(name)
     return None if found is None else (found[0], found[1].format(sink=_SINK))

@@ -1,4 +1,4 @@
-"""What locations and the environment declare: each in its own form, and nothing in them able to stop the rest."""
+"""Reads the declarations of locations and of the environment, in each form; a broken one does not affect the others."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ _MOST_BYTES = 8 << 20  # a syntax tree takes some fifty times as much
 
 
 def read_location(location: Location) -> Declarations:
-    """What a location declares. Raises nothing: what cannot be read is a problem among the others."""
+    """The declarations of a location. Never raises: an unreadable location is a problem in the result."""
     try:
         declared = _declared(location)
-    except Exception as error:  # (a foreign archive can make zipfile raise almost anything)
+    except Exception as error:  # (an untrusted archive can make zipfile raise almost anything)
         return Declarations([], [f"it cannot be read: {str(error) or type(error).__name__}"])
     if not declared.plugins and not declared.problems:
         declared.problems.append(
@@ -44,7 +44,7 @@ def read_location(location: Location) -> Declarations:
 
 
 def read_environment() -> Iterator[tuple[str, Declarations]]:
-    """What the distributions on ``sys.path`` declare, by entry of that, the first one found first."""
+    """The declarations of the distributions on ``sys.path``, by its entries, in their order."""
     for entry in dict.fromkeys(sys.path):
         try:
             if entry.endswith((".zip", ".whl", ".egg")):
@@ -115,7 +115,7 @@ def in_module(path: str) -> Declarations:
 
 
 def _sdk_names(body: list[ast.stmt], names: Mapping[str, PluginKind]) -> dict[str, PluginKind]:
-    """Functions of the ``sdk`` by what the module calls them, such as ``source``, ``sdk.source``."""
+    """Functions of the ``sdk`` by their names in the module, such as ``source``, ``sdk.source``."""
     found: dict[str, PluginKind] = {}
     for node in body:
         if isinstance(node, ast.ImportFrom) and node.module == _SDK:
@@ -134,7 +134,7 @@ def _kinds_of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, decorators:
 
 
 def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind, str] | None:
-    """Name and kind of the class that ``Name = factory("Name", …)`` creates, and what is wrong with it; None for other assignments."""
+    """Name and kind of the class that ``Name = factory("Name", …)`` creates, and its problem, if any; None for other assignments."""
     call, target = node.value, node.targets[0]
     if not isinstance(call, ast.Call) or not isinstance(target, ast.Name) or target.id.startswith("_") or not call.args:
         return None
@@ -158,7 +158,7 @@ def _kinds(node: ast.ClassDef, known: dict[str, set[PluginKind]]) -> set[PluginK
 
 
 def _text(body: list[ast.stmt], name: str) -> str:
-    """What ``name = "…"`` in ``body`` sets."""
+    """The value of ``name = "…"`` in ``body``."""
     for node in body:
         targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AnnAssign) else []
         if any(isinstance(target, ast.Name) and target.id == name for target in targets):

@@ -1,7 +1,7 @@
-"""Where connectors that many clusters have are published: the coordinates that ``airflow connect plugins install maven:…`` takes.
+"""Maven coordinates of widely used connectors, for ``airflow connect plugins install maven:…``.
 
-Only for messages: a class that is not here is installed in the same way. Each version was fetched from Maven's central repository, and has
-the class. ``next_step`` has those whose makers publish archives elsewhere. Sources that no run of this package can end are left out.
+Only for messages: a class that is not listed is installed in the same way. Each version was fetched from Maven's central repository and
+contains the class. ``next_step`` lists connectors that are published elsewhere. Sources whose runs would not end here are left out.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ _MAVEN: Final = {
 
 
 def coordinates_of(class_name: str) -> str | None:
-    """The ``maven:…`` of the connector of this class, in a version that has it; None: it is not known.
+    """The ``maven:…`` coordinates of this connector class, in a version that contains it; None: unknown.
 
-    ``class_name`` is a whole name: an alias is that of an installed plugin.
+    ``class_name`` is a full name: only installed plugins have aliases.
     """
     found = _MAVEN.get(class_name)
     return None if found is None else f"maven:{found}"
 
 
 def installation_of(class_name: str) -> str | None:
-    """The command that installs the connector of this class; None: it is not known."""
+    """The command that installs this connector class; None: unknown."""
     found = coordinates_of(class_name)
     return None if found is None else f"airflow connect plugins install {found}"

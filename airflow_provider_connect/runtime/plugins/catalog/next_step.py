@@ -1,5 +1,7 @@
-"""What to do about a config whose connector is not installed: the plugin to install, a connector of this package that does the same with
-the settings that change, or where it has to stay. Only for messages."""
+"""The remedy for a config whose connector is not installed. Only for messages.
+
+It is a plugin to install, an equivalent connector of this package with the changed settings, or advice to leave the connector where it is.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,7 @@ from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import is
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import coordinates_of, installation_of
 
 INSTALL: Final = "install the plugin that has it: airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
-"""For a class of which nothing is known."""
+"""For an unknown class."""
 _LISTENING: Final = "it listens on a port, and runs here are bounded: leave it in a Kafka Connect cluster"
 _FILES: Final = "connector.class=FileSystemSource of this package, with topic, format (json, csv, parquet, avro, orc or bytes) and"
 _SINK: Final = "connector.class=FileSystemSink of this package, with"
@@ -37,7 +39,7 @@ _OURS: Final = {
     "io.confluent.connect.sftp.": f"{_FILES} url=sftp://«sftp.host»:«sftp.port»/«input.path», {_PATTERN}, {_SFTP}",
     "io.streamthoughts.kafka.connect.filepulse.": f"{_FILES} url (instead of fs.listing.directory.path and aws.s3.*), {_PATTERN}",
 }
-"""Of classes that begin so: what of this package does the same. The first that fits counts."""
+"""The equivalent in this package, by prefix of the class name. The first match counts."""
 _LISTENERS: Final = (
     "io.confluent.connect.SplunkHttpSource",
     "io.confluent.connect.diode.source.",
@@ -53,7 +55,7 @@ _OF_CLOUD: Final = (
 
 
 class StepKind(StrEnum):
-    """What has to be done, in the order of work."""
+    """The kinds of remedies, in the order of effort."""
 
     INSTALL = "install"
     DOWNLOAD = "download"
@@ -63,7 +65,8 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """``what`` is the same for all connectors of one step: coordinates, the name of a package, a class, or why they stay."""
+    """``what`` is the same for all connectors with the same remedy: coordinates, a package, a class, or why they stay. ``text`` is the
+    message for one."""
 
     kind: StepKind
     what: str
@@ -77,7 +80,7 @@ def next_step(name: str) -> str | None:
 
 
 def step_of(name: str) -> NextStep | None:
-    """``name`` is a class that no plugin has, or a name of Confluent Cloud; None: nothing is known about it."""
+    """The remedy for ``name``, a class that no plugin has or a name of Confluent Cloud; None: unknown."""
     if "." not in name:
         return _of_cloud(name) if is_of_cloud(name) else None
     stays = must_stay(name)
@@ -94,7 +97,7 @@ def step_of(name: str) -> NextStep | None:
 
 
 def must_stay(name: str) -> str | None:
-    """Why the connector of this class belongs into a Kafka Connect cluster, installed or not; None: it does not."""
+    """Why this connector class must stay in a Kafka Connect cluster, installed or not; None: it need not."""
     return refused_source(name) or (_LISTENING if name.startswith(_LISTENERS) else None)
 
 
@@ -174,7 +177,7 @@ _INSTALL: Final = "airflow connect plugins install"
 
 
 def archive_of(class_name: str) -> tuple[str, str] | None:
-    """What has the connector of this class, and how to install it from the archive that its maker publishes; None: it is not known."""
+    """The package with this connector class, and how to install it from its publisher's archive; None: unknown."""
     hub = _longest(_HUB, class_name)
     if hub is not None:
         archive = f"{hub.replace('/', '-')}-VERSION.zip"

@@ -1,6 +1,6 @@
-"""pip or uv, filling a directory with a distribution and its dependencies, but for what this package shares with plugins.
+"""Fills a directory with a distribution and its dependencies by pip or uv, except what this package shares with plugins.
 
-No index is named here: both follow their own configuration.
+Names no index: both tools use their own configuration.
 """
 
 from __future__ import annotations
@@ -37,18 +37,18 @@ _WHEEL: Final = "Wheel-Version: 1.0\nGenerator: airflow-provider-connect\nRoot-I
 
 
 class Tool(StrEnum):
-    """Who resolves, downloads and unpacks."""
+    """The program that resolves, downloads and unpacks."""
 
     UV = "uv"
     PIP = "pip"
 
 
 Run = Callable[[Sequence[str]], int]
-"""Runs a command line to its end and returns the exit code; its output is for the user."""
+"""Runs a command line and returns its exit code; the user sees its output."""
 
 
 def run_printing(command: Sequence[str]) -> int:
-    """With its output on standard error."""
+    """Run it with its output on standard error."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
 
 
@@ -62,7 +62,7 @@ class PackageInstaller:
 
     @classmethod
     def of(cls, tool: Tool | None, environ: Mapping[str, str] = os.environ) -> PackageInstaller:
-        """The installer asked for; None: uv where there is one, but pip where pip has a configuration, which uv does not read, and uv none.
+        """The installer for ``tool``. None: uv if it is installed, but pip if only pip is configured, since uv does not read that.
 
         Raises BadRequestException when it is not installed.
         """
@@ -79,7 +79,8 @@ class PackageInstaller:
         """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a
         directory for files. Raises ConnectException when the tool fails, which has printed the reason.
 
-        A requirement of what is shared is checked against the version that is installed here, and met by a stand-in, which is removed.
+        A requirement of a shared distribution is checked against the version installed here, and satisfied by a stand-in, which is then
+        removed.
         """
         stand_ins = _stand_ins(scratch)
         code = self.run([*self._install_command(), "--target", str(location), asked, *_requirements(stand_ins)])
@@ -112,7 +113,7 @@ def _uv() -> list[str] | None:
 
 
 def _is_configured(pip: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether an index, a proxy or the like is set for pip, and nothing for uv."""
+    """Whether pip has a configuration, such as an index or a proxy, and uv has none."""
     if any(name.startswith("UV_") for name in environ):
         return False
     listed = subprocess.run(
@@ -126,7 +127,7 @@ def _requirements(stand_ins: Mapping[str, Path]) -> list[str]:
 
 
 def _stand_ins(directory: Path) -> dict[str, Path]:
-    """A wheel without any module for each shared distribution, by its name."""
+    """A wheel without modules for each shared distribution, by its name."""
     wheels = {}
     for name, version in shared_distributions().items():
         stem = f"{name.replace('-', '_')}-{version}"

@@ -1,4 +1,4 @@
-"""One plugin in one version, and the rule that decides among several of one name: by version, runtime and location (KIP-891)."""
+"""One plugin in one version, and the choice among several with the same name: by version, runtime and location (KIP-891)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import Locatio
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One plugin in one version. ``reference`` is ``module:Class``, of Java the class; ``location`` None: importable as it is (built in,
-    installed), of Java on the class path of Kafka Connect's runtime."""
+    """One plugin in one version. ``reference`` is ``module:Class``, or the Java class. ``location`` None: importable from the environment
+    (built in, installed), or for Java on the class path of Kafka Connect's runtime."""
 
     kind: PluginKind
     class_name: str
@@ -29,7 +29,7 @@ class Plugin:
     is_java: bool = False
 
     def load(self) -> type:
-        """The class, by its location's own importer. Raises ConfigException with plugin and origin when it cannot be imported."""
+        """The class, imported from its location. Raises ConfigException with plugin and origin when it cannot be imported."""
         if self.is_java:
             raise ConfigException(f"Plugin {self.class_name} ({self.origin}) is a Java plugin: it has no Python class")
         try:
@@ -51,7 +51,7 @@ class Plugin:
 
     @property
     def origin(self) -> str:
-        """Where it lies, for error texts."""
+        """Where it is, for error messages."""
         return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
 
 
@@ -61,11 +61,11 @@ def versions_of(plugins: Iterable[Plugin]) -> list[str]:
 
 
 def answering(known: Sequence[Plugin], name: str, what: str) -> list[Plugin]:
-    """Those of ``known``, which all have the name, that it stands for: the versions of one class, and where Python and Java have plugins of
+    """Those of ``known``, which all have the name, that the name refers to: the versions of one class; if Python and Java have plugins of
     that name, of one class each.
 
-    An alias that a Python plugin has is not an alias of Java's plugins: to install one changes no config. Raises ConfigException for an
-    alias of several classes; ``what`` is the word for them.
+    An alias of a Python plugin is not an alias of a Java plugin, so installing a Java plugin changes no config. Raises ConfigException for
+    an alias of several classes; ``what`` describes them in the message.
     """
     python = _of_one_class([plugin for plugin in known if not plugin.is_java], name, what)
     java = [plugin for plugin in known if plugin.is_java]
@@ -84,14 +84,14 @@ def _of_one_class(found: list[Plugin], name: str, what: str) -> list[Plugin]:
 
 
 def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
-    """The plugin of ``found``, the versions of one name, that runs. ``near`` is the location of the connector that uses it: of equal
-    versions the one there runs.
+    """The plugin to run among ``found``, the versions of one name. ``near`` is the location of the connector that uses it: among equal
+    versions, the one there runs.
 
-    1 those of ``location``, the name of one, if given 2 the newest of Python's that satisfies ``spec`` 3 the newest of Java's that does.
-    So where both have a plugin of a class, Java's runs only for a location or a version that asks for it. Raises PluginVersionException
-    where no version satisfies ``spec``, ConfigException for a spec that is not a range, a location that does not have the plugin, and a
-    version that lies in two locations, neither of them ``near``, unless these are of Java: makers put the same jars into each of their
-    archives, and equal versions are one.
+    1 only those in the location named ``location``, if given 2 the newest Python plugin that satisfies ``spec`` 3 the newest Java plugin
+    that does. So if a class exists in both, Java's runs only when location or version require it. Raises PluginVersionException if no
+    version satisfies ``spec``; ConfigException for a spec that is not a range, a location without the plugin, and a version that is in two
+    locations, neither of them ``near``. The last does not apply to Java's converters, transformations and predicates: publishers put the
+    same jars into several archives, and equal versions are the same.
     """
     within = list(found) if location is None else _in_location(found, location)
     python, java = ([plugin for plugin in within if plugin.is_java is is_java] for is_java in (False, True))
@@ -133,13 +133,13 @@ def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) ->
     are_one = all(plugin.is_java and plugin.kind not in CONNECTOR_KINDS for plugin in located)
     if len(located) > 1 and first.location != near and not are_one:
         origins = ", ".join(plugin.origin for plugin in located)
-        raise ConfigException(f"Version {version} of plugin {class_name} lies in {len(located)} locations; please keep one: {origins}")
+        raise ConfigException(f"Version {version} of plugin {class_name} is in {len(located)} locations; please keep one: {origins}")
     return first
 
 
 def preferred(same: Sequence[Plugin], near: Location | None) -> Plugin:
-    """Of plugins of one version that in ``near``, the location of the connector that uses it; else the first by its location, before one
-    that is built in."""
+    """Among plugins of one version, the one in ``near``, the location of the connector that uses it; else the first by location; a built-in
+    one last."""
     located = [plugin for plugin in same if plugin.location is not None]
     own = [plugin for plugin in located if plugin.location == near]
     return min(own or located, key=lambda plugin: plugin.origin, default=same[0])

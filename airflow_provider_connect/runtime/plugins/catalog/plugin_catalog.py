@@ -1,8 +1,8 @@
-"""Which plugins there are, in which versions, and where. Finds without importing; only ``Plugin.load`` imports.
+"""Finds plugins, their versions and locations, without importing them; only ``Plugin.load`` imports.
 
-Three sources: the built-ins (a table, so that finding them reads nothing), the locations of ``plugin.path``, and distributions installed
-in the environment (read only when a name is not a built-in's class). Several versions of one class stand side by side, and plugins of Java
-beside those of Python. A Java connector uses Java's converters, transformations and predicates, a Python connector Python's.
+Three sources: the built-ins (a table, so nothing is read), the locations of ``plugin.path``, and distributions installed in the environment
+(read only when a name is not a built-in class). Several versions of a class can exist side by side, and so can Java and Python plugins. A
+Java connector uses Java's converters, transformations and predicates, a Python connector Python's.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_UNREAD: Final = 5
 class PluginCatalog:
     """The plugins of ``plugin_path`` and of the environment. May be used from several threads.
 
-    A change of a location is seen after ``REFRESH_SECONDS`` at most; nothing is read before the first call.
+    A change of a location takes effect within ``REFRESH_SECONDS``. Nothing is read before the first call.
     """
 
     def __init__(self, plugin_path: Sequence[str] = (), *, now: Callable[[], float] = time.monotonic) -> None:
@@ -49,7 +49,7 @@ class PluginCatalog:
         self._now = now
         self._lock = threading.Lock()
         self._read: dict[str, tuple[Location, list[Plugin], list[BrokenLocation]]] = {}  # by path
-        self._looked: float | None = None
+        self._refreshed_at: float | None = None
         self._unreadable: list[BrokenLocation] = []
         self._built_ins = [_plugin(declared, None) for declared in built_ins(__version__)]
         self._connects = [_plugin(declared, None, is_java=True) for declared in of_connects_runtime()]
@@ -62,22 +62,22 @@ class PluginCatalog:
         return [plugin for plugin in _sorted(self._all()) if plugin.kind in wanted]
 
     def broken(self) -> list[BrokenLocation]:
-        """What is on ``plugin.path`` and cannot be used; and of installed distributions, once a name has been searched there."""
+        """The locations on ``plugin.path`` that cannot be used; also installed distributions, once a name was searched there."""
         self._on_path()
         with self._lock:
             on_path = (broken for _, _, problems in self._read.values() for broken in problems)
             return [*self._unreadable, *on_path, *self._installed_broken]
 
     def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
-        """Every version of the plugin called ``name``: its class name, that of its Python class, its simple name, or that without
-        ``Connector`` (``Converter``, …); oldest first.
+        """Every version of the plugin with this ``name``, oldest first. A name is the class name, that of its Python class, the simple
+        name, or the simple name without ``Connector`` (``Converter``, …).
 
         Raises ConfigException when plugins of several classes have that name.
         """
         return self._named(name, kinds, is_java=None)
 
     def _named(self, name: str, kinds: Iterable[PluginKind], *, is_java: bool | None) -> list[Plugin]:
-        """``is_java`` None: of both; True: what a Java connector can use, that of Connect's own runtime included."""
+        """``is_java`` None: both; True: those that a Java connector can use, including those of Connect's own runtime."""
         wanted = set(kinds)
         what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
@@ -89,17 +89,17 @@ class PluginCatalog:
         return _sorted(answering(known, name, what))
 
     def used_by(self, name: str, kind: PluginKind, *, is_java: bool) -> list[Plugin]:
-        """Every version of the plugin called ``name`` that a Java connector can use, or a Python one; oldest first."""
+        """Every version of the plugin ``name`` that a Java connector (``is_java``) or a Python connector can use; oldest first."""
         return self._named(name, (kind,), is_java=is_java)
 
     def find(
         self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None, near: Location | None = None
     ) -> Plugin:
-        """The newest version of the plugin of ``kind`` called ``name`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
-        ``is_java``: for a Java connector, for a Python one, or (None) for whom is not asked; ``near``: the location of that connector.
+        """The newest version of the plugin ``name`` of ``kind`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
+        ``is_java``: for a Java connector, for a Python one, or (None) for either; ``near``: the location of that connector.
 
-        Raises PluginNotFoundException, which lists the known ones; PluginVersionException, which lists the versions; ConfigException for a
-        name of several plugins, a spec that is not a range, and a version that lies in two locations.
+        Raises PluginNotFoundException, which lists the known plugins; PluginVersionException, which lists the versions; ConfigException for
+        an ambiguous name, a spec that is not a range, and a version that is in two locations.
         """
         found = self._named(name, (kind,), is_java=is_java)
         if not found and is_java is not None and self._named(name, (kind,), is_java=not is_java):
@@ -113,8 +113,8 @@ class PluginCatalog:
         return self._chosen(found, spec, near=near)
 
     def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
-        """The same for the source or sink connector called ``name``, in the location of that name if given; ConfigException in Connect's
-        words for an unknown one."""
+        """As ``find``, for the source or sink connector ``name``, only in the location of that name if given. Raises ConfigException with
+        Connect's text for an unknown one."""
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
@@ -131,8 +131,8 @@ class PluginCatalog:
         return "" if near is None else f"did you mean {near}?"
 
     def unread(self, name: str) -> str:
-        """The names of what lies on ``plugin.path`` and cannot be used, as a sentence behind an error that ``name`` is unknown: first those
-        that it may lie in. Empty where everything can be used."""
+        """A sentence that lists unusable locations of ``plugin.path``, to follow the error that ``name`` is unknown; likely locations of
+        ``name`` come first. Empty if all are usable."""
         names = dict.fromkeys(os.path.basename(each.path.rstrip("/")) for each in self.broken())
         if not names:
             return ""
@@ -154,7 +154,7 @@ class PluginCatalog:
         return [*self._built_ins, *self._on_path(), *self._in_environment()]
 
     def _in_environment(self) -> list[Plugin]:
-        """Read once: packages do not change under a process that may have imported them."""
+        """Reads once: packages do not change under a process that may have imported them."""
         with self._lock:
             if self._installed is None:
                 from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_environment
@@ -168,12 +168,12 @@ class PluginCatalog:
         if not self._plugin_path:
             return []
         with self._lock:
-            if self._looked is None or self._now() - self._looked >= REFRESH_SECONDS:
-                self._look()
-                self._looked = self._now()
+            if self._refreshed_at is None or self._now() - self._refreshed_at >= REFRESH_SECONDS:
+                self._refresh()
+                self._refreshed_at = self._now()
             return [plugin for _, plugins, _ in self._read.values() for plugin in plugins]
 
-    def _look(self) -> None:
+    def _refresh(self) -> None:
         from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_location
 
         found, self._unreadable = locations(self._plugin_path)
@@ -186,7 +186,7 @@ class PluginCatalog:
             declared = read_location(location)
             if declared.problems and not os.path.exists(location.path):
                 continue
-            if declared.problems:  # it may have gone away and come back in between
+            if declared.problems:  # it may have been replaced while it was read
                 declared = read_location(location)
             self._read[location.path] = _located(location, declared)
 
@@ -207,8 +207,7 @@ def _names(declared: Declared) -> frozenset[str]:
 
 
 def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
-    """What a plugin of this class may be called besides. Nested classes of Java (``Cast$Key``) have none: there would always be several of
-    them."""
+    """Short names of a plugin class. Nested Java classes (``Cast$Key``) have none, since they would always be ambiguous."""
     if "$" in class_name:
         return frozenset()
     simple = class_name.rpartition(".")[2]
@@ -217,7 +216,7 @@ def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
 
 
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """By kind, class name and version; versions of equal rank stay in the order of their locations."""
+    """By kind, class name and version; equal versions stay in the order of their locations."""
     return sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name, MavenVersion(plugin.version)))
 
 
@@ -239,14 +238,14 @@ _OWN = (
     (PluginKind.SOURCE, "connectors.filesystem.source.connector:FileSystemSourceConnector"),
     (PluginKind.TRANSFORMATION, "transforms.sql:SqlTransform"),
 )
-"""Those that Kafka Connect does not have: their class name is that of the class."""
+"""Plugins without a counterpart in Kafka Connect; their class name is that of the Python class."""
 _REPLACED = {
     "connectors.filesystem.sink:FileSystemSinkConnector": frozenset(
         f"io.confluent.connect.{name}SinkConnector"
         for name in ("azure.blob.AzureBlobStorage", "gcs.Gcs", "hdfs.Hdfs", "hdfs3.Hdfs3", "s3.S3")
     )
 }
-"""Names of Java's plugins that some of them replace."""
+"""Names of Java plugins that they replace."""
 _LAKE = (
     (
         "org.apache.iceberg.connect.IcebergSinkConnector",
@@ -281,7 +280,7 @@ _CONVERTERS = (
 
 
 def built_ins(version: str) -> list[Declared]:
-    """All of them, as ``version``."""
+    """All built-in plugins, with ``version``."""
     table = [
         (PluginKind.SINK, "connectors.file_sink", "file", ("FileStreamSinkConnector",)),
         (PluginKind.SOURCE, "connectors.file_source", "file", ("FileStreamSourceConnector",)),
@@ -318,7 +317,7 @@ def built_in_connectors() -> frozenset[str]:
 
 
 def of_connects_runtime() -> list[Declared]:
-    """The converters, transformations and predicates that Kafka Connect's own runtime has: those of ours that are called like them."""
+    """The converters, transformations and predicates of Kafka Connect's own runtime, derived from our built-ins with the same names."""
     prefixes = tuple(f"{_KAFKA}.{package}." for package in ("json", "storage", "converters", "transforms"))
     found = (declared for declared in built_ins(KAFKA_CONNECT) if declared.class_name.startswith(prefixes))
     return [Declared(each.kind, each.class_name, each.class_name, each.version) for each in found]

@@ -1,6 +1,6 @@
-"""Installing a plugin as a location of its own below a directory of ``plugin.path``, and removing it again.
+"""Installs a plugin as a location of its own in a directory of ``plugin.path``, and removes it.
 
-A location appears whole or not at all: it is filled in a hidden directory beside its path, which catalogs ignore, and then renamed.
+A location appears whole or not at all: it is filled in a hidden directory next to its path, which catalogs ignore, and then renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _LEFT_SECONDS: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugins:
-    """What was installed where; ``plugins`` is never empty."""
+    """The plugins that were installed, never empty, and their location's path."""
 
     path: str
     plugins: Sequence[Declared]
@@ -44,9 +44,9 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
     """Install ``wanted``, a requirement (``orders-connector==1.2``) or the path of a wheel, with its dependencies as
     ``directory``/«name»-«version».
 
-    1 fill a hidden directory 2 read its declarations 3 rename it. Raises BadRequestException for what is no requirement,
-    AlreadyExistsException when the version is there, ConnectException when the installer fails or its result cannot be used; then
-    nothing has changed.
+    1 fill a hidden directory 2 read its declarations 3 rename it. Raises BadRequestException for an invalid requirement,
+    AlreadyExistsException if the version is installed, ConnectException if the installer fails or its result cannot be used. After an
+    error nothing has changed.
     """
     name, asked = _parsed(wanted)
     if name in shared_distributions():
@@ -64,15 +64,15 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
 
 
 def remove(wanted: str, directory: Path) -> str:
-    """Remove the location that ``install`` made for ``wanted``, a name, or a name with a version; returns its path.
+    """Remove the location that ``install`` created for ``wanted``, a name with or without a version; returns its path.
 
-    It is gone at once for those who look; a run that has begun with it may miss modules that it has not imported yet, and its task is
-    FAILED. Raises BadRequestException for text that is not a requirement or fits several versions, NotFoundException when none fits.
+    Catalogs lose it at once. A run that uses it may miss modules that it has not imported yet; its task then becomes FAILED. Raises
+    BadRequestException for an invalid requirement or one that fits several versions, NotFoundException if none fits.
     """
     try:
         asked = Requirement(wanted)
     except InvalidRequirement as error:
-        raise BadRequestException(f"{wanted!r} is no name with a version, such as orders-connector==1.2: {error}") from error
+        raise BadRequestException(f"{wanted!r} is not a name with a version, such as orders-connector==1.2: {error}") from error
     refuse_missing(directory)
     name = canonicalize_name(asked.name)
     known = dict(sorted(_versions_in(directory, name)))
@@ -90,7 +90,7 @@ def remove(wanted: str, directory: Path) -> str:
 
 
 def _parsed(wanted: str) -> tuple[str, str]:
-    """The distribution's canonical name, and what the installer is to be asked for."""
+    """The distribution's canonical name, and the installer's argument."""
     try:
         if not wanted.endswith(".whl"):
             return str(canonicalize_name(Requirement(wanted).name)), wanted
@@ -115,9 +115,9 @@ def _refuse_escaping(wheel: Path) -> None:
 
 
 def refuse_missing(directory: Path) -> None:
-    """Raise NotFoundException unless ``directory`` is one."""
+    """Raise NotFoundException unless ``directory`` exists."""
     if not directory.is_dir():
-        raise NotFoundException(f"There is no directory {directory}: make it, and name it in the worker setting plugin.path")
+        raise NotFoundException(f"There is no directory {directory}: create it, and add it to the worker setting plugin.path")
 
 
 @contextmanager
@@ -145,7 +145,7 @@ def _version_of(name: str, location: Path) -> str:
 
 
 def _usable(location: Path) -> list[Declared]:
-    """The plugins in it. Raises ConnectException for what a catalog would call broken, and for links that lead out of it."""
+    """The plugins in it. Raises ConnectException if a catalog would refuse it, and for links that lead out of it."""
     root = os.path.realpath(location)
     for folder, folders, files in os.walk(location):
         for path in (os.path.join(folder, name) for name in (*folders, *files)):
@@ -160,13 +160,13 @@ def _usable(location: Path) -> list[Declared]:
 
 
 def rename_new(location: Path, target: Path) -> None:
-    """Rename a filled directory. Raises AlreadyExistsException where ``target`` is there, ConnectException for everything else."""
+    """Rename a filled directory. Raises AlreadyExistsException if ``target`` exists, ConnectException for other errors."""
     try:
         location.rename(target)
     except OSError as error:
         if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
             raise ConnectException(f"{target} cannot be created: {error.strerror or error}") from error
-        raise AlreadyExistsException(f"{target} is there already: remove it first, with airflow connect plugins remove") from error
+        raise AlreadyExistsException(f"{target} already exists: remove it first, with airflow connect plugins remove") from error
 
 
 def _versions_in(directory: Path, name: str) -> Iterator[tuple[Version, Path]]:

@@ -20,17 +20,17 @@ _MOST_BYTES = 1 << 20  # of entry points
 
 
 def in_tree(tree: str) -> Declarations:
-    """What the distributions in a directory declare. Raises OSError when it cannot be read."""
+    """The declarations of the distributions in a directory. Raises OSError when it cannot be read."""
     return _merged(_in_directory(directory, tree) for directory in metadata_directories(tree))
 
 
 def installed_in(tree: str) -> Declarations:
-    """The same for a directory of ``sys.path``, where modules may also lie elsewhere (editable installs)."""
+    """The same for a directory of ``sys.path``, whose modules may be elsewhere (editable installs)."""
     return _merged(_in_directory(directory, None) for directory in metadata_directories(tree))
 
 
 def in_wheel(path: str) -> Declarations:
-    """What a wheel declares. Raises OSError or BadZipFile for other files."""
+    """The declarations of a wheel. Raises OSError or BadZipFile for other files."""
     with zipfile.ZipFile(path) as wheel:
         names = wheel.namelist()
         escaping = escaping_member(names)
@@ -47,7 +47,7 @@ def in_wheel(path: str) -> Declarations:
 
 
 def escaping_member(names: Iterable[str]) -> str | None:
-    """The first member of an archive whose name leads out of the directory that the archive is unpacked in."""
+    """The first member of an archive whose name leads out of the target directory; None: all stay inside."""
     return next((name for name in names if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name)), None)
 
 
@@ -104,7 +104,7 @@ def _of_texts(entry_points: str, metadata: str, directory: str, within: str | se
             problems.append(f"entry point {name!r} = {value!r} of {directory} is not of the form kind:ClassName = module:Class ({kinds})")
             continue
         if within is not None and not _holds(within, reference[1]):
-            problems.append(f"entry point {name!r} of {directory} names module {reference[1]}, which does not lie in this location")
+            problems.append(f"entry point {name!r} of {directory} names module {reference[1]}, which is not in this location")
             continue
         kind = PluginKind(kind_name)
         class_name = given if "." in given else f"{reference[1]}.{reference[2]}"

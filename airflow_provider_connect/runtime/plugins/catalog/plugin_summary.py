@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"(?<=[.!?:])\s|(?<=[.!?]$)")
 
 
 def read_summary(plugin: Plugin) -> str | None:
-    """At most 200 characters. None: of Java, without a docstring, or its source cannot be read."""
+    """At most 200 characters. None: a Java plugin, no docstring, or unreadable source."""
     if plugin.is_java:
         return None
     module, _, attribute = plugin.reference.partition(":")
@@ -36,13 +36,13 @@ def read_summary(plugin: Plugin) -> str | None:
 
 
 def _named(tree: ast.Module, attribute: str) -> ast.ClassDef | ast.FunctionDef | None:
-    """What the module defines under the name; None: nothing, or by other means than a class or a function."""
+    """The class or function that the module defines under the name; None: neither."""
     defined = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
     return next((node for node in defined if node.name == attribute), None)
 
 
 def _sources(plugin: Plugin, parts: list[str]) -> Iterator[bytes]:
-    """The text of the plugin's module, from the first of its files that is there."""
+    """The source of the plugin's module, from its first existing file."""
     files = ("/".join(parts) + ".py", "/".join([*parts, "__init__.py"]))
     if plugin.location is not None and plugin.location.form is LocationForm.WHEEL:
         with closing(zipfile.ZipFile(plugin.location.path)) as wheel:

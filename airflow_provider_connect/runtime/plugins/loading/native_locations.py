@@ -1,7 +1,8 @@
-"""The locations with compiled modules that this process uses. They come first on ``sys.path``, as a process loads such a module once.
+"""The locations with compiled modules that this process uses. They come first on ``sys.path``, since a process can load such a module only
+once.
 
-So two of them must agree on the modules of both, and with those that the process has loaded before; else ImportError names the remedy.
-What is shared with plugins comes from the environment even so.
+So two of them must have equal versions of common modules, and of those that the process has loaded before; else ImportError names the
+remedy. Modules shared with plugins still come from the environment.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import SHARED,
 
 _COMPILED: Final = tuple(EXTENSION_SUFFIXES)
 _IMPORTABLE: Final = (".py", *EXTENSION_SUFFIXES)
-_WAY_OUT: Final = (
+_REMEDY: Final = (
     "use versions that agree, or run connectors that need different ones in processes of their own (in Airflow each run is one, and so is "
     "connect-run)"
 )
@@ -34,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocationModule:
-    """One importable name of a location: the distribution that it belongs to, with its version; both empty where unknown."""
+    """One importable name of a location, with its distribution and version; both empty if unknown."""
 
     name: str
     distribution: str = ""
@@ -44,7 +45,7 @@ class LocationModule:
         return f"{self.name} {self.version}".strip()
 
     def agrees(self, version: str) -> bool:
-        """An unknown version equals no other."""
+        """Whether the version is the same; an unknown version equals no other."""
         return bool(self.version) and self.version == version
 
 
@@ -56,17 +57,17 @@ class NativeLocations:
         self._modules: dict[str, Mapping[str, LocationModule]] = {}  # by path
 
     def put_first(self, location: Location) -> None:
-        """Have the location's modules found before all others. Raises ImportError where this process cannot have them."""
+        """Make the location's modules take precedence. Raises ImportError if they conflict with modules of this process."""
         with self._lock:
             if location.path not in self._modules:
                 self._put_first(location.path)
 
     def module(self, location: Location, name: str) -> types.ModuleType:
-        """The module ``name`` of the location, imported. Raises ImportError as ``put_first`` does, or whatever the import raises."""
+        """Import the module ``name`` of the location. Raises ImportError as ``put_first`` does, and whatever the import raises."""
         self.put_first(location)
         module = importlib.import_module(name)
-        if not _lies_in(module, location.path):
-            raise ImportError(f"this process has loaded {name} from {_origin(module)} before; {_WAY_OUT}")
+        if not _is_in(module, location.path):
+            raise ImportError(f"this process has loaded {name} from {_origin(module)} before; {_REMEDY}")
         return module
 
     def _put_first(self, tree: str) -> None:
@@ -74,7 +75,7 @@ class NativeLocations:
         for path, others in self._modules.items():
             if differing := sorted(name for name in modules.keys() & others.keys() if not modules[name].agrees(others[name].version)):
                 names = ", ".join(f"{modules[name]} here, {others[name]} there" for name in differing)
-                raise ImportError(f"it holds compiled code, as {path} does, and a process can load one of {names}; {_WAY_OUT}")
+                raise ImportError(f"it has compiled code, as {path} does, and a process can load one of {names}; {_REMEDY}")
         for name in sorted(modules.keys() & sys.modules.keys()):
             _refuse_loaded(modules[name], sys.modules[name], tree)
         if not self._modules:
@@ -85,8 +86,8 @@ class NativeLocations:
 
 
 def _refuse_loaded(needed: LocationModule, loaded: types.ModuleType, tree: str) -> None:
-    """What the process has loaded from elsewhere stays. Where it is compiled it must be the version that the location needs."""
-    if _lies_in(loaded, tree) or needed.agrees(_installed(needed.distribution)):
+    """A module that the process has loaded from elsewhere stays loaded. Raises ImportError if it is compiled and has another version."""
+    if _is_in(loaded, tree) or needed.agrees(_installed(needed.distribution)):
         return
     if _is_compiled(needed.name):
         raise ImportError(
@@ -97,7 +98,7 @@ def _refuse_loaded(needed: LocationModule, loaded: types.ModuleType, tree: str) 
 
 
 def _modules_of(tree: str) -> dict[str, LocationModule]:
-    """The importable names in a tree, without those that come from the environment whatever it holds."""
+    """The importable names in a tree, without those that always come from the environment."""
     with os.scandir(tree) as entries:
         names = {entry.name.partition(".")[0] for entry in entries if _is_importable(entry)} - SHARED - sys.stdlib_module_names
     found = {name: LocationModule(name) for name in names}
@@ -117,14 +118,14 @@ def _is_importable(entry: os.DirEntry[str]) -> bool:
 
 
 def _installed(distribution: str) -> str:
-    """Its version in the environment; empty where it is not installed."""
+    """Its version in the environment; empty if it is not installed."""
     try:
         return importlib.metadata.version(distribution) if distribution else ""
     except importlib.metadata.PackageNotFoundError:
         return ""
 
 
-def _lies_in(module: types.ModuleType, tree: str) -> bool:
+def _is_in(module: types.ModuleType, tree: str) -> bool:
     root = os.path.realpath(tree) + os.sep
     return any(os.path.realpath(directory).startswith(root) for directory in _paths(module))
 
@@ -134,13 +135,13 @@ def _origin(module: types.ModuleType) -> str:
 
 
 def _paths(module: types.ModuleType) -> list[str]:
-    """Its file, or the directories of a package without one."""
+    """Its file, or the directories of a namespace package."""
     file: str | None = getattr(module, "__file__", None)
     return [str(directory) for directory in getattr(module, "__path__", ())] if file is None else [file]
 
 
 def _is_compiled(name: str) -> bool:
-    """Whether the module that is loaded, or one below it, is."""
+    """Whether the loaded module or a submodule is compiled."""
     return any(
         str(getattr(module, "__file__", "")).endswith(_COMPILED)
         for loaded, module in list(sys.modules.items())
@@ -149,7 +150,7 @@ def _is_compiled(name: str) -> bool:
 
 
 class _SharedFinder(MetaPathFinder):
-    """Finds what is shared with plugins, looking past their locations."""
+    """Finds modules shared with plugins, ignoring the locations."""
 
     def __init__(self, locations: Mapping[str, object]) -> None:
         self._locations = locations

@@ -1,11 +1,11 @@
-"""Importing from a location: its modules, and none of theirs, come from it first; each location has a module table of its own.
+"""Imports from a location: its modules search the location first, and other modules do not; each location has its own module table.
 
-Modules of a location are imported under names of their own, ``connect_plugins.«location».«module»``, by Python's usual machinery, so
-``sys.modules``, relative imports, dataclasses and pickling within the process work. What makes it private: the modules' ``__builtins__``
-hold an ``__import__`` that searches the location before the environment. The standard library, this package and what it shares with
-plugins (``SHARED``) always come from the environment, so ``isinstance`` holds and there is one Arrow.
+Modules of a location are imported by Python's usual machinery under private names, ``connect_plugins.«location».«module»``. So
+``sys.modules``, relative imports, dataclasses and pickling within the process work. Their ``__builtins__`` contain an ``__import__`` that
+searches the location before the environment. The standard library, this package and the modules in ``SHARED`` always come from the
+environment, so ``isinstance`` holds and there is one Arrow.
 
-A location with compiled modules cannot be private: ``native_locations`` has those.
+A location with compiled modules cannot be private: see ``native_locations``.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ PREFIX: Final = "connect_plugins"
 
 
 def load(location: Location, reference: str) -> type:
-    """The class that ``module:Class`` names. Raises whatever the import raises, ImportError for what leads out of the location."""
+    """The class ``module:Class``. Raises whatever the import raises, and ImportError for a module that leads out of the location."""
     module_name, _, attribute = reference.partition(":")
     loaded: type = attrgetter(attribute)(_module(location, module_name))
     return loaded
 
 
-def make_way(paths: Iterable[str]) -> None:
-    """Put those of the locations at ``paths`` that hold compiled code first on ``sys.path``. For a process that is about to run plugins of
-    theirs and has loaded nothing yet that they may need in a version of their own, NumPy above all; ``load`` reports what is impossible."""
+def prepend_native_locations(paths: Iterable[str]) -> None:
+    """Put the locations at ``paths`` with compiled code first on ``sys.path``. Called before a process runs their plugins, and before it
+    loads modules that they may need in another version, above all NumPy. ``load`` reports conflicts."""
     for path in paths:
         location = Location(path, LocationForm.of(path), stamp="")
         if location.is_native():
@@ -58,7 +58,7 @@ def _module(location: Location, name: str) -> types.ModuleType:
 
 
 class PrivateModules:
-    """The module table of one location: which top-level names it owns, and the ``__import__`` that its modules use."""
+    """The module table of one location: its top-level names, and the ``__import__`` that its modules use."""
 
     def __init__(self, location: Location, name: str) -> None:
         self.name = name
@@ -79,7 +79,7 @@ class PrivateModules:
         return top in self._tops and top not in SHARED and top not in sys.stdlib_module_names
 
     def holds(self, path: str) -> bool:
-        """Whether a file lies in the location, with links followed."""
+        """Whether a file is in the location, with links resolved."""
         real = os.path.realpath(path)
         return real == self.root or real.startswith(self.root + os.sep)
 
@@ -91,7 +91,7 @@ class PrivateModules:
         fromlist: Sequence[str] | None = (),
         level: int = 0,
     ) -> Any:
-        """``__import__`` as the location's modules see it (a relative import's name is private by itself)."""
+        """``__import__`` for the location's modules. The name of a relative import is already private."""
         if level or not self.owns(name):
             module = builtins.__import__(name, globals, locals, fromlist or (), level)
             if level or name.partition(".")[0] != "importlib":
@@ -120,7 +120,7 @@ def _stands_in(name: str, fromlist: Sequence[str] | None) -> bool:
 
 
 def _stand_ins(private: PrivateModules) -> dict[str, types.ModuleType]:
-    """``importlib`` with the three functions that take a name of a module or distribution knowing the location."""
+    """``importlib`` and submodules, whose functions that take a module or distribution name search the location first."""
 
     def import_module(name: str, package: str | None = None) -> types.ModuleType:
         return importlib.import_module(private.private_name(name) if private.owns(name) else name, package)
@@ -145,7 +145,7 @@ def _stand_ins(private: PrivateModules) -> dict[str, types.ModuleType]:
 
 
 def _altered(module: types.ModuleType, **changes: object) -> types.ModuleType:
-    """A module that is ``module`` but for ``changes``; what is added to it later is seen too."""
+    """A copy of ``module`` with ``changes``; later additions to ``module`` are visible in it."""
     other = types.ModuleType(module.__name__, module.__doc__)
     other.__dict__.update({**{name: value for name, value in vars(module).items() if name != "__getattr__"}, **changes})
     other.__dict__["__getattr__"] = lambda name: getattr(module, name)
@@ -167,7 +167,7 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None:
             return None
-        if spec.loader is None:  # a namespace package: portions of it may lie in the environment, and are imported privately too
+        if spec.loader is None:  # a namespace package: its portions in the environment are imported privately too
             spec.submodule_search_locations = [*(spec.submodule_search_locations or ()), *_environment_portions(table.plain_name(fullname))]
             return spec
         if spec.origin is not None and not table.holds(spec.origin) and not _in_environment(spec.origin):
@@ -186,7 +186,7 @@ def _in_environment(path: str) -> bool:
 
 
 class _PrivateLoader(Loader):
-    """Another loader, whose modules get the location's ``__import__`` before their code runs."""
+    """Wraps a loader: modules get the location's ``__import__`` before their code runs."""
 
     def __init__(self, inner: Any, table: PrivateModules) -> None:
         self._inner = inner
@@ -201,12 +201,12 @@ class _PrivateLoader(Loader):
         module.__dict__["__plugin_module__"] = self._table.plain_name(module.__name__)
         self._inner.exec_module(module)
 
-    def __getattr__(self, name: str) -> Any:  # (sources for traces, resources: whatever the other one has)
+    def __getattr__(self, name: str) -> Any:  # (sources for traces, resources)
         return getattr(self._inner, name)
 
 
 class _Loaded:
-    """What this process has loaded of locations; one per process, as ``sys.modules`` is."""
+    """What this process has loaded from locations; one per process, like ``sys.modules``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -216,20 +216,20 @@ class _Loaded:
         self.native = NativeLocations()
 
     def is_native(self, location: Location) -> bool:
-        """Read once for each state of the location's metadata."""
+        """Reads the files once per state of the location's metadata."""
         if location not in self._are_native:
             self._are_native[location] = location.is_native()
         return self._are_native[location]
 
     def private(self, location: Location) -> PrivateModules:
-        """The location's table, made at first; a new one once its files have changed."""
+        """The location's table, created on first use and whenever its files have changed."""
         key = (location.path, location.fingerprint())
         with self._lock:
             if key not in self._tables:
-                self._tables[key] = self._made(location, key)
+                self._tables[key] = self._create(location, key)
             return self._tables[key]
 
-    def _made(self, location: Location, key: tuple[str, str]) -> PrivateModules:
+    def _create(self, location: Location, key: tuple[str, str]) -> PrivateModules:
         if self._finder not in sys.meta_path:
             sys.meta_path.insert(0, self._finder)
             sys.modules.setdefault(PREFIX, _package(PREFIX, []))

@@ -1,8 +1,7 @@
-"""Where plugins lie: the locations below the directories of ``plugin.path``, with form and time stamp, without reading their content.
+"""Lists the locations in the directories of ``plugin.path``, with form and time stamp, without reading their content.
 
-A location is one sub-directory (a ``pip install --target`` tree, single modules, or a Java plugin's jars), one wheel, one module file, or
-one jar; a directory of ``plugin.path`` that itself holds ``*.dist-info`` is one location. Hidden entries and files of other kinds are
-passed over.
+A location is a sub-directory (a ``pip install --target`` tree, single modules, or a Java plugin's jars), a wheel, a module file or a jar. A
+directory of ``plugin.path`` that itself contains ``*.dist-info`` is one location. Hidden entries and other files are ignored.
 """
 
 from __future__ import annotations
@@ -26,16 +25,16 @@ from airflow_provider_connect.runtime.java.catalog.location import record_path
 METADATA_ENDING = ".dist-info"
 JAR_ENDING: Final = ".jar"
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
-"""What comes from the environment, whatever lies in a location: plugins exchange it with this package, or it can be loaded once only."""
+"""Modules that always come from the environment: plugins exchange their objects with this package, or they can be loaded only once."""
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
-_MOST_FILES = 5_000  # of a directory that may hold jars: one with more files than that before the first jar is no Java plugin
+_MOST_FILES = 5_000  # the files searched for a jar: a directory with more before the first jar is not a Java plugin
 _INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")})
 
 
 class LocationForm(StrEnum):
-    """What a location is on disk."""
+    """The form of a location on disk."""
 
     TREE = "tree"
     WHEEL = "wheel"
@@ -44,7 +43,7 @@ class LocationForm(StrEnum):
 
     @classmethod
     def of(cls, path: str) -> LocationForm:
-        """What lies at ``path``, which is a location."""
+        """The form of the location at ``path``."""
         if os.path.isdir(path):
             return cls.JAVA if _holds_java(path) else cls.TREE
         if path.endswith(JAR_ENDING):
@@ -54,7 +53,7 @@ class LocationForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One location. ``stamp`` changes with its metadata (not with each source file); two of equal path and stamp declare the same."""
+    """One location. ``stamp`` changes with its metadata, not with each source file; with equal path and stamp, declarations are equal."""
 
     path: str
     form: LocationForm
@@ -62,18 +61,18 @@ class Location:
 
     @property
     def name(self) -> str:
-        """What a config may call it: the last part of its path."""
+        """Its name in a config: the last part of its path."""
         return os.path.basename(self.path)
 
     def fingerprint(self) -> str:
-        """A digest of every file's name, size and time of change: other code, other fingerprint. Raises OSError when it is gone."""
+        """A digest of every file's name, size and modification time, which changes with the code. Raises OSError when it is gone."""
         digest = hashlib.sha256(self.path.encode())
         for name, status in sorted(_files(self.path, self.form)):
             digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:16]
 
     def is_native(self) -> bool:
-        """Whether it holds compiled extension modules that are used from it, of which a process can load one copy only."""
+        """Whether it contains compiled extension modules that are loaded from it; a process can load only one copy of each."""
         if self.form is not LocationForm.TREE:
             return False
         unused = tuple(os.path.join(self.path, name, "") for name in SHARED)
@@ -82,14 +81,14 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLocation:
-    """A location that cannot be used, and why; the others stay usable."""
+    """A location that cannot be used, and why. The others remain usable."""
 
     path: str
     reason: str
 
 
 def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLocation]]:
-    """The locations in the order of ``plugin_path``, each directory's by name; what lies there twice by links counts once."""
+    """The locations in the order of ``plugin_path``, by name within a directory. A location that links repeat counts once."""
     found: dict[object, Location] = {}
     broken: list[BrokenLocation] = []
     for directory in plugin_path:
@@ -98,7 +97,7 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
                 with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                     found.setdefault(_identity(location), location)
         except NotADirectoryError:
-            broken.append(BrokenLocation(directory, "it is a file: plugin.path takes the folder that holds it"))
+            broken.append(BrokenLocation(directory, "it is a file: plugin.path takes the folder that contains it"))
         except OSError as error:
             broken.append(BrokenLocation(directory, f"it cannot be read: {error.strerror or error}"))
         except ValueError as error:  # a NUL within the path
@@ -107,8 +106,8 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
 
 
 def editable_location(reference: str) -> Location | None:
-    """The source of an installed plugin that its author edits (``pip install -e``): its top-level package or module. None: it lies where
-    packages are installed, which do not change under a process, or is one of ours. ``reference`` is ``module:attribute``."""
+    """The source of a plugin in an editable install (``pip install -e``): its top-level package or module. None: a regular install, which
+    does not change under a process, or a module in ``SHARED``. ``reference`` is ``module:attribute``."""
     top = re.split(r"[.:]", reference, maxsplit=1)[0]
     if top in SHARED:
         return None
@@ -125,7 +124,7 @@ def editable_location(reference: str) -> Location | None:
 
 
 def _identity(location: Location) -> object:
-    """The same for what is the same on disk."""
+    """Equal for the same files on disk."""
     if location.form is not LocationForm.TREE and not os.path.isdir(location.path):
         return os.path.realpath(location.path)
     status = os.stat(location.path)
@@ -142,14 +141,14 @@ def _below(directory: str) -> Iterator[Location]:
         if child.is_dir():
             form = LocationForm.of(child.path)
             yield Location(child.path, form, _java_stamp(child.path) if form is LocationForm.JAVA else _tree_stamp(child.path))
-        elif child.name.endswith((*_WHEEL_ENDINGS, ".py", JAR_ENDING)) and child.is_file():  # a pipe would be read for ever
+        elif child.name.endswith((*_WHEEL_ENDINGS, ".py", JAR_ENDING)) and child.is_file():  # reading a pipe would block
             with contextlib.suppress(FileNotFoundError):  # removed meanwhile
                 form = LocationForm.of(child.path)
                 yield Location(child.path, form, _java_stamp(child.path) if form is LocationForm.JAVA else file_stamp(child.path))
 
 
 def _holds_java(tree: str) -> bool:
-    """Whether a directory is a Java plugin: it has a jar at any depth, and neither Python's metadata nor modules at its top."""
+    """Whether a directory is a Java plugin: it has a jar at any depth, and neither Python metadata nor modules at the top."""
     try:
         with os.scandir(tree) as entries:
             if any(entry.name.endswith((METADATA_ENDING, ".py")) for entry in entries):
@@ -161,7 +160,7 @@ def _holds_java(tree: str) -> bool:
 
 
 def _java_stamp(location: str) -> str:
-    """Of every jar, and of the record."""
+    """A digest of the stamps of every jar and of the record."""
     try:
         files = [location] if not os.path.isdir(location) else [path for path, _ in _files(location, LocationForm.JAVA)]
         dated = sorted(f"{path} {file_stamp(path)}" for path in files if path.endswith(JAR_ENDING))
@@ -173,13 +172,13 @@ def _java_stamp(location: str) -> str:
 
 
 def metadata_directories(tree: str) -> list[str]:
-    """The ``*.dist-info`` directories right in ``tree``, by name. Raises OSError when it cannot be read."""
+    """The ``*.dist-info`` directories directly in ``tree``, by name. Raises OSError when it cannot be read."""
     with os.scandir(tree) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(METADATA_ENDING))
 
 
 def modules_in(tree: str) -> list[str]:
-    """The module files right in ``tree``, by name."""
+    """The module files directly in ``tree``, by name."""
     with os.scandir(tree) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(".py") and entry.is_file())
 
@@ -195,7 +194,7 @@ def _tree_stamp(tree: str) -> str:
 
 
 def file_stamp(path: str | os.PathLike[str]) -> str:
-    """Another one after each change of the file. Raises OSError."""
+    """Changes with each change of the file. Raises OSError."""
     return _stat_text(os.stat(path))
 
 
@@ -224,7 +223,7 @@ def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]
 def write_archive(paths: Sequence[str], target: str) -> None:
     """Write the locations at ``paths`` to the zip ``target``. Raises OSError when one has gone.
 
-    Links are followed: a location holds all that it needs.
+    Links are followed, so that the archive is self-contained.
     """
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=1, strict_timestamps=False) as archive:
         for number, path in enumerate(paths):
@@ -233,8 +232,8 @@ def write_archive(paths: Sequence[str], target: str) -> None:
 
 
 def unpacked_paths(root: str, paths: Sequence[str]) -> list[str]:
-    """Where the locations that were at ``paths`` are once their archive was unpacked into ``root``: each below an entry of a
-    ``plugin.path`` of its own."""
+    """The paths of the locations at ``paths`` after their archive was unpacked into ``root``: each in a directory of its own, for
+    ``plugin.path``."""
     return [os.path.join(root, str(number), os.path.basename(path)) for number, path in enumerate(paths)]
 
 

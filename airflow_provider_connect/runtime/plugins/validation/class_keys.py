@@ -1,5 +1,5 @@
-"""Settings whose value names a plugin, and the versions that go with them: what such a key accepts, recommends and shows, in Kafka
-Connect's words (contract §5.4). Loads the classes that a config names, and no others."""
+"""Settings that name a plugin class or version: the values that such a key accepts, recommends and shows, with Kafka Connect's texts
+(contract §5.4). Loads only the classes that a config names."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CONNECTS: Final[Mapping[str, tuple[str, Sequence[PluginKind]]]] = {
     f"{_KAFKA}storage.HeaderConverter": ("interface", (PluginKind.HEADER_CONVERTER,)),
     f"{_KAFKA}converters.NumberConverter": ("class", (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)),
 }
-"""Types of Kafka Connect that are no plugins, but what plugins are made of: the word that Java has for each, and which plugins are it."""
+"""Types of Kafka Connect that plugins implement: Java's word for each, and the kinds that implement it."""
 _ABSTRACT: Final = "This class is abstract and cannot be created."
 
 
@@ -50,8 +50,8 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
 
 
 def _instead(kind: PluginKind, named: str) -> str:
-    """What a connector in Python uses instead of a Java plugin that is not here; empty for a name that is of no maker in Java, of which
-    the text is Kafka Connect's to the letter."""
+    """Advice for a Python connector that names a Java plugin; empty for a name that does not look like Java's, so that the text is exactly
+    Kafka Connect's."""
     if not named.startswith(_MAKERS) or ".example." in named:
         return ""
     own = _INSTEAD.get(named) or (_USE_SQL if kind is PluginKind.TRANSFORMATION else _WRITE)
@@ -68,7 +68,8 @@ _INSTEAD: Final = {
 
 
 def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> None:
-    """Raises ConfigException for a class of Kafka Connect that cannot be created, such as ``Cast``, of which ``Cast$Key`` is a part."""
+    """Raises ConfigException for a class of Kafka Connect that cannot be instantiated, such as ``Cast``, the outer class of
+    ``Cast$Key``."""
     nested = [plugin for plugin in catalog.plugins() if not plugin.is_java and plugin.class_name.startswith(f"{named}$")]
     word, kinds = _CONNECTS.get(named, ("class", [plugin.kind for plugin in nested]))
     if kind in kinds:
@@ -79,7 +80,7 @@ def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> No
 
 
 def create_instance(plugin: Plugin, kind: PluginKind, key: str) -> Any:
-    """An instance of the plugin's class, which is an ``INTERFACES[kind]``. Raises ConfigException in Connect's words."""
+    """An instance of the plugin's class, an ``INTERFACES[kind]``. Raises ConfigException with Connect's texts."""
     loaded = plugin.load()
     interface = INTERFACES[kind]
     if not isinstance(loaded, type) or not issubclass(loaded, interface):
@@ -101,7 +102,7 @@ def _because(error: Exception) -> str:
 
 
 class ClassCheck:
-    """Validator of such a key: some version of the class exists, and the chosen one can be created. A missing value is fine."""
+    """Validator of such a key: a version of the class exists, and the chosen one can be instantiated. A missing value is valid."""
 
     def __init__(self, choice: PluginChoice, kind: PluginKind) -> None:
         self._choice = choice
@@ -119,7 +120,7 @@ class ClassCheck:
 
 
 class ClassChoices:
-    """Recommends every plugin of a kind, each version anew, as Connect does."""
+    """Recommends every plugin of a kind, repeated for each version, as Connect does."""
 
     def __init__(self, catalog: PluginCatalog, kind: PluginKind) -> None:
         self._catalog = catalog
@@ -133,7 +134,7 @@ class ClassChoices:
 
 
 class VersionChoices:
-    """Recommends the versions of whatever plugin ``named_by`` names now. ``hides``: not to be shown while it names none."""
+    """Recommends the versions of the plugin that ``named_by`` names. ``hides``: invisible while it names none."""
 
     def __init__(self, versions: Callable[[str], list[Plugin]], named_by: str, *, hides: bool = True) -> None:
         self._versions = versions
@@ -155,5 +156,5 @@ class VersionChoices:
 
 
 def check_range(name: str, value: Any) -> None:
-    """Validator of a ``….plugin.version``: it is a range. Maven's text stands alone, as in Connect."""
+    """Validator of a ``….plugin.version``: it must be a range. The message is only Maven's, as in Connect."""
     requirement(value)

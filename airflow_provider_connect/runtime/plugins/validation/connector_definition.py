@@ -1,5 +1,7 @@
-"""The settings of a connector as the framework defines them for one config: with the worker's converters and the newest versions as
-defaults, with recommended values, and with the keys of the transformations and predicates that the config names (contract §4.2, §5.2).
+"""The framework's definition of a connector's settings for one config (contract §4.2, §5.2).
+
+Defaults are the worker's converters and the newest versions. It includes recommended values, and the keys of the transformations and
+predicates that the config names.
 """
 
 from __future__ import annotations
@@ -35,7 +37,8 @@ _OF_EVERY_TRANSFORMATION: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stages:
-    """What transformations and predicates differ in: the key that lists their aliases, the words and the keys that come with each."""
+    """The differences between transformations and predicates: the key that lists their aliases, their words, the keys that come with
+    each."""
 
     key: str
     kind: PluginKind
@@ -49,7 +52,7 @@ PREDICATES = Stages("predicates", PluginKind.PREDICATE, "Predicate", "Predicates
 
 
 class ConnectorDefinition:
-    """Made for one config, whose variables are resolved. Loads the converters, transformations and predicates that it names."""
+    """For one config, whose variables are resolved. Loads the converters, transformations and predicates that it names."""
 
     def __init__(self, choice: PluginChoice, config: Mapping[str, Any], connector: Sequence[Plugin]) -> None:
         """``connector``: every version of the config's connector."""
@@ -57,10 +60,10 @@ class ConnectorDefinition:
         self._config = config
         self._connector = connector
         self.stage_errors: dict[str, list[str]] = {}
-        """By key, errors of stages beside those of their validators."""
+        """By key, errors of stages in addition to those of their validators."""
 
     def bare(self) -> ConfigDef:
-        """The keys that need no connector: of plugins only the versions are read."""
+        """The keys that need no connector; only versions of plugins are read."""
         keys = dict(common_config_def().keys)
         keys[VERSION_KEY] = self._version_key(keys[VERSION_KEY])
         for role in CONVERTER_KINDS:
@@ -69,7 +72,7 @@ class ConnectorDefinition:
         return ConfigDef(*keys.values())
 
     def of_kind(self, *, is_sink: bool) -> ConfigDef:
-        """The settings of a source or sink, those of the config's stages with them."""
+        """The settings of a source or sink, including those of the config's stages."""
         keys = dict((sink_config_def() if is_sink else source_config_def()).keys)
         keys[VERSION_KEY] = self._version_key(keys[VERSION_KEY])
         for role in CONVERTER_KINDS:
@@ -105,7 +108,7 @@ class ConnectorDefinition:
     def _stage_keys(self, stages: Stages) -> Iterator[ConfigKey]:
         listed = self._config.get(stages.key) or ""
         aliases = list(dict.fromkeys(part.strip() for part in listed.split(","))) if listed.strip() else []
-        for alias in aliases[:MOST_ALIASES]:  # that there are more is what the key's validator reports
+        for alias in aliases[:MOST_ALIASES]:  # the key's validator reports that there are more
             yield from self._keys_of_stage(stages, alias)
 
     def _keys_of_stage(self, stages: Stages, alias: str) -> Iterator[ConfigKey]:
@@ -144,7 +147,7 @@ class ConnectorDefinition:
                 yield _embedded(key, prefix, group, order)
 
     def _defined(self, stages: Stages, key: str, named: str | None, spec: str | None) -> tuple[ConfigDef | None, ConfigException | None]:
-        """The stage's own settings, or what is wrong with its class."""
+        """The stage's own settings, or the error of its class."""
         if named is None:
             return None, None
         name = named.strip()
@@ -169,7 +172,7 @@ class ConnectorDefinition:
 
 
 class _StageCheck:
-    """Validator of a stage's type: a negation needs something to negate, and the class is one of the kind."""
+    """Validator of a stage's type: a negation needs a predicate, and the class must be of the kind."""
 
     def __init__(self, stages: Stages, prefix: str, config: Mapping[str, Any], error: ConfigException | None) -> None:
         self._stages = stages
@@ -188,7 +191,7 @@ class _StageCheck:
 
 
 def _as_shown(definition: ConfigDef) -> list[ConfigKey]:
-    """By group, order in it, whether required, importance and name: how Kafka sorts the keys that it embeds."""
+    """Sorted by group, order, required first, importance and name: as Kafka sorts embedded keys."""
     groups, importances = definition.groups(), list(Importance)
 
     def rank(key: ConfigKey) -> tuple[int, int, bool, int, str]:
@@ -213,7 +216,7 @@ def _embedded(key: ConfigKey, prefix: str, group: str, order: int) -> ConfigKey:
 
 
 class _EmbeddedCheck:
-    """A validator that gets the name without the prefix, and reports it so."""
+    """A validator that gets and reports the name without the prefix."""
 
     def __init__(self, prefix: str, check: Validator) -> None:
         self._prefix = prefix
@@ -224,7 +227,7 @@ class _EmbeddedCheck:
 
 
 class _EmbeddedChoices:
-    """A recommender that gets its own settings alone, without the prefix."""
+    """A recommender that gets only its own settings, without the prefix."""
 
     def __init__(self, prefix: str, choices: Recommender) -> None:
         self._prefix = prefix

@@ -23,7 +23,7 @@ OF_CONNECTORS: Final = "connect-"
 DEAD_LETTERS: Final = "errors.deadletterqueue.topic.name"
 CLASS_KEY: Final = "connector.class"
 TOPIC_SETTINGS: Final = ("topic", "topics", "topics.regex", "topic.prefix", DEAD_LETTERS)
-"""In which connectors name topics of records."""
+"""The settings in which connectors name topics of records."""
 _OWN_OFFSETS: Final = "A source's records may not go to the topic of its offsets (offsets.storage.topic). Name another."
 WORKER_LACKS_IT: Final = "This worker does not have exactly-once source support enabled."
 CONNECTOR_LACKS_IT: Final = "The connector does not support exactly-once semantics with the provided configuration."
@@ -45,7 +45,8 @@ _NULL_BOUNDARIES: Final = (
 
 
 def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: Mapping[str, ConfigValue], connector: Connector) -> None:
-    """Add to ``found`` what worker and connector cannot do of what the config asks for. The connector is asked only where it matters."""
+    """Add errors to ``found`` for requests of the config that worker or connector cannot fulfil. The connector is called only if it
+    matters."""
     if isinstance(connector, SourceConnector):
         support, boundary = found[SUPPORT], found[BOUNDARY]
         if not support.errors and str(support.value).lower() == "required":
@@ -58,7 +59,7 @@ def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: M
 
 
 def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
-    """Why no connector may have so many tasks: each is a record on the config topic, which all connectors share."""
+    """Why a connector may not have so many tasks: each is a record on the config topic, which all connectors share."""
     if not isinstance(tasks_max, int) or tasks_max <= settings.max_tasks:
         return []
     reason = f"Value must be no more than {settings.max_tasks} (worker setting {MAX_TASKS_SETTING})"
@@ -66,10 +67,10 @@ def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
 
 
 def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
-    """Why no task of a connector may have so much memory: the host's belongs to all."""
+    """Why a task may not have so much memory: all tasks share that of the host."""
     if not isinstance(asked, str):
         return []
-    with suppress(ValueError):  # which is an error of its own
+    with suppress(ValueError):  # the key's own validator reports it
         if memory_bytes(asked) > settings.task_memory_max:
             most = f"{settings.task_memory_max >> 20}m"
             reason = f"Value must be no more than {most}, the worker setting of the same name, which an admin may raise"
@@ -78,7 +79,7 @@ def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
 
 
 def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:
-    """Why ``offsets.storage.topic`` cannot be the topic that it names: configs and statuses would be lost among offsets."""
+    """Why ``offsets.storage.topic`` must not be the topic that it names: configs and statuses would get lost among offsets."""
     topic = (config.get(OFFSETS_TOPIC) or "").strip()
     reason = settings.refusal_of_data_topic(topic) if topic in KAFKAS_OWN else _refusal_of_name(OFFSETS_TOPIC, topic, config)
     if reason:
@@ -90,7 +91,7 @@ def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) ->
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
-    """Why ``delivery.guarantee=exactly_once`` is impossible."""
+    """Why ``delivery.guarantee=exactly_once`` is impossible; empty: it is possible."""
     if (config.get(GUARANTEE) or "").strip() != Guarantee.EXACTLY_ONCE:
         return []
     if isinstance(connector, SourceConnector):
@@ -99,8 +100,8 @@ def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connec
 
 
 def backfill_errors(config: Mapping[str, str | None], connector: Connector | None) -> dict[str, list[str]]:
-    """By key, why no backfill with this config can run, or would take what is the live connector's. ``connector`` None: Kafka Connect's own
-    classes run it, and nothing bounds what they read."""
+    """By key, why a backfill with this config cannot run, or would interfere with the live connector. ``connector`` None: a Java connector,
+    whose reads cannot be bounded."""
     ranges, live = ((config.get(key) or "").strip() for key in (RANGES, OF))
     if not ranges and not live:
         return {}
@@ -124,7 +125,8 @@ _NO_JAVA: Final = (
 
 
 def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], changed: Collection[str]) -> str:
-    """Why a source with these settings changed reads no range, or takes what it reads from the live connector; empty: neither."""
+    """Why a source with these ``changed`` settings would not read a range, or would take records from the live connector; empty:
+    neither."""
     bounds = connector.range_settings
     if not bounds:
         return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
@@ -135,7 +137,7 @@ def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], cha
 
 
 def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
-    """Why a sink cannot write where connector ``live`` does, with these settings changed; empty: it can."""
+    """Why a sink with these ``changed`` settings must not write where connector ``live`` does; empty: it may."""
     needed = connector.location_settings if isinstance(connector, SinkConnector) else ()
     if not needed or set(needed) & set(changed):
         return ""
@@ -146,9 +148,9 @@ def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
 
 
 def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:
-    """By key, the topics of records that are internal ones: a record there would be a config, or an offset of another connector.
+    """By key, errors of record topics that are internal topics: a record there would be a config, or another connector's offset.
 
-    Topics after transformations, and those that a source does not report, are checked before each write.
+    Topics that transformations produce, and those that a source does not report, are checked before each write.
     """
     named: list[tuple[str, str]] = []
     if isinstance(connector, SourceConnector):
@@ -169,7 +171,7 @@ def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], conne
 
 
 def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
-    """Kafka's own rule, for names that are there: transformations may make another of a source's topic, and variables a value."""
+    """Kafka's own rule, for final names: transformations may change a source's topic, and variables have no value yet."""
     is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not (config.get("transforms") or "").strip()
     return refusal_of_topic(topic) if topic and "${" not in topic and is_named else ""
 
@@ -182,7 +184,7 @@ def _output_topics(connector: SourceConnector, config: Mapping[str, str]) -> Seq
 
 
 def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> list[str]:
-    """Why a sink must not use the group that its config names: to commit there would move the offsets of another consumer."""
+    """Why a sink must not use the group that its config names: its commits would move the offsets of another consumer."""
     group = (config.get(GROUP) or "").strip()
     if not group:
         named = consumer_group(config.get("name") or "", None, settings.values)
@@ -209,9 +211,9 @@ def _is_printable(group: str) -> bool:
 
 
 def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """What ``config`` names of another connector's: its consumer group, in which each would pass over what the other has read, or the topic
-    that it keeps its offsets in; and offsets that would lie among another's records. Such keys take no variables. ``others`` are configs,
-    or as much of them as is known."""
+    """Errors for names in ``config`` that belong to another connector: its consumer group, where each would skip what the other has read;
+    its offsets topic; and an offsets topic that holds another's records. Such keys take no variables. ``others`` are configs, possibly
+    partial."""
     group, offsets = ((config.get(key) or "").strip() for key in (GROUP, OFFSETS_TOPIC))
     topics = _topics_named(config)
     errors: list[str] = []
@@ -237,7 +239,7 @@ def _topics_named(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
 
 
 def check_group(settings: WorkerSettings, config: Mapping[str, str | None], found: dict[str, ConfigValue]) -> None:
-    """A sink's consumer group must not be the worker's own, nor another connector's."""
+    """Add errors for a sink's consumer group that is the worker's own or another connector's."""
     errors = group_errors(settings, config)
     if GROUP in config:
         found.setdefault(GROUP, ConfigValue(GROUP, config[GROUP])).errors += errors
@@ -262,7 +264,7 @@ def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str
 
 
 def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why ``transaction.boundary=connector`` is impossible."""
+    """Why ``transaction.boundary=connector`` is impossible; empty: it is possible."""
     try:
         can = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # (the connector's own code)

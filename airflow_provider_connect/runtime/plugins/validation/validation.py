@@ -1,6 +1,6 @@
-"""The whole validation of a connector's config, as ``PUT /connector-plugins/«p»/config/validate`` answers it (contract §5.2).
+"""The complete validation of a connector's config, as ``PUT /connector-plugins/«p»/config/validate`` returns it (contract §5.2).
 
-Runs the plugins' code, so it needs a process that may hang or die: ``probe`` is the entry point for other processes.
+Runs the plugins' code, so it needs a process that may hang or die. Other processes call ``plugins.probe``.
 """
 
 from __future__ import annotations
@@ -50,15 +50,15 @@ _TYPE: Final = "converter.type"
 
 @dataclass(slots=True)
 class _Part:
-    """Some keys with their values, and their groups."""
+    """Keys with their values, and their groups."""
 
     groups: Iterable[str]
     pairs: list[Pair]
 
 
 def validate_config(choice: PluginChoice, config: Given) -> Validation:
-    """Validate ``config``, whose variables are resolved. Raises BadRequestException or ConfigException where validation is impossible:
-    no class, an unknown class, a wrong version range."""
+    """Validate ``config``, whose variables are resolved. Raises BadRequestException or ConfigException if validation is impossible: no
+    class, an unknown class, an invalid version range."""
     named = config.get(CLASS_KEY)
     if named is None:
         raise BadRequestException(NO_CLASS)
@@ -73,7 +73,7 @@ def validate_config(choice: PluginChoice, config: Given) -> Validation:
 
 
 def _without_connector(named: str, definition: ConfigDef, config: Given, error: str) -> Validation:
-    """The validation where no version of the connector is in the requested range."""
+    """The validation if no version of the connector is in the requested range."""
     found = {value.name: value for value in definition.validate(config)}
     for key in (CLASS_KEY, VERSION_KEY):
         found[key].errors.append(error)
@@ -82,7 +82,7 @@ def _without_connector(named: str, definition: ConfigDef, config: Given, error: 
 
 
 class _Validating:
-    """One validation under way."""
+    """The state of one validation."""
 
     def __init__(self, choice: PluginChoice, config: Given, plugin: Plugin, definition: ConnectorDefinition) -> None:
         self._choice = choice
@@ -111,7 +111,8 @@ class _Validating:
         return dataclasses.replace(validation, warnings=self._warnings(connector, framework, validation))
 
     def _warnings(self, connector: Connector, framework: ConfigDef, validation: Validation) -> list[str]:
-        """Settings that nothing reads. Those of a stage or converter whose class is wrong are unknown, and not reported."""
+        """Settings that no plugin reads. Those of a stage or converter with a wrong class are not reported, since its settings are
+        unknown."""
         task_def = getattr(getattr(connector, "task_class", None), "config_def", None)
         definitions = (framework, own_config_def(), connector.config_def, task_def or ConfigDef())
         known = {name for definition in definitions for name in names_of(definition)}
@@ -145,7 +146,7 @@ class _Validating:
         return found
 
     def _show_class_names(self, found: Mapping[str, ConfigValue]) -> None:
-        """A class that is an alias shows as the class; an unknown one shows as null."""
+        """Show an alias as its class, and an unknown class as null."""
         for name, value in found.items():
             kind = _kind_of(name)
             if kind is None or value.value is None:
@@ -157,7 +158,7 @@ class _Validating:
                 value.value = None
 
     def _own_values(self, connector: Connector) -> dict[str, ConfigValue]:
-        values = connector.validate(self._visible)  # a null is the framework's to report, and no code of a connector expects one
+        values = connector.validate(self._visible)  # the framework reports nulls; connectors' code does not expect them
         if values is None:
             raise BadRequestException(f"{self._plugin.class_name}.validate() must return a Config that is not null.")
         found = {value.name: value for value in values}
@@ -174,11 +175,11 @@ class _Validating:
         return found
 
     def _our_keys(self, connector: Connector) -> dict[str, ConfigKey]:
-        """Of the settings that Connect does not have those that the config gives: Connect would list none."""
+        """This package's own settings, as far as the config has them: Connect would not list them."""
         return {name: key for name, key in own_config_def().keys.items() if name in self._config and name not in connector.config_def.keys}
 
     def _converter(self, role: str, found: Mapping[str, ConfigValue]) -> _Part | None:
-        """The settings of a converter that the config itself names; None where there is none, or it has errors."""
+        """The settings of a converter that the config itself names; None: it names none, or one with errors."""
         name = f"{role}.converter"
         of_class, of_version = found[name], found[f"{name}.{VERSION_ENDING}"]
         named = self._config.get(name)
@@ -210,7 +211,7 @@ class _Validating:
 
 
 def _kind_of(key: str) -> PluginKind | None:
-    """Of what kind the class must be that ``key`` names."""
+    """The required kind of the class that ``key`` names."""
     if key.endswith(".converter"):
         return CONVERTER_KINDS.get(key.removesuffix(".converter"))
     if key.endswith(".type") and key.startswith(("transforms.", "predicates.")):

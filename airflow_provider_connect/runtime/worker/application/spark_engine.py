@@ -101,9 +101,9 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
     for given in payloads:
         payload = _unpacked(given, SparkFiles.get(_PLUGINS), sent) if sent else given
         if payload.locations:
-            from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
+            from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
-            make_way(payload.locations)
+            prepend_native_locations(payload.locations)
         # after that; and the driver, which ships this, needs no Arrow
         from airflow_provider_connect.runtime.worker.application.task_body import run_task
 

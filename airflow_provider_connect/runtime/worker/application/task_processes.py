@@ -68,9 +68,9 @@ def answer(asked: BinaryIO, descriptor: int) -> None:
     """Run the task whose pickled payload ``asked`` has, and write its result."""
     payload: TaskPayload = pickle.load(asked)
     if payload.locations:
-        from airflow_provider_connect.runtime.plugins.loading.plugin_loader import make_way
+        from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
-        make_way(payload.locations)
+        prepend_native_locations(payload.locations)
     from airflow_provider_connect.runtime.worker.application.task_body import run_task  # after that, since plugins may bring compiled code
 
     result = run_task(payload, fenced=True)
