@@ -1,1 +1,1 @@
-"""What the topics hold, with its history, in SQL (sqlalchemy)."""
+"""The content of the topics, with its history, in SQL (sqlalchemy)."""

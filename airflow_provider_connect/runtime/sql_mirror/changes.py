@@ -1,4 +1,4 @@
-"""Lines of the history, and how they are written."""
+"""Lines of the history, and writing them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from airflow_provider_connect.runtime.sql_mirror.tables import history
 
 
 class Kind(StrEnum):
-    """What changed, and so what ``subject``, ``old`` and ``new`` hold."""
+    """What changed; it decides the content of ``subject``, ``old`` and ``new``."""
 
     CONFIG = "config"  # the connector's config as JSON
     TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
     TASKS = "tasks"  # the committed task configs as a JSON list
-    RESTART = "restart"  # a request as JSON; there is no old
-    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, null: it ended; there is no old, and ``note`` is the reason
+    RESTART = "restart"  # a request as JSON; ``old`` is None
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, None: it ended; ``old`` is None, and ``note`` is the reason
     STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
-    TASK_STATUS = "task-status"  # the same of the task that ``subject`` numbers
-    TOPIC = "topic"  # the topic that ``subject`` names is used: by which task since when, as JSON
-    OFFSET = "offset"  # the offset, as JSON, of the source or sink partition that ``subject`` is, as JSON
-    LOG_LEVEL = "log-level"  # the level of the logger that ``subject`` names, of all processes and no connector; there is no old
-    MIRROR = "mirror"  # the mirror itself; ``subject`` names a topic
+    TASK_STATUS = "task-status"  # the same for the task with the number ``subject``
+    TOPIC = "topic"  # the topic ``subject`` is used: by which task since when, as JSON
+    OFFSET = "offset"  # the offset, as JSON, of the source or sink partition ``subject``, as JSON
+    LOG_LEVEL = "log-level"  # the level of the logger ``subject`` in all processes, of no connector; ``old`` is None
+    MIRROR = "mirror"  # the mirror itself; ``subject`` is a topic
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of history. ``cause`` is the record that made the change: its partition and offset; offset -1: none did."""
+    """One line of history. ``cause`` is the partition and offset of the record that caused the change; offset -1: no record did."""
 
     kind: Kind
     connector: str

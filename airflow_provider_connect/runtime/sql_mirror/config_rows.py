@@ -1,4 +1,4 @@
-"""The config topic's records → rows and history: connectors, target states, task sets. The rules are those of ``ConfigLog``."""
+"""Turns records of the config topic into rows and history: connectors, target states, task sets. The rules are those of ``ConfigLog``."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -27,7 +27,8 @@ from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 DEFINED_IN = "airflow.defined.in"
 
 Hide = Callable[[Mapping[str, str], Mapping[str, str] | None], Mapping[str, str]]
-"""A config with ``[hidden]`` for the passwords that its plugins define; for a task's config with its connector's."""
+"""Returns a config with ``[hidden]`` for the passwords that its plugins define. The second argument is the connector's config, for a
+task's."""
 
 _Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord | LoggerRecord
 
@@ -41,12 +42,12 @@ def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> di
 
 
 def holds_hidden(config: Mapping[str, str] | None) -> bool:
-    """Whether a value is hidden: two such configs that look alike may differ."""
+    """Whether a value is hidden: two such configs may differ although they look equal."""
     return any(HIDDEN in value for value in (config or {}).values())
 
 
 def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hide = masked) -> list[Entry]:
-    """Bring the rows up to the records, in their order; returns what changed. ``hide`` hides more secrets than ``masked``."""
+    """Apply the records to the rows, in their order; returns the changes. ``hide`` hides more secrets than ``masked``."""
     kept = [(record, value) for record in records if (value := kept_of(record.value)) is not None]
     tables = _Tables(database, {_connector(value) for _, value in kept})
     log, entries = tables.log(), []
@@ -58,7 +59,7 @@ def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hi
 
 
 def kept_of(value: object) -> _Kept | None:
-    """The record as it is mirrored, secrets hidden; None: it is not."""
+    """The record as it is mirrored, with secrets hidden; None: it is not mirrored."""
     match value:
         case ConnectorRecord(config=config) | TaskRecord(config=config):
             value = replace(value, config=None if config is None else masked(config))
@@ -72,7 +73,7 @@ def kept_of(value: object) -> _Kept | None:
 
 
 def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> _Kept:
-    """``kept`` without the values that ``hide`` hides of the raw record."""
+    """``kept`` without the values of the raw record that ``hide`` hides."""
     match raw:
         case ConnectorRecord(config=config) if config is not None and isinstance(kept, ConnectorRecord):
             return replace(kept, config=masked(hide(config, None)))
@@ -82,7 +83,7 @@ def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> 
 
 
 def _connector(record: _Kept) -> str:
-    """Empty for a record that concerns no connector."""
+    """The record's connector; empty if it concerns none."""
     match record:
         case TaskRecord(task):
             return task.connector
@@ -148,7 +149,7 @@ def _any_hidden(configs: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigNames:
-    """The content of the config topic, by the keys of the rows."""
+    """The keys of the rows that the config topic's content has."""
 
     configs: Collection[str]
     target_states: Collection[str]
@@ -157,7 +158,7 @@ class ConfigNames:
 
     @classmethod
     def of(cls, records: Iterable[StateRecord]) -> "ConfigNames":
-        """``records`` are all that the topic holds."""
+        """``records`` are all records of the topic."""
         log = ConfigLog()
         for record in records:
             if (value := kept_of(record.value)) is not None:
@@ -190,7 +191,7 @@ class _Tables:
         return ConfigLog(state=state, pending=pending)
 
     def take(self, log: ConfigLog, changed_ms: Mapping[str, int]) -> None:
-        """Rows that stay the same keep their time."""
+        """Replace the rows by the log's state; unchanged rows keep their time."""
         state = log.state
         configs = [{"connector": name, "config": json_text(config)} for name, config in state.connector_configs.items()]
         targets = [{"connector": name, "state": str(target)} for name, target in state.target_states.items()]

@@ -1,4 +1,4 @@
-"""What ``airflow db migrate`` calls to make and upgrade this package's tables."""
+"""Creates and upgrades this package's tables, called by ``airflow db migrate``."""
 
 from pathlib import Path
 

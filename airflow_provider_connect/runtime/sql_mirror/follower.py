@@ -1,8 +1,8 @@
-"""Fills the mirror from the topics. Knows nothing of threads: its thread calls ``MirrorFollower.step`` over and over.
+"""Fills the mirror from the topics. Knows nothing of threads: its thread calls ``MirrorFollower.step`` repeatedly.
 
-Several processes may do so at once: one holds the lease and reads. Should two read at once, each record is still taken in once. One
-transaction takes in a batch: 1 the lease, whose row makes followers wait for one another 2 the positions, by compare-and-set 3 the rows
-4 the history. After a process has died, the next follower continues from the last transaction.
+Several processes may do so at once: one holds the lease and reads. Even if two read at once, each record is applied once. One transaction
+applies a batch: 1 the lease, whose row serializes followers 2 the positions, by compare-and-set 3 the rows 4 the history. After a process
+has died, the next follower continues from the last transaction.
 """
 
 from __future__ import annotations
@@ -34,11 +34,12 @@ LEASE = "mirror"
 LEASE_SECONDS = 15.0
 _CHECK_SECONDS = 5.0
 _COMPLETE_SECONDS = 60.0
-_LEFT_OUT_SECONDS = 600.0
-"""How long a connector's own offsets topic is not followed after it could not be: configs name it, and it holds up no other topic."""
+_SKIP_SECONDS = 600.0
+"""How long a connector's own offsets topic is skipped after it could not be read: configs name such topics, and they must not block
+others."""
 
-_TakeIn = Callable[[Database, Sequence[StateRecord]], list[Entry]]
-_SweepOut = Callable[[Sweep, Sequence[StateRecord]], None]
+_Apply = Callable[[Database, Sequence[StateRecord]], list[Entry]]
+_SweepRows = Callable[[Sweep, Sequence[StateRecord]], None]
 Held = dict[TopicPartition, tuple[int, int]]
 Sessions = Callable[[], AbstractContextManager[Database]]
 
@@ -56,17 +57,17 @@ class MirrorFollower:
         self._sessions = sessions
         self._holder = holder
         self._now = now
-        self._take_configs: _TakeIn = partial(take_configs, hide=hide)
+        self._take_configs: _Apply = partial(take_configs, hide=hide)
         self._stream = StateStream(settings)
         self._positions: dict[TopicPartition, ReadPosition] = {}
         self._next: dict[TopicPartition, int] = {}
         self._identities: dict[str, TopicIdentity] = {}
         self._trusted_seconds: dict[str, float] = {}
-        self._left_out: dict[str, float] = {}  # until when
+        self._skipped: dict[str, float] = {}  # until when
         self._held_at = self._checked_at = 0.0
 
     def step(self, wait_seconds: float) -> bool:
-        """Take in what has come; waits up to ``wait_seconds`` for it. False, at once: another process follows.
+        """Apply new records; waits for them up to ``wait_seconds``. Returns False at once if another process follows.
 
         Raises what the stores and the database raise; a later step continues from the last commit.
         """
@@ -74,29 +75,29 @@ class MirrorFollower:
             return self._step(wait_seconds)
         except (PositionMovedException, LogTruncatedException) as error:
             _log.info("The mirror reads again from its stored positions: %s", error)
-            self._let_go()
+            self._reset()
             return True
         except UnreadableTopicException as error:
-            self._let_go()
+            self._reset()
             if error.topic in self._internal:
                 raise
-            self._leave_out(error.topic, error.message)
+            self._skip(error.topic, error.message)
             return True
         except Exception:
-            self._let_go()
+            self._reset()
             raise
 
     def close(self) -> None:
-        """Let another process follow at once."""
+        """Release the lease, so that another process can follow at once."""
         if self._held_at:
             with self._sessions() as database:
                 drop_lease(database, LEASE, self._holder)
-        self._let_go()
+        self._reset()
         self._stream.close()
 
     def _step(self, wait_seconds: float) -> bool:
         if self._now() - self._held_at >= _CHECK_SECONDS and not self._renew():
-            self._let_go()
+            self._reset()
             return False
         if not self._positions:
             self._start()
@@ -109,7 +110,7 @@ class MirrorFollower:
         return True
 
     def _renew(self) -> bool:
-        """Hold the lease. Raises PositionMovedException when the mirror was dropped or rebuilt meanwhile."""
+        """Take or renew the lease. Raises PositionMovedException when the mirror was dropped or rebuilt meanwhile."""
         with self._sessions() as database:
             if not self._hold(database):
                 return False
@@ -126,26 +127,29 @@ class MirrorFollower:
 
     @contextmanager
     def _held(self) -> Iterator[Database]:
-        """A transaction under the lease. Raises PositionMovedException when another process has it."""
+        """A transaction with the lease held. Raises PositionMovedException when another process holds it."""
         with self._sessions() as database:
             if not self._hold(database):
                 raise PositionMovedException("another process follows")
             yield database
 
-    def _let_go(self) -> None:
-        """Forget what was read and is not committed."""
+    def _reset(self) -> None:
+        """Forget what was read but not committed."""
         self._positions, self._next, self._held_at = {}, {}, 0.0
         self._stream.unfollow()
 
     def _start(self) -> None:
-        """Find each partition's position, sweep topics where removals may have been missed, and read on."""
+        """Find each partition's position, sweep topics whose removals may have been missed, and continue reading."""
         with self._sessions() as database:
             known, wanted = read_positions(database), self._wanted(database)
         started = self._now()
-        was, self._identities = self._identities, self._stream.identities({*wanted, *(at.topic for at in known)} - self._left_out.keys())
+        was, self._identities = (
+            self._identities,
+            self._stream.identities({*wanted, *(at.topic for at in known)} - self._skipped.keys()),
+        )
         self._trusted_seconds = self._stream.absence_seconds(self._identities)
         held = self._stream.held(at for at in known if self._is_there(at))
-        for topic in sorted({at.topic for at in known} - self._left_out.keys()):
+        for topic in sorted({at.topic for at in known} - self._skipped.keys()):
             positions = {at: read for at, read in known.items() if at.topic == topic}
             if (reason := self._sweep_reason(positions, held)) is not None:
                 self._sweep(topic, positions, held, reason)
@@ -169,23 +173,23 @@ class MirrorFollower:
 
     def _wanted(self, database: Database) -> set[str]:
         now = self._now()
-        self._left_out = {topic: until for topic, until in self._left_out.items() if until > now}
-        return self._internal | set(offset_topics(database)) - self._left_out.keys()
+        self._skipped = {topic: until for topic, until in self._skipped.items() if until > now}
+        return self._internal | set(offset_topics(database)) - self._skipped.keys()
 
-    def _leave_out(self, topic: str, reason: str) -> None:
-        _log.warning("The mirror leaves topic %s out for %.0f minutes: %s", topic, _LEFT_OUT_SECONDS / 60, reason)
-        self._left_out[topic] = self._now() + _LEFT_OUT_SECONDS
+    def _skip(self, topic: str, reason: str) -> None:
+        _log.warning("The mirror skips topic %s for %.0f minutes: %s", topic, _SKIP_SECONDS / 60, reason)
+        self._skipped[topic] = self._now() + _SKIP_SECONDS
 
     def _is_there(self, at: TopicPartition) -> bool:
         return at.topic in self._identities and at.partition < self._identities[at.topic].partitions
 
     def _sweep_reason(self, positions: dict[TopicPartition, ReadPosition], held: Held) -> str | None:
-        """Why a topic's rows may be out of date; None: they are not."""
+        """Why a topic's rows may be out of date; None: they are current."""
         topic = next(iter(positions)).topic
         identity, ids = self._identities.get(topic), {read.topic_id for read in positions.values()}
         silent = self._now() - min(read.complete_ms for read in positions.values()) / 1000
         trusted = self._trusted_seconds.get(topic, KEPT_MS / 2000)
-        if identity is None:  # for good, or for as long as a broker starts
+        if identity is None:  # deleted, or only until a broker has started
             return f"it has been gone for {silent:.0f} s" if silent > trusted else None
         if ids != {identity.id}:
             return f"the topic was created anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
@@ -198,7 +202,7 @@ class MirrorFollower:
         return None
 
     def _sweep(self, topic: str, positions: dict[TopicPartition, ReadPosition], held: Held, reason: str) -> None:
-        """Remove rows of records that the topic does not hold. A topic created anew is then read from its beginning, others from their
+        """Remove rows whose records the topic no longer holds. A recreated topic is then read from its beginning, others from their
         positions."""
         _log.warning("Topic %s is read again from its beginning for the mirror: %s", topic, reason)
         started, identity = self._now(), self._identities.get(topic)
@@ -216,7 +220,7 @@ class MirrorFollower:
             write_history(database, sweep.entries)
 
     def _after_sweep(self, at: TopicPartition, read: ReadPosition, held: tuple[int, int] | None, now_ms: int) -> ReadPosition:
-        """Where the partition is read on."""
+        """The position from which the partition is read after a sweep."""
         identity = self._identities.get(at.topic)
         if identity is None or held is None:
             return read
@@ -224,8 +228,8 @@ class MirrorFollower:
             return ReadPosition(identity.id, 0, 0, now_ms)
         return replace(read, position=max(read.position, held[0]), complete_ms=now_ms)
 
-    def _kind(self, topic: str) -> tuple[_TakeIn, _SweepOut]:
-        """How records of the topic are taken in, and how its rows are swept."""
+    def _kind(self, topic: str) -> tuple[_Apply, _SweepRows]:
+        """The functions that apply records of the topic, and that sweep its rows."""
         known = {
             self._settings.config_topic: (self._take_configs, Sweep.configs),
             self._settings.status_topic: (take_statuses, Sweep.statuses),
@@ -252,25 +256,25 @@ class MirrorFollower:
         return True
 
     def _news(self, entries: Iterable[Entry]) -> list[Entry]:
-        """Those that the history does not have."""
+        """The entries that the history does not have yet."""
         return [entry for entry in entries if entry.cause[1] >= self._positions[entry.cause[0]].noted]
 
     def _restart_for_new_topics(self) -> None:
-        """Start again where a topic is new, such as a connector's own offsets topic."""
+        """Restart if there is a new topic, such as a connector's own offsets topic."""
         with self._sessions() as database:
             missing = self._wanted(database) - self._identities.keys()
         if missing and self._stream.identities(missing):
-            self._let_go()
+            self._reset()
 
     def _check_identities(self) -> None:
-        """Check that the records just read came from the topics of the positions. Raises PositionMovedException."""
+        """Raise PositionMovedException unless the records just read came from the topics of the positions."""
         found = self._stream.identities(self._identities)
         for topic, identity in self._identities.items():
             if found.get(topic) != identity:
-                raise PositionMovedException(f"topic {topic} is another one now")
+                raise PositionMovedException(f"topic {topic} was recreated")
 
     def _check(self) -> None:
-        """After some seconds without records: check the topics, and note once a minute which are read to their end."""
+        """Check the topics after some seconds without records, and record once a minute which are read to their end."""
         self._check_identities()
         now, ends = self._now(), self._stream.ends(self._positions)
         complete = {
@@ -296,11 +300,11 @@ def _ms(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """The next offset of a partition. Records below ``noted`` are in the history already. At ``complete_ms`` none was left to read.
-    The row's ``since_ms`` is written once, and moved by ``forget_history`` alone.
+    """The next offset of a partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to read.
+    The row's ``since_ms`` is written once, and only ``forget_history`` moves it.
 
-    Kept in the database, moved by compare-and-set in the same transaction as what was read: so a crash, or a second follower, neither
-    loses nor doubles a record.
+    Stored in the database, and moved by compare-and-set in the same transaction as what was read. So a crash or a second follower neither
+    loses nor duplicates a record.
     """
 
     topic_id: str
@@ -310,11 +314,11 @@ class ReadPosition:
 
 
 class PositionMovedException(Exception):
-    """Another process has moved the position: what was read from it must not be written."""
+    """Another process has moved the position, so what was read from it must not be written."""
 
 
 def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
-    """All positions that the database knows."""
+    """All positions in the database."""
     return {
         TopicPartition(row.topic, row.topic_partition): ReadPosition(row.topic_id, row.position, row.noted, row.complete_ms)
         for row in database.execute(select(position))
@@ -322,7 +326,7 @@ def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
 
 
 def add_position(database: Database, at: TopicPartition, read: ReadPosition) -> None:
-    """A position for a partition that has none. Raises IntegrityError when another process was first."""
+    """Add the position of a new partition. Raises IntegrityError when another process was first."""
     values = {"topic_id": read.topic_id, "position": read.position, "noted": read.noted}
     values |= {"complete_ms": read.complete_ms, "since_ms": read.complete_ms}
     database.execute(insert(position).values(topic=at.topic, topic_partition=at.partition, **values))
@@ -341,7 +345,7 @@ def move_position(database: Database, at: TopicPartition, old: ReadPosition, new
 
 
 def forget_positions(database: Database, partitions: Iterable[TopicPartition]) -> None:
-    """The partitions are no longer followed."""
+    """Delete the positions of partitions that are no longer followed."""
     remove_rows(database, position, [{"topic": at.topic, "topic_partition": at.partition} for at in partitions])
 
 

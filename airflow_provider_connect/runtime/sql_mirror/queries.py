@@ -1,4 +1,4 @@
-"""Reads and changes of the tables, in the caller's session: the caller commits, so that what belongs together is one transaction."""
+"""Reads and changes of the tables in the caller's session. The caller commits, so several calls can be one transaction."""
 
 import json
 from collections.abc import Callable, Collection, Mapping
@@ -38,15 +38,15 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """The paused flag and the target state that last agreed."""
+    """The last paused flag and target state that agreed."""
 
     paused: bool
     target_state: str
 
 
 def agreement_key(connector: str) -> str:
-    """The key of a connector's agreement: its name, or where the column is too short for it, its DAG's id behind a line break, which no
-    name holds."""
+    """The key of a connector's agreement: its name; if that is too long for the column, a line break, which no name contains, and its DAG's
+    id."""
     return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
 
 
@@ -57,7 +57,7 @@ def agreements(session: Database) -> dict[str, Agreement]:
 
 
 def move_agreement(session: Database, connector: str, old: Agreement | None, new: Agreement) -> bool:
-    """Replace ``old`` by ``new``. False, with nothing changed, when another process has moved the row."""
+    """Replace ``old`` by ``new``. False, without a change, when another process has changed the row."""
     key = agreement_key(connector)
     if old is None:
         values = {"connector": key, "paused": new.paused, "target_state": new.target_state}
@@ -71,7 +71,7 @@ def move_agreement(session: Database, connector: str, old: Agreement | None, new
 
 
 def drop_agreement(session: Database, key: str) -> None:
-    """Forget the connector of this ``agreement_key``: a later one of its name starts without a past."""
+    """Delete the agreement with this ``agreement_key``, so that a later connector of that name starts without one."""
     session.execute(delete(agreement).where(agreement.c.connector == key))
 
 
@@ -86,7 +86,7 @@ def hold_lease(session: Database, name: str, holder: str, *, now: float, seconds
 
 
 def drop_lease(session: Database, name: str, holder: str) -> None:
-    """Let the next one take the lease at once."""
+    """Release the lease, so that another holder can take it at once."""
     session.execute(delete(lease).where(lease.c.name == name, lease.c.holder == holder))
 
 
@@ -95,8 +95,8 @@ def drop_lease(session: Database, name: str, holder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the time of the record that made the change, on its topic; ``who``
-    the worker or the DAG file that wrote it, ``run`` the Airflow run, each None where it is not known."""
+    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the timestamp of the record that caused the change; ``who`` the
+    worker or the DAG file that wrote it, ``run`` the Airflow run, each None if unknown."""
 
     id: int
     connector: str
@@ -112,7 +112,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """What a run of a connector delivered, all tries and tasks together; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
+    """The deliveries of a run of a connector, over all tries and tasks; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
 
     connector: str
     run: str
@@ -127,7 +127,7 @@ class RunMetrics:
     last_ms: int
 
     def with_task(self, other: "RunMetrics") -> "RunMetrics":
-        """Together with those of another task in the same try."""
+        """The sum with another task of the same try."""
         return replace(
             self,
             tasks=self.tasks + other.tasks,
@@ -142,7 +142,7 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A sink's position in a partition after its last run; ``lag`` None: the end is not known."""
+    """A sink's position in a partition after its last run; ``lag`` None: the end is unknown."""
 
     topic: str
     partition: int
@@ -159,7 +159,7 @@ def changes(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[Change]:
-    """The newest lines of history first: of one connector or of all, of all ``kinds`` unless some are named, below ``before_id``."""
+    """Lines of history, newest first: of one connector or all, of the ``kinds`` or all, below ``before_id``."""
     runs = runs_by_claim()
     statement = (
         select(history, runs.c.run)
@@ -178,8 +178,8 @@ def changes(
 
 
 def offsets_before(session: Database, connector: str, change_id: int) -> list[OffsetView]:
-    """What undoes every change of the connector's offsets from line ``change_id`` on: each partition that changed, with the offset that it
-    had before; None: it had none. Empty: nothing has changed since."""
+    """The offsets that undo every change of the connector's offsets from line ``change_id`` on: each changed partition with its previous
+    offset; None: it had none. Empty: nothing has changed since."""
     of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
     statement = select(history.c.subject, history.c.old).where(*of_these).order_by(history.c.id)
     first: dict[str, str | None] = {}
@@ -189,7 +189,7 @@ def offsets_before(session: Database, connector: str, change_id: int) -> list[Of
 
 
 def run_metrics(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
-    """The runs that delivered something, the newest first: of one connector or of all, with their last entry before ``before_ms``."""
+    """The runs that delivered something, newest first: of one connector or all, with their last entry before ``before_ms``."""
     last = func.max(batch.c.last_ms)
     statement = _run_metrics().order_by(last.desc(), batch.c.connector, batch.c.run).limit(limit)
     if connector is not None:
@@ -200,7 +200,7 @@ def run_metrics(session: Database, connector: str | None = None, *, before_ms: i
 
 
 class KeptRead(Generic[_T]):
-    """What ``read`` returns, kept until the mirror has read something or old lines were deleted: one small query finds that out. Safe to
+    """Caches the result of ``read`` until the mirror has read something or old lines were deleted, which one small query checks. Safe to
     share between threads."""
 
     def __init__(self, read: Callable[[Database], _T]) -> None:
@@ -215,16 +215,16 @@ class KeptRead(Generic[_T]):
 
 
 def _version(session: Database) -> list[tuple[Any, ...]]:
-    """Another one after each transaction of the mirror: it commits its positions with the rows."""
+    """Changes with each transaction of the mirror, which commits its positions with the rows."""
     columns = [position.c[name] for name in ("topic", "topic_partition", "topic_id", "position", "since_ms")]
     return sorted(map(tuple, session.execute(select(*columns))))
 
 
 def last_runs(session: Database) -> list[RunMetrics]:
-    """What the newest claim of each connector that exists has delivered, the last try of its last run with work.
+    """The deliveries of the newest claim of each existing connector: the last try of its last run with work.
 
-    First the claims, then their rows: in one statement, planners read all rows of a connector for each. Rows are summed here: nearly
-    every claim has one, and a database sorts them all for it.
+    Reads first the claims, then their rows: in one statement, query planners read all rows of each connector. Sums the rows here: nearly
+    every claim has one row, and a database would sort them all.
     """
     latest = batch.alias()
     of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
@@ -243,10 +243,10 @@ def last_runs(session: Database) -> list[RunMetrics]:
 
 
 def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
-    """What each connector that exists has delivered in each of the last ``HOURS``, the present one last; a run counts in the hour of its
-    last entry. Connectors without any are left out.
+    """The records that each existing connector has delivered in each of the last ``HOURS`` hours, the current one last; a run counts in the
+    hour of its last entry. Connectors without records are left out.
 
-    By connectors, some at a time, so that planners take the index of connector and time, and not the rows of every run.
+    Queries some connectors at a time, so that query planners use the index of connector and time instead of reading the rows of every run.
     """
     first_ms = (now_ms // _HOUR_MS - HOURS + 1) * _HOUR_MS
     names = sorted(session.scalars(select(connector_config.c.connector)))
@@ -264,7 +264,7 @@ def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
 
 
 def _run_metrics() -> Select[Any]:
-    """By connector and run."""
+    """A query of the metrics by connector and run."""
     return select(
         batch.c.connector,
         batch.c.run,
@@ -294,15 +294,15 @@ def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, i
 
 
 def offset_topics(session: Database) -> list[str]:
-    """The offsets topics of connectors' own."""
+    """The offsets topics that connectors have of their own."""
     statement = select(connector_config.c.config).where(connector_config.c.config.contains(f'"{_OWN_TOPIC}"', autoescape=True))
     topics = {json.loads(text).get(_OWN_TOPIC, "") for text in (row.config for row in session.execute(statement))}
     return sorted(topic for topic in topics if topic and "${" not in topic)
 
 
 def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
-    """Delete older lines of history and metrics of runs, at most ``most`` of each, so that a transaction stays short. Returns whether some
-    may be left. The current state stays. From now on offsets cannot go back to an earlier instant."""
+    """Delete lines of history and metrics of runs that are older, at most ``most`` of each, to keep the transaction short. Returns whether
+    some may be left. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
     session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
     found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
     for table, rows in zip((batch, history), found, strict=True):
@@ -311,13 +311,13 @@ def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bo
 
 
 def oldest(session: Database, table: Table, at: Column[Any], before_ms: int, most: int) -> list[Row]:
-    """The keys of at most ``most`` rows whose ``at`` lies before ``before_ms``, the oldest first."""
+    """The keys of at most ``most`` rows whose ``at`` is before ``before_ms``, oldest first."""
     statement = select(*table.primary_key.columns).where(at < before_ms).order_by(at).limit(most)
     return [dict(row) for row in session.execute(statement).mappings()]
 
 
 def runs_by_claim() -> Subquery:
-    """The Airflow run of each connector's claim, to be joined."""
+    """The Airflow run of each connector's claim, as a subquery for joins."""
     key = (batch.c.connector, batch.c.claim)
     return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
 

@@ -1,6 +1,6 @@
-"""The history of one connector, read from the mirror: lines of its config and of its offsets, and how far back they are whole.
+"""The history of one connector, read from the mirror: lines of its config and offsets, and how far back they are complete.
 
-What users are shown and what going back writes come from here, and every change itself from the topics: the mirror may lag.
+It serves views, and the values that a restore writes. The changes themselves go to the topics, since the mirror may lag.
 """
 
 import json
@@ -30,38 +30,38 @@ Sessions = Callable[[], AbstractContextManager[Any]]
 
 
 class RecordedHistory:
-    """See the module. Safe to share between threads, each call being a transaction of its own."""
+    """See the module. Safe to share between threads; each call is its own transaction."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page:
-        """The newest below line ``before``; ``old`` and ``new`` are whole configs as JSON, secrets hidden."""
+        """The newest lines below line ``before``; ``old`` and ``new`` are complete configs as JSON, with secrets hidden."""
         with self._sessions() as database:
             return _page(database, _of(connector, Kind.CONFIG), limit, before)
 
     def config_line(self, connector: str, number: int) -> Line | None:
-        """One line; None: the connector has no such."""
+        """One line; None: the connector has no such line."""
         return self._line(connector, Kind.CONFIG, number)
 
     def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page:
-        """The newest below line ``before``, of what lies on ``topic``: an offsets topic, or for a sink the batch log."""
+        """The newest lines below line ``before`` that came from ``topic``: an offsets topic, or for a sink the batch log."""
         with self._sessions() as database:
             return _page(database, (*_of(connector, Kind.OFFSET), history.c.topic == topic), limit, before)
 
     def offset_line(self, connector: str, number: int) -> Line | None:
-        """One line; None: the connector has no such."""
+        """One line; None: the connector has no such line."""
         return self._line(connector, Kind.OFFSET, number)
 
     def starts_ms(self, connector: str, claim: str) -> int | None:
-        """When the first change of offsets was written under the claim; None: there was none."""
+        """The time of the first change of offsets under the claim; None: there was none."""
         statement = select(func.min(history.c.at_ms)).where(*_of(connector, Kind.OFFSET), history.c.claim == claim)
         with self._sessions() as database:
             found: int | None = database.scalar(statement)
             return found
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        """By ``model.history.partition_key``, the offset at this time of each partition that has changed since; None: it had none."""
         where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
         firsts = select(func.min(history.c.id).label("id")).where(*where).group_by(history.c.subject).subquery()
         columns = (history.c.id, history.c.subject, history.c.at_ms, history.c.old)
@@ -70,28 +70,28 @@ class RecordedHistory:
             return offsets_before(Line(row.id, row.subject, row.at_ms, row.old, None) for row in rows)
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
-        """The offsets that the mirror holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        """The mirror's current offsets, in the form of ``model.history.by_partition``; the last of several topics has precedence."""
         with self._sessions() as database:
             return by_partition(_sink_offsets(database, connector) if is_sink else _source_offsets(database, connector, topics))
 
     def begins_ms(self, topic: str) -> int | None:
-        """From when on the history of a topic is whole; None: the mirror does not follow it."""
+        """The time from which the history of a topic is complete; None: the mirror does not follow it."""
         with self._sessions() as database:
             found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
             return found
 
     def connectors_used(self, span: Span) -> list[str]:
-        """The connectors that delivered something in the span, deleted ones too."""
+        """The connectors that delivered something in the span, including deleted ones."""
         with self._sessions() as database:
             return connectors_used(database, span)
 
     def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
-        """A row for each of the connectors and day, in no order, at most ``most``."""
+        """One row per connector and day, unordered, at most ``most``."""
         with self._sessions() as database:
             return usage_by_day(database, connectors, span, most=most)
 
     def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:
-        """The connector's runs in the span, the newest first, at most ``most``."""
+        """The connector's runs in the span, newest first, at most ``most``."""
         with self._sessions() as database:
             return usage_by_run(database, connector, span, most=most)
 
@@ -105,7 +105,7 @@ def _of(connector: str, kind: Kind) -> tuple[Any, ...]:
 
 
 def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | None) -> Page:
-    """The database counts the bytes: a text is read once it is known to be in the page."""
+    """The database computes the sizes, so that only texts of the page are read."""
     older = (*where, *(() if before is None else (history.c.id < before,)))
     size = _Bytes(history.c.subject) + func.coalesce(_Bytes(history.c.old), 0) + func.coalesce(_Bytes(history.c.new), 0)
     sizes = database.execute(select(history.c.id, size).where(*older).order_by(history.c.id.desc()).limit(limit + 1))
@@ -115,7 +115,8 @@ def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | 
 
 
 class _Bytes(GenericFunction[int]):
-    """The length of a text in ASCII. PostgreSQL takes it from the header of the value; its ``length`` reads and unpacks the whole value."""
+    """The length of an ASCII text. PostgreSQL's ``octet_length`` reads it from the value's header; its ``length`` would decompress the
+    value."""
 
     type = Integer()
     inherit_cache = True
@@ -134,7 +135,7 @@ def _octet_length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
 
 
 def _lines(database: Database, *where: Any) -> list[Line]:
-    """The newest first."""
+    """Newest first."""
     runs = runs_by_claim()
     columns = [history.c[name] for name in ("id", "subject", "at_ms", "old", "new", "who", "claim", "note")]
     statement = (
@@ -167,7 +168,7 @@ _SUMMED = ("records", "bytes", "seconds", "cpu_seconds")
 
 
 def connectors_used(session: Database, span: Span) -> list[str]:
-    """The connectors that delivered something in the span, deleted ones too."""
+    """The connectors that delivered something in the span, including deleted ones."""
     return sorted(session.scalars(select(batch.c.connector).distinct().where(*_within(span))))
 
 
@@ -191,7 +192,7 @@ def usage_by_day(session: Database, connectors: Sequence[str], span: Span, *, mo
 
 
 def usage_by_run(session: Database, connector: str, span: Span, *, most: int) -> list[RunUsage]:
-    """The connector's runs in the span, the newest first, at most ``most``."""
+    """The connector's runs in the span, newest first, at most ``most``."""
     last = func.max(batch.c.last_ms)
     statement = (
         select(batch.c.run, last, *(func.sum(batch.c[name]) for name in _SUMMED))

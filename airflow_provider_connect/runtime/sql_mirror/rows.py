@@ -1,4 +1,4 @@
-"""Some rows of one table: as they were loaded, and as they are to be. Written back are the differences, in SQL that every database has."""
+"""Some rows of one table, as loaded and as wanted. Writes the differences, in SQL that every database supports."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -20,8 +20,8 @@ _MOST_NAMES = 500  # in one IN (…)
 
 
 class Rows:
-    """The rows of ``table`` whose ``by`` is one of ``values`` and for which ``also`` holds: read at each batch of records, so ``by`` is the
-    first column of an index. Change ``now``, which maps primary keys to rows, and ``write``."""
+    """The rows of ``table`` whose ``by`` is one of ``values`` and for which ``also`` holds. They are read for each batch of records, so
+    ``by`` must be the first column of an index. Change ``now``, which maps primary keys to rows, then call ``write``."""
 
     def __init__(self, database: Database, table: Table, by: Column[Any], values: Collection[object], *also: ColumnElement[bool]) -> None:
         self._table = table
@@ -34,11 +34,11 @@ class Rows:
         return tuple(row[name] for name in self._keys)
 
     def put(self, row: Row) -> None:
-        """The whole row replaces the one of its key."""
+        """Add the row, or replace the one with the same key."""
         self.now[self.key(row)] = row
 
     def write(self, database: Database) -> None:
-        """Bring the table in line with ``now``."""
+        """Write the differences to ``now``."""
         before, now = self._before, self.now
         gone = [before[key] for key in before.keys() - now.keys()]
         if gone:
@@ -76,7 +76,7 @@ def _parameters(row: Row, keys: list[str], others: list[str]) -> Row:
 
 
 def json_text(value: object) -> str:
-    """``value`` as the mirror's JSON: ASCII, without spaces, its entries in their order."""
+    """``value`` as the mirror's JSON: ASCII, without spaces, entries in their order."""
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -86,27 +86,27 @@ def optional(value: _V | None, convert: Callable[[_V], str]) -> str | None:
 
 
 def storable(text: str) -> str:
-    """``text`` without what some databases refuse: null characters and halves of surrogate pairs, which are escaped."""
+    """``text`` with null characters and lone surrogates, which some databases refuse, escaped."""
     if "\0" in text or not text.isprintable():
         text = text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
     return text
 
 
 def is_name(text: str) -> bool:
-    """Whether ``text`` can be a key in every database. MySQL holds names equal that differ in blanks at their ends alone."""
+    """Whether ``text`` can be a key in every database. MySQL ignores trailing blanks when it compares names."""
     return 0 < len(text) <= LONGEST_NAME and storable(text) == text and not text.endswith(" ")
 
 
 def is_claim(claim: Claim | None) -> bool:
-    """Whether ``claim`` can be kept; one of a foreign writer may be too long."""
+    """Whether ``claim`` can be stored; one of a foreign writer may be too long."""
     return claim is None or len(str(claim)) <= LONGEST_WORD
 
 
 def is_integer(number: int) -> bool:
-    """Whether ``number`` is that of a task or a partition."""
+    """Whether ``number`` is valid for a task or a partition."""
     return 0 <= number <= 0x7FFFFFFF
 
 
 def is_count(number: int) -> bool:
-    """Whether ``number`` is one of records or bytes. The sum of thousands fits into 64 bits."""
+    """Whether ``number`` is valid for records or bytes. The sum of thousands fits into 64 bits."""
     return 0 <= number <= 1 << 50

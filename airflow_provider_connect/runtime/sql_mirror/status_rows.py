@@ -1,4 +1,5 @@
-"""The status topic's records → rows and history: states of connectors and tasks, active topics. The rules are those of ``StatusState``."""
+"""Turns records of the status topic into rows and history: states of connectors and tasks, active topics. The rules are those of
+``StatusState``."""
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -16,11 +17,11 @@ from airflow_provider_connect.runtime.sql_mirror.tables import active_topic, con
 from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 
 _Subject = tuple[Kind, str]
-_Shown = ConnectorStatus | TaskStatus | TopicStatus
+_Visible = ConnectorStatus | TaskStatus | TopicStatus
 
 
 def take_statuses(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Bring the rows up to the records, in their order; returns what changed."""
+    """Apply the records to the rows, in their order; returns the changes."""
     kept = [(record, record.value) for record in records if is_kept(record.value)]
     tables = _Tables(database, {value.connector for _, value in kept})
     state, entries = tables.state(database, [value for _, value in kept]), []
@@ -55,10 +56,10 @@ def _applied(state: StatusState, record: StateRecord, value: StatusRecord) -> li
     return entries
 
 
-def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Shown]:
-    """The part of the state that the record may change: the tombstone of a connector removes its tasks too."""
+def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Visible]:
+    """The part of the state that the record may change: a connector's tombstone also removes its tasks."""
     connector = value.connector
-    found: dict[_Subject, _Shown] = {}
+    found: dict[_Subject, _Visible] = {}
     match value:
         case ConnectorStatus():
             if (status := state.connector(connector)) is not None:
@@ -74,7 +75,7 @@ def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Shown]:
     return found
 
 
-def _entry(record: StateRecord, value: StatusRecord, key: _Subject, old: _Shown | None, new: _Shown | None) -> Entry:
+def _entry(record: StateRecord, value: StatusRecord, key: _Subject, old: _Visible | None, new: _Visible | None) -> Entry:
     kind, subject = key
     who = record.author or (new.worker_id if isinstance(new, ConnectorStatus | TaskStatus) else None)
     return Entry(
@@ -90,7 +91,7 @@ def _entry(record: StateRecord, value: StatusRecord, key: _Subject, old: _Shown 
     )
 
 
-def _json(value: _Shown | None) -> str | None:
+def _json(value: _Visible | None) -> str | None:
     shown: dict[str, object]
     match value:
         case ConnectorStatus() | TaskStatus():
@@ -104,7 +105,7 @@ def _json(value: _Shown | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusNames:
-    """The content of the status topic, by the keys of the rows."""
+    """The keys of the rows that the status topic's content has."""
 
     connectors: Collection[str]
     tasks: Collection[ConnectorTaskId]
@@ -112,7 +113,7 @@ class StatusNames:
 
     @classmethod
     def of(cls, records: Iterable[StateRecord]) -> "StatusNames":
-        """``records`` are all that the topic holds."""
+        """``records`` are all records of the topic."""
         state = StatusState()
         for record in records:
             if is_kept(record.value):
@@ -130,7 +131,8 @@ class _Tables:
         self._topics = Rows(database, active_topic, active_topic.c.connector, connectors)
 
     def state(self, database: Database, records: Iterable[StatusRecord]) -> StatusState:
-        """Claims of removed statuses count too: where a zombie may have written a record, they are read from the history."""
+        """The rows as state. Claims of removed statuses count too: if a zombie may have written a record, they are read from the
+        history."""
         state = StatusState()
         uncertain = {value.connector for value in records if value.claim is not None and not self._claimed(value)}
         for removed in _last_claims(database, uncertain):
@@ -145,7 +147,7 @@ class _Tables:
         return state
 
     def _claimed(self, value: StatusRecord) -> bool:
-        """Whether the row of the record has the newest claim."""
+        """Whether a row of the record's key has a claim, which is then the newest."""
         match value:
             case ConnectorStatus():
                 row = self._connectors.now.get((value.connector,))
@@ -200,7 +202,7 @@ def _claim(text: str | None) -> Claim | None:
 
 
 def _last_claims(database: Database, connectors: Collection[str]) -> Iterable[StatusRecord]:
-    """For each key of these connectors the newest claim that ever wrote it, as its tombstone."""
+    """For each key of these connectors, a tombstone with the newest claim that ever wrote it."""
     kinds = [Kind.STATUS, Kind.TASK_STATUS, Kind.TOPIC]
     names = sorted(connectors)
     for start in range(0, len(names), 500):

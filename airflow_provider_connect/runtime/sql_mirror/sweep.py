@@ -1,6 +1,7 @@
-"""Removes rows that a topic, read from its beginning, no longer holds: for a mirror that may have missed removals.
+"""Removes rows whose records a topic no longer holds, for a mirror that may have missed removals.
 
-A tombstone is gone after ``delete.retention.ms``, as are the records of a topic that was created anew. Each removal is a line of history.
+The topic is read from its beginning. A tombstone is gone after ``delete.retention.ms``, as are the records of a recreated topic. Each
+removal is a line of history.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -33,12 +34,12 @@ from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 _NOTE = "no longer on the topic, which was read again from its beginning"
 
 _Line = tuple[Kind, str, str]
-"""A row as a line of history: kind, subject, and the old value."""
+"""A row as a line of history: kind, subject and old value."""
 
 
 @dataclass(slots=True)
 class Sweep:
-    """Removes the rows of one ``topic``; ``entries`` lists them, at ``now_ms``. Each verb takes all records that the topic holds."""
+    """Removes rows of one ``topic``, and adds them to ``entries`` with the time ``now_ms``. Each method takes all records of the topic."""
 
     database: Database
     topic: str

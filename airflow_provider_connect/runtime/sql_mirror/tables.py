@@ -36,7 +36,8 @@ lease = Table(
     Column("holder", String(100), nullable=False),
     Column("until", Double, nullable=False),
 )
-"""Who does a job that one process at a time should do, until when (seconds since 1970). It saves work; nothing relies on it."""
+"""The holder of a job that one process at a time should do, until a time in seconds since 1970. It saves work; correctness does not depend
+on it."""
 
 # --- the mirror: the current state of the topics --------------------------------------------------------------------------------------
 
@@ -47,7 +48,7 @@ connector_config = Table(
     Column("config", _TEXT, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The connectors that exist, with their raw configs as JSON, secrets hidden."""
+"""The existing connectors, with their raw configs as JSON, with secrets hidden."""
 
 target_state = Table(
     "connect_target_state",
@@ -56,7 +57,7 @@ target_state = Table(
     Column("state", _WORD, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""What users want of the connectors: STARTED, PAUSED or STOPPED."""
+"""The target states that users have set: STARTED, PAUSED or STOPPED."""
 
 task_set = Table(
     "connect_task_set",
@@ -66,7 +67,7 @@ task_set = Table(
     Column("is_whole", Boolean, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""How many tasks each connector's last commit record counts; not ``is_whole``: it counts some that have no config."""
+"""The number of tasks in each connector's last commit record; not ``is_whole``: some of them have no config."""
 
 task_config = Table(
     "connect_task_config",
@@ -76,7 +77,7 @@ task_config = Table(
     Column("config", _TEXT, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The committed raw config of each task as JSON, secrets hidden."""
+"""The committed raw config of each task as JSON, with secrets hidden."""
 
 pending_task = Table(
     "connect_pending_task",
@@ -85,7 +86,7 @@ pending_task = Table(
     Column("task", Integer, primary_key=True, autoincrement=False),
     Column("config", _TEXT, nullable=False),
 )
-"""Task configs that no commit record has counted in yet; the table is empty most of the time."""
+"""Task configs without a commit record yet; the table is usually empty."""
 
 connector_status = Table(
     "connect_status",
@@ -99,7 +100,7 @@ connector_status = Table(
     Column("claim", _WORD),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The state of each connector, and who wrote it. No ``claim``: a real Kafka Connect worker did."""
+"""The state of each connector, and its writer. Without ``claim``, a real Kafka Connect worker wrote it."""
 
 task_status = Table(
     "connect_task_status",
@@ -108,7 +109,7 @@ task_status = Table(
     Column("task", Integer, primary_key=True, autoincrement=False),
     *(Column(column.name, column.type, nullable=column.nullable) for column in list(connector_status.columns)[1:]),
 )
-"""The state of each task, otherwise as ``connect_status``."""
+"""The state of each task, with the columns of ``connect_status``."""
 
 active_topic = Table(
     "connect_topic",
@@ -120,7 +121,7 @@ active_topic = Table(
     Column("claim", _WORD),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The topics that each connector has used since they were last reset, and which task saw each first."""
+"""The topics that each connector has used since the last reset, and the task that used each first."""
 
 source_offset = Table(
     "connect_source_offset",
@@ -146,8 +147,8 @@ sink_position = Table(
     Column("claim", _WORD, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The next offset that each sink task's group will read, by the batch log. Of two tasks' rows for one partition the one of
-the newest claim holds."""
+"""The next offset that each sink task's group will read, from the batch log. If two tasks have a row for a partition, the one with the
+newest claim counts."""
 
 batch = Table(
     "connect_batch",
@@ -167,8 +168,9 @@ batch = Table(
     Index("connect_batch_run", "connector", "last_ms"),
     Index("connect_batch_claim", "claim"),
 )
-"""What each task delivered under each claim (a try of an Airflow run), by its last entry in the batch log; ``ranges`` as JSON maps topic
-and partition to first and next offset. The entries were written between ``first_ms`` and ``last_ms``. Kept after a deletion."""
+"""The deliveries of each task under each claim (a try of an Airflow run), from its last entry in the batch log. ``ranges`` is JSON that
+maps topic and partition to first and next offset. The entries were written between ``first_ms`` and ``last_ms``. Rows remain after the
+connector's deletion."""
 
 # --- the mirror: how it came to be so -------------------------------------------------------------------------------------------------
 
@@ -191,8 +193,8 @@ history = Table(
     Index("connect_history_connector", "connector", "kind", "id"),
     Index("connect_history_at", "at_ms"),
 )
-"""Every change that the mirror saw, in the order in which it did. ``old`` or ``new`` empty: there was or is none. ``topic``,
-``topic_partition`` and ``topic_offset`` are those of the record that made the change; offset -1: none did (see ``note``)."""
+"""Every change that the mirror has read, in its order. ``old`` or ``new`` null: there was or is no value. ``topic``, ``topic_partition``
+and ``topic_offset`` are those of the record that caused the change; offset -1: no record did (see ``note``)."""
 
 lag = Table(
     "connect_lag",
@@ -204,8 +206,8 @@ lag = Table(
     Column("unit", _NAME, nullable=False),
     Index("connect_lag_until", "until_ms"),
 )
-"""How far each connector was from the end of what it reads: ``distance`` of ``unit`` in every minute from ``since_ms`` to ``until_ms``,
-both included. Measured by an API server, so it is on no topic. A deleted connector has no rows."""
+"""The lag of each connector: ``distance`` in ``unit``, in every minute from ``since_ms`` to ``until_ms``, both included. An API server
+measures it, so it is on no topic. A deleted connector has no rows."""
 
 position = Table(
     "connect_position",
@@ -218,8 +220,8 @@ position = Table(
     Column("complete_ms", BigInteger, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
 )
-"""How far the mirror has read each partition. Records below ``noted`` are in the history already. At ``complete_ms`` nothing was left.
-From ``since_ms`` on the history is whole: before, compaction may have removed what the mirror had not read, or old lines were deleted."""
+"""The mirror's position in each partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to
+read. The history is complete from ``since_ms`` on: earlier, compaction may have removed unread records, or old lines were deleted."""
 
 CURRENT = (
     connector_config,

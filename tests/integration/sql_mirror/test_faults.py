@@ -223,7 +223,7 @@ def test_an_offsets_topic_that_a_config_names_and_that_cannot_be_read_holds_up_n
         undecodable(settings, topic)
 
     def is_left_out(times: int) -> bool:
-        return caplog.text.count(f"The mirror leaves topic {topic} out") == times
+        return caplog.text.count(f"The mirror skips topic {topic}") == times
 
     ahead = 0.0
     follower = follow(now=lambda: time.time() + ahead)
