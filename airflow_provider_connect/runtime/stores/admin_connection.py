@@ -1,4 +1,4 @@
-"""One admin client: created at first use, waited for, and dropped after a time-out; and the cluster's id, which it is asked for."""
+"""One admin client: created at its first use, dropped after a time-out; and the id of the cluster that it connects to."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -62,7 +62,7 @@ class AdminConnection:
         return self._client
 
     def answer(self, future: "Future[_T]", stage: str) -> _T:
-        """The result of an admin request. KafkaExceptions come out as ours; ``stage`` names the step for their texts."""
+        """The result of an admin request. Raises our exceptions for the client's; ``stage`` names the step in their messages."""
         try:
             return future.result(self.timeout_seconds + 1)
         except KafkaException as error:
@@ -72,7 +72,7 @@ class AdminConnection:
             raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
 
     def failure(self, error: KafkaException, stage: str) -> Exception:
-        """Our exception for one of the client's: refused for good, or not answered in time.
+        """Our exception for one of the client's: the request was refused, or not answered in time.
 
         A client with a request that timed out is dropped at once. librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605)
         when the coordinator that such a request was waiting for starts later.
@@ -96,12 +96,12 @@ DISTRIBUTION = "airflow-provider-connect"
 
 
 def server_info(settings: WorkerSettings) -> ServerView:
-    """Asks the broker once. Raises StoreTimeoutException naming the bootstrap servers when it does not answer."""
+    """This server's versions, and the cluster's id by one request. Raises StoreTimeoutException, which names the bootstrap servers."""
     return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
 
 
 def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) -> str:
-    """The id that the brokers gave their cluster."""
+    """The cluster's id, as the brokers report it."""
     connection = AdminConnection.of(settings, timeout_seconds=timeout_seconds)
     try:
         cluster = connection.answer(connection.client.describe_cluster(request_timeout=timeout_seconds), "describing the cluster")

@@ -1,4 +1,4 @@
-"""Where a worker keeps its state: configs, statuses, source offsets and the batch log.
+"""The storage of a worker's state: configs, statuses, source offsets and the batch log.
 
 ``TopicBacking`` keeps them on the internal topics. A standalone worker keeps them in memory and in a local file (``local_backing``).
 """
@@ -51,33 +51,33 @@ class Offsets(Protocol):
 
 
 def repairs(offsets: Offsets, connector: str) -> list[ProducerRecord]:
-    """What to write so that a reader of uncommitted records believes no aborted offset (a real worker without exactly once is one)."""
+    """The records to write so that a reader of uncommitted records finds no aborted offset. A real worker without exactly once is one."""
     return [ProducerRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 
 
 class OffsetCommitter(Protocol):
-    """Writes a task's source offsets, or the records of the batch log, and raises FencedException once a newer one came."""
+    """Writes a task's source offsets, or the records of the batch log. Raises FencedException once a newer committer took over."""
 
     def take_over(self) -> None:
-        """From now on no older claim commits. Offsets may be read only after this."""
+        """From now on, no older claim can commit. Read offsets only after this call."""
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
-        """Send and commit some records; nothing for none."""
+        """Sends and commits the records. Does nothing without records."""
 
     def begin(self) -> None: ...
 
     def send(self, records: Iterable[ProducerRecord]) -> None: ...
 
     def commit(self) -> None:
-        """What was sent since ``begin`` holds from now on, even if this process dies."""
+        """Makes everything sent since ``begin`` durable, even if this process dies."""
 
     def abort(self) -> None: ...
 
 
 class Backing(Protocol):
-    """Hands out the stores. A store that is created at the call is the caller's to close.
+    """Provides the stores. The caller closes a store that was created at its call.
 
-    ``exactly_once``: claims outlive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
+    ``exactly_once``: claims survive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
     to the batch log.
     """
 
@@ -85,7 +85,7 @@ class Backing(Protocol):
     keeps_batch_log: bool
 
     def ensure(self) -> None:
-        """Create what is missing. Raises ConfigException for a topic that cannot be used."""
+        """Creates missing topics. Raises ConfigException for a topic that cannot be used."""
 
     def configs(self) -> ConfigChanges: ...
 
@@ -94,16 +94,16 @@ class Backing(Protocol):
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
     def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
-        """``settle_seconds`` bounds the wait for an open transaction; None: as for any answer."""
+        """``settle_seconds`` limits the wait for an open transaction; None: the time-out of any answer."""
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
-        """Who commits source offsets. None: the transactions of each task's own id do."""
+        """Commits source offsets. None: each task commits them in transactions of its own id."""
 
     def batch_log(self) -> BatchLog: ...
 
 
 class TopicBacking:
-    """Everything on the internal topics, shared with every process of the group.
+    """Keeps everything on the internal topics, shared with every process of the group.
 
     ``known`` and ``only`` are for a run, which needs the configs of one connector: see ConfigStore.
     """

@@ -1,4 +1,4 @@
-"""The batch log: what each task delivered in each run, on a topic of ours. Lost group offsets are restored from it."""
+"""The batch log: a topic of ours with the deliveries of each task in each run. Lost group offsets are restored from it."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,16 @@ from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 from airflow_provider_connect.runtime.wire import batch_topic
 
 TopicIds = Mapping[str, str]
-"""The id of each topic by its name (KIP-516), of those that are known."""
+"""The known topic ids (KIP-516), by topic name."""
 NO_IDS: TopicIds = MappingProxyType({})
 BY_KEY = -1
-"""The partition of a record whose partition its producer chooses by the key."""
+"""The partition of a record for which the producer chooses one by the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """Records, bytes and failed records of all runs of a task that were seen, each counted once however often its run wrote its entry.
-    ``timestamp``: the newest entry's with records, in ms since 1970; -1: there was none."""
+    """The sums of records, bytes and failed records over the runs of a task. A run counts once, however often it wrote its entry.
+    ``timestamp``: that of the newest entry with records, in ms since 1970; -1: there is no such entry."""
 
     type: ConnectorType
     records: int
@@ -37,7 +37,7 @@ class Delivered:
 
     @classmethod
     def after(cls, entry: BatchRecord, before: BatchRecord | None, known: Mapping[ConnectorTaskId, "Delivered"]) -> "Delivered":
-        """The sum with a new entry, which holds all of its run so far."""
+        """The sums after a new entry, which holds the totals of its run so far."""
         was = known.get(entry.task, cls(entry.type, 0, 0))
         is_same_run = before is not None and (before.run, before.claim) == (entry.run, entry.claim)
         records, size, failed = (before.records, before.bytes, before.failed) if before is not None and is_same_run else (0, 0, 0)
@@ -65,17 +65,17 @@ class BatchLog(Closing):
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
-        """What each task has delivered since the first call of this object, with the last run before that. Raises as ``entries`` does, and
-        waits for no open transaction."""
+        """The deliveries of each task since the first call on this object, and of the last run before it. Raises as ``entries``, but waits
+        for no open transaction."""
         self._reader.read(self._apply, forget=self._forget)
         return dict(self._delivered)
 
     def last_entries(self) -> dict[ConnectorTaskId, BatchRecord]:
-        """The last entry of each task that the last call of ``delivered`` or ``entries`` has read."""
+        """The last entry of each task, as of the last call of ``delivered`` or ``entries``."""
         return dict(self._entries)
 
     def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
-        """The positions of every sink, by connector, in the entries that the last call of ``delivered`` or ``entries`` has read."""
+        """The positions of every sink by connector, as of the last call of ``delivered`` or ``entries``."""
         entries: dict[str, list[BatchRecord]] = {}
         for task, entry in self._entries.items():
             if entry.type is ConnectorType.SINK:
@@ -94,8 +94,8 @@ class BatchLog(Closing):
         return ""
 
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-        """The positions in the connector's entries; of several for a partition that of the newest claim, then the furthest. Those of topics
-        that have another id now are left out."""
+        """The positions in the connector's entries. Of several for a partition, the newest claim's counts, then the furthest. Positions in
+        topics that have another id now are left out."""
         return positions_of(self.entries(connector), topic_ids)
 
     def lost(
@@ -105,11 +105,11 @@ class BatchLog(Closing):
         return lost_of(self.entries(connector), retention_seconds, now_seconds, topic_ids)
 
     def of_destination(self, connector: str, destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
-        """The partitions whose last position this very destination has committed too."""
+        """The partitions whose last position this destination has committed too."""
         return committed_by(self.entries(connector), destination, topic_ids)
 
     def unfinished(self, connector: str) -> set[TopicPartition]:
-        """The partitions whose position was being set over REST when the process died."""
+        """The partitions whose position a REST request was changing when its process died."""
         return unfinished_of(self.entries(connector))
 
     @staticmethod
@@ -157,7 +157,7 @@ class BatchLog(Closing):
 
     @staticmethod
     def reset(settings: WorkerSettings, connector: str, task: int) -> tuple[int, bytes, None]:
-        """Partition, key and value of the tombstone by which this task's positions no longer hold."""
+        """Partition, key and value of the tombstone that invalidates this task's positions."""
         return _partition(settings), batch_topic.encode(BatchReset(ConnectorTaskId(connector, task))).key, None
 
     def close(self) -> None:
@@ -169,18 +169,18 @@ class BatchLog(Closing):
 
 
 def positions_of(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-    """The positions in the entries of a connector's tasks, but for those of topics that have another id now."""
+    """The positions in the entries of a connector's tasks, without those in topics that have another id now."""
     return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
 
 
 def lost_of(
     entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
 ) -> dict[TopicPartition, int]:
-    """The positions of a group that has lost its offsets: they have expired in a group without members, or a process died as it changed
-    them.
+    """The positions to restore for a group that lost its offsets: they expired in a group without members, or a process died while it
+    changed them.
 
-    Those of a topic that has another id now are of no use. Offsets committed less than ``retention_seconds`` ago cannot have expired: a
-    user has deleted them. None: the retention is not known.
+    Positions in a topic that has another id now are left out. Offsets that were committed less than ``retention_seconds`` ago cannot have
+    expired: a user has deleted them. None: the retention is unknown.
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
     newest = _newest(entries, topic_ids).items()
@@ -188,18 +188,18 @@ def lost_of(
 
 
 def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
-    """The partitions whose position stands in the entry of a change that was not finished."""
+    """The partitions whose position is in the entry of an unfinished change."""
     return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
 
 
 def committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
-    """The partitions whose newest position an exactly-once destination of this name has committed too."""
+    """The partitions whose newest position the exactly-once destination of this name has committed too."""
     here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
     return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """For each partition the newest claim with a position, that position, the furthest of several, the run, and the timestamp."""
+    """By partition: the newest claim with a position, its furthest position, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():

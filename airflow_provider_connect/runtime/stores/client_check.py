@@ -1,4 +1,4 @@
-"""Whether Kafka's clients accept the worker settings: they are created and dropped, without a broker."""
+"""Checks whether Kafka's clients accept the worker settings: creates and drops each client, without a broker."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _JAVA_NAMES = {
 
 
 def check_clients(settings: WorkerSettings) -> None:
-    """Raise ConfigException, with the keys as they stand in the settings, when a client refuses them. Takes some milliseconds."""
+    """Raises ConfigException, with the keys as the settings spell them, when a client refuses them. Takes some milliseconds."""
     for kind in ClientKind:
         for prefix, build in ((f"{kind}.", client_config), ("", _internal)):
             try:
@@ -54,5 +54,5 @@ def _make(kind: ClientKind, config: ClientConfig, prefix: str, settings: WorkerS
 
 
 def _as_set(keys: list[str], prefix: str, originals: Mapping[str, str]) -> list[str]:
-    """The keys under the names that the settings have them by."""
+    """The keys as the settings spell them."""
     return [prefix + key if prefix + key in originals else key for key in keys]

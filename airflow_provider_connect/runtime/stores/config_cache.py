@@ -1,8 +1,8 @@
-"""The config topic as processes of this host have read it, in a private file, so that the next one need not read all of it.
+"""A private file with what processes of this host have read of the config topic, so that the next process need not read all of it.
 
-One SQLite file with a row for each connector, and the offset at which the rows hold. A process takes the row of its connector and reads
-from the offset to the topic's end. After many records it updates the rows that they concern, and the offset, in one transaction. No
-decision depends on the file, and it may be removed at any time.
+One SQLite file has a row for each connector, and the offset up to which the rows are complete. A process loads the row of its connector
+and reads from the offset to the topic's end. After many records it updates the affected rows and the offset in one transaction. No
+decision depends on the file, and it may be deleted at any time.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 
 _FORMAT = 2
-_MANY = 200  # so many records cost two milliseconds to read again, and a write to the file about as much
+_MANY = 200  # reading so many records again takes two milliseconds, and a write to the file about as long
 _MOST_HELD = 20_000  # records in memory
-_MOST_READ = 200_000  # some seconds of reading, which is what a reader that is killed loses
+_MOST_READ = 200_000  # some seconds of reading, which a killed reader loses
 _BUSY_SECONDS = 10.0
 _REFRESH_SECONDS = 600.0
 _LONGEST_SECONDS = 6 * 3600.0
@@ -63,9 +63,9 @@ class ConfigCache:
         self._now = now
 
     def read(self, settings: WorkerSettings, connector: str | None, *, timeout_seconds: float = 120.0) -> ConfigSnapshot:
-        """What the topic holds at its end of ``connector``, None: of all. Raises TopicMissingException, StoreTimeoutException.
+        """The state of ``connector`` at the topic's end; None: of all connectors. Raises TopicMissingException, StoreTimeoutException.
 
-        What was read before a time-out is kept where possible, so that the next call continues from there.
+        Keeps what was read before a time-out if possible, so that the next call continues from there.
         """
         topic = settings.config_topic
         with closing(TopicAdmin(settings)) as admin:
@@ -87,13 +87,13 @@ class ConfigCache:
                     return reading(database, topic_id, connector, reader).to_end(timeout_seconds)
 
     def _file(self, settings: WorkerSettings) -> Path:
-        """One for each host and cluster: the folder may lie on a disk that hosts share."""
+        """One file for each host and cluster, because hosts may share the folder's disk."""
         marks = "\0".join([socket.gethostname(), settings.bootstrap_servers, settings.config_topic, str(_FORMAT)])
         return self._folder / f"config-topic-{hashlib.sha256(marks.encode()).hexdigest()[:16]}.sqlite"
 
 
 def _opened(file: Path) -> AbstractContextManager[sqlite3.Connection]:
-    """The database of mode 0600. Raises sqlite3.Error."""
+    """Opens the database with mode 0600. Raises sqlite3.Error."""
     try:
         os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
     except OSError as error:
@@ -103,7 +103,7 @@ def _opened(file: Path) -> AbstractContextManager[sqlite3.Connection]:
 
 @contextmanager
 def _connected(path: str) -> Iterator[sqlite3.Connection]:
-    """A database with the tables."""
+    """Opens a database, and creates the tables if they are missing."""
     with closing(sqlite3.connect(path, timeout=_BUSY_SECONDS, isolation_level=None)) as database:
         if not _has_tables(database):
             database.executescript(_TABLES)
@@ -124,9 +124,9 @@ def _retention_seconds(admin: TopicAdmin, topic: str) -> float:
 
 
 class _Waiting:
-    """Records that were read and not applied yet, in their order. A claim replaces the connector's claim before it.
+    """Records that were read and not applied yet, in order. A claim replaces the connector's earlier claim.
 
-    Each run writes a claim, so a long topic consists of claims, and only the newest of a connector counts.
+    Each run writes a claim, so a long topic consists of claims, of which only the newest of each connector counts.
     """
 
     def __init__(self) -> None:
@@ -204,7 +204,7 @@ class _Reading:
         return found if 0 <= self._now() - found.read_at < found.keep_seconds else None
 
     def _begin(self) -> _Position:
-        """Start without any knowledge."""
+        """Starts without any rows."""
         position = _Position(0, self._now(), self._keep_seconds(), "{}")
         with self._transaction(is_kept=True):
             self._database.execute("DELETE FROM connectors")
@@ -212,9 +212,9 @@ class _Reading:
         return position
 
     def _fold(self, *, is_kept: bool) -> ConfigSnapshot:
-        """Apply the waiting records to the rows that they concern; ``is_kept``: and write these, with their new offset.
+        """Applies the waiting records to the rows that they concern. ``is_kept``: writes the rows and their new offset too.
 
-        Another process may have written meanwhile: records that it has applied are left out.
+        Skips records that another process has applied meanwhile.
         """
         with self._transaction(is_kept=is_kept):
             position = self._position() or _Position(0, self._now(), 0.0, "{}")

@@ -1,7 +1,7 @@
-"""Every change of the config topic that this package makes, decided from the state that it changes; the change itself is a compare-and-set.
+"""The changes of the config topic, each a compare-and-set on the newest state.
 
-Each verb hands ``change`` a rule, which takes the newest state and returns the records to write. The rule runs again when another writer
-came first, so it must depend on the state alone.
+Each verb passes a rule to ``change``: a function of the newest state that returns the records to write. The rule runs again when another
+writer was faster, so it must depend on the state alone.
 """
 
 from abc import abstractmethod
@@ -31,27 +31,27 @@ Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 
 
 class ConfigChanges(Closing):
-    """The verbs, on top of ``change``; and reads of the state."""
+    """Implements the verbs by ``change``; also reads the state."""
 
     @abstractmethod
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
-        """The state with everything that was committed before the call."""
+        """The state with all records that were committed before the call."""
 
     def snapshot(self) -> ConfigSnapshot | None:
-        """What was read so far, for another process to continue from; None: nothing yet. Does not read."""
+        """The state as read so far, from which another process can continue; None: nothing was read yet. Does not read."""
         return None
 
     @abstractmethod
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
-        """The changes of the connector after ``claim``, for a task body; close it."""
+        """Follows the changes of the connector after ``claim``, for a task body, which closes the follower."""
 
     @abstractmethod
     def change(self, decide: Decide) -> list[int]:
-        """Writes what ``decide`` makes of the newest state, all or nothing. Returns their offsets; none: nothing was to be written."""
+        """Writes the records that ``decide`` returns for the newest state, all or none. Returns their offsets; empty: nothing to write."""
 
     @abstractmethod
     def topic_id(self) -> str:
-        """The id of the config topic, which claims carry."""
+        """The id of the config topic, which is a part of each claim."""
 
     def create_connector(
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None, *, author: str | None = None
@@ -68,9 +68,9 @@ class ConfigChanges(Closing):
     def put_connector(
         self, name: str, config: Mapping[str, str], *, expected: Mapping[str, str] | None = None, author: str | None = None
     ) -> None:
-        """Writes the config, of a new connector or over the old one, and keeps the target state.
+        """Creates the connector or replaces its config, and keeps its target state.
 
-        ``expected`` is the config on which the caller based his: ConflictException if the connector has another by now.
+        ``expected`` is the config on which the new one is based: raises ConflictException if the connector has another one now.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -81,7 +81,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_target_state(self, connector: str, target: TargetState, *, author: str | None = None) -> None:
-        """Writes the target state, with STOPPED an empty task set too. Writes nothing that holds already. Raises NotFoundException."""
+        """Writes the target state; with STOPPED, also an empty task set. Writes nothing that is set already. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -97,10 +97,10 @@ class ConfigChanges(Closing):
     def put_tasks(
         self, connector: str, configs: Sequence[Mapping[str, str]], claim: Claim, *, planned_from: Mapping[str, str] | None = None
     ) -> bool:
-        """Publishes the task set that the holder of ``claim`` planned. False: it is published already, from the same connector config.
+        """Publishes the task set that the holder of ``claim`` planned. False: it is published already, from the same config.
 
-        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, when the claim is not the
-        newest, or the connector was meanwhile stopped, deleted or given another config.
+        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, for an older claim, or
+        if the connector was stopped, deleted or reconfigured meanwhile.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -119,7 +119,7 @@ class ConfigChanges(Closing):
         return bool(self.change(decide))
 
     def claim(self, connector: str) -> Claim:
-        """Takes over the connector: every earlier claim is fenced from now on. Raises NotFoundException."""
+        """Claims the connector: from now on, every earlier claim is fenced. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -128,7 +128,7 @@ class ConfigChanges(Closing):
         return Claim(self.change(decide)[0], self.topic_id())
 
     def put_fencing_count(self, connector: str, count: int, claim: Claim) -> None:
-        """Writes how many task ids may be alive, after the holder of ``claim`` has fenced those beyond. Raises FencedException."""
+        """Writes how many task ids may be alive, after the holder of ``claim`` has fenced the others. Raises FencedException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require_claim(state, connector, claim)
@@ -139,7 +139,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def delete_connector(self, connector: str) -> None:
-        """Removes config and target state. Tasks' records and claims stay, as in Connect. Raises NotFoundException."""
+        """Removes config and target state. Records of tasks and claims remain, as in Connect. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -149,7 +149,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
-        """Notes what the source of the raw config ``of`` lacks, None: nothing. Writes nothing that holds already, or for another config."""
+        """Writes what the source of the raw config ``of`` lacks; None: nothing. Does nothing if that is set, or the config has changed."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             is_current = state.connector_config(connector) == dict(of)
@@ -158,7 +158,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_restart(self, request: RestartRecord) -> None:
-        """Notes a restart request, for real workers on the same topics. Raises NotFoundException."""
+        """Writes a restart request, for real workers on the same topics. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, request.connector)
@@ -184,7 +184,7 @@ def _require_claim(state: ClusterConfigState, connector: str, claim: Claim) -> N
 
 
 def _published(state: ClusterConfigState, connector: str, configs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether just these tasks are committed, planned from the connector config that holds now."""
+    """Whether exactly these tasks are committed, planned from the present connector config."""
     if connector in state.inconsistent or state.applied_configs.get(connector) != state.connector_config(connector):
         return False
     tasks = [state.task_config(connector, task) for task in state.tasks(connector)]

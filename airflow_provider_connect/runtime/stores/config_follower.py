@@ -1,4 +1,4 @@
-"""Changes of a connector after a claim, for the task that the claim started."""
+"""Follows the changes of a connector after a claim, for the task that the claim started."""
 
 import logging
 from abc import abstractmethod
@@ -47,14 +47,14 @@ class ConfigFollower(Closing):
 
     @abstractmethod
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """The gravest change that came since the last call; None: no change concerns this task. A resumed connector changes nothing."""
+        """The gravest change since the last call; None: no change concerns this task. A resume is no such change."""
 
 
 class TopicConfigFollower(ConfigFollower):
-    """Follows the config topic from the record of ``claim`` on. A poll that finds nothing costs microseconds.
+    """Follows the config topic from the record of ``claim`` on. A poll without new records takes microseconds.
 
-    A config topic that was created anew counts as DELETED: it has no record of this claim. Log levels that were requested of the whole
-    cluster take effect in this process.
+    A recreated config topic counts as DELETED: it has no record of this claim. Log levels that were requested for the whole cluster take
+    effect in this process.
     """
 
     def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
@@ -78,7 +78,7 @@ class TopicConfigFollower(ConfigFollower):
 
 
 def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:
-    """What the records, later than ``claim``, mean for the task that it started; None: nothing."""
+    """The gravest of the changes in ``records``, which are later than ``claim``, for the task that it started; None: no change."""
     changes = (_change(record, connector, claim) for record in records)
     return max((change for change in changes if change is not None), key=lambda change: _GRAVITY[change.kind], default=None)
 

@@ -1,4 +1,4 @@
-"""The right to write the config topic: a producer that owns the leader's transactional id, until another process takes it over."""
+"""Writes the config topic: a producer that owns the leader's transactional id until another process takes it over."""
 
 import time
 from collections.abc import Iterable
@@ -26,11 +26,11 @@ from airflow_provider_connect.runtime.stores.transactional_producer import init_
 from airflow_provider_connect.runtime.wire import config_topic
 
 TRANSACTION_TIMEOUT_MS = 10_000
-_NO_RECORD = b"open-transaction-ended"  # a key that means nothing to readers of uncommitted records
+_NO_RECORD = b"open-transaction-ended"  # a key that readers of uncommitted records ignore
 
 
 class NotWrittenException(ConnectException):
-    """The records were not written. Where ``uncertain`` has their offsets, perhaps they were: take over the id and read on to find out.
+    """The records were not written. If ``uncertain`` has their offsets, they may have been: take over the id and read on to find out.
 
     ``is_transient``: a retry may succeed.
     """
@@ -61,7 +61,7 @@ class ConfigLeader:
         self._producer = Producer({**config, **quick, **self._last_error.callbacks()})
 
     def take_over(self, timeout_seconds: float) -> None:
-        """From now on no other process may write; an open transaction of the former owner is aborted. Raises StoreTimeoutException."""
+        """Fences every other writer, and aborts an open transaction of the former owner. Raises StoreTimeoutException."""
         stage = f"taking over the right to write topic {self._topic}"
         try:
             init_transactions(self._producer, timeout_seconds)
@@ -76,7 +76,7 @@ class ConfigLeader:
             raise translated(error, stage) from error
 
     def write(self, records: list[ConfigRecord], timeout_seconds: float) -> list[int]:
-        """The records in one transaction, all or none. Returns their offsets. Raises NotWrittenException, RecordTooLargeException."""
+        """Writes the records in one transaction, and returns their offsets. Raises NotWrittenException, RecordTooLargeException."""
         deadline = time.monotonic() + timeout_seconds
         delivered: list[tuple[int | None, KafkaError | None]] = []
 
@@ -105,8 +105,7 @@ class ConfigLeader:
         return offsets
 
     def end_open_transaction(self, timeout_seconds: float) -> None:
-        """Aborts what a former transaction under this id left without a marker, by a transaction that no reader will see. Raises
-        NotWrittenException."""
+        """Aborts a former transaction of this id that has no marker, by a transaction that no reader sees. Raises NotWrittenException."""
         try:
             self._producer.begin_transaction()
             self._producer.produce(self._topic, None, _NO_RECORD, 0)
@@ -116,7 +115,7 @@ class ConfigLeader:
             raise _not_written(cause_of(error, self._producer), []) from error
 
     def _abort(self, timeout_seconds: float) -> None:
-        """Spares readers the wait for the end of the transaction: its other records may be on the topic."""
+        """Ends the transaction, because readers would wait for it: its other records may be on the topic."""
         with suppress(KafkaException, SystemError):
             self._producer.abort_transaction(timeout_seconds)
 
@@ -133,7 +132,7 @@ class ConfigLeader:
                     raise _not_written(error, offsets) from error
 
     def close(self) -> None:
-        """Closes the client without waiting for what is under way: the next owner of the id aborts it."""
+        """Closes the client without waiting for an open transaction: the next owner of the id aborts it."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         del self._producer
 
@@ -141,7 +140,7 @@ class ConfigLeader:
 def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]], left: int) -> list[int]:
     """The offsets in the delivery reports of a transaction, of which ``left`` have not come.
 
-    Raises NotWrittenException when one is missing, before the commit: a report without an offset (of a resend that the broker knew already)
+    Raises NotWrittenException if one is missing, before the commit: a report without an offset (of a resend that the broker had already)
     would leave a claim without its number. Raises KafkaException for a record that was refused.
     """
     offsets = []

@@ -1,14 +1,14 @@
-"""The config topic: read as the state that it adds up to, and changed by compare-and-set.
+"""Reads the config topic as a state, and changes it by compare-and-set.
 
 A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
-2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, it fences us, and we start over: so every
+2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, we are fenced and start again, so every
 decision is based on the newest state. Taking over also ends the open transaction of a writer that died, which would block every reader. A
-commit returns before its marker lies on the topic. The broker makes the next owner of the id wait for it. For its own next change, and for
-the next reader, this store waits: 5 read what was written.
+commit returns before its marker is on the topic. The broker makes the next owner of the id wait for the marker. For its own next change,
+and for the next reader, this store waits: 5 read the written records.
 
-A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced): its records
-stay hidden, and all behind them. So what is still hidden at 2 is ended by a transaction that is aborted; its writer, which never passed 5,
-writes again.
+A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced). The records of
+the transaction, and all records after them, then stay hidden. Therefore a transaction that is still open at 2 is ended by another one,
+which is aborted; its writer, which never passed 5, writes again.
 """
 
 import logging
@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class ConfigStore(ConfigChanges):
     """See the module. Safe to share between threads. Nothing is opened before the first use.
 
-    ``timeout_seconds`` bounds each call. ``known`` is what another process has read of the topic: only later records are read, if the topic
-    is still the same. ``only``: the state shows that connector alone.
+    ``timeout_seconds`` limits each call. ``known`` is the state that another process has read: only later records are read, if the topic is
+    still the same. ``only``: the state has that connector alone.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class ConfigStore(ConfigChanges):
         self.skipped = self._reader.skipped
 
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
-        """The state at the topic's end: everything committed before the call. Raises TopicMissingException, StoreTimeoutException."""
+        """The state at the topic's end, with all records committed before the call. Raises TopicMissingException, StoreTimeoutException."""
         with self._lock:
             self._read(timeout_seconds or self._timeout_seconds)
             return self._fold.state.copy()
@@ -91,9 +91,9 @@ class ConfigStore(ConfigChanges):
             return self._fold.topic_id
 
     def change(self, decide: Decide) -> list[int]:
-        """See ConfigChanges. ``decide`` may raise; then nothing is written, and its exception comes out.
+        """See ConfigChanges. If ``decide`` raises, nothing is written, and its exception is passed on.
 
-        Raises StoreTimeoutException when the change was not committed in time: it does not hold then, unless the broker was lost between
+        Raises StoreTimeoutException if the change was not committed in time. It has no effect then, unless the broker was lost between
         the commit and the check of its outcome.
         """
         with self._lock:
@@ -130,7 +130,7 @@ class ConfigStore(ConfigChanges):
             attempt += 1
 
     def _end_hidden(self, leader: ConfigLeader, deadline: float) -> None:
-        """Ends the transaction that hides records, if one does, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
+        """Ends a transaction that hides records, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
         if not self._reader.hides_records:
             return
         leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
@@ -143,7 +143,7 @@ class ConfigStore(ConfigChanges):
             self._read(_left(deadline))
 
     def _read_past(self, offsets: list[int], deadline: float) -> None:
-        """Reads to the end, which must lie behind ``offsets``. Raises NotWrittenException."""
+        """Reads to the end, which must be after ``offsets``. Raises NotWrittenException."""
         while True:
             try:
                 self._read(_left(deadline))
@@ -157,7 +157,7 @@ class ConfigStore(ConfigChanges):
             time.sleep(_POLL_SECONDS)
 
     def _owner(self, deadline: float) -> ConfigLeader:
-        """The wait is short for a broker that has never answered, and long for one that has."""
+        """The leader, after it took over the id. Waits longer for a broker that has answered before."""
         if self._leader is None:
             leader = ConfigLeader(self._settings)
             leader.take_over(_left(deadline) if self._is_open else _CALL_SECONDS)
@@ -170,7 +170,7 @@ class ConfigStore(ConfigChanges):
         self._leader = None
 
     def _read(self, timeout_seconds: float, awaited: Collection[int] = ()) -> set[int]:
-        """Brings the state up to the topic's end. Returns the ``awaited`` offsets that were new. What was read before a time-out counts."""
+        """Applies the records up to the topic's end. Returns the ``awaited`` offsets among them. Records before a time-out stay applied."""
         seen: set[int] = set()
 
         def apply(record: ConfigRecord | Unreadable) -> str:
@@ -191,7 +191,7 @@ class ConfigStore(ConfigChanges):
         return seen
 
     def _open(self, timeout_seconds: float) -> None:
-        """Finds where to start to read. The topic's id, which makes its offsets claims, is requested meanwhile."""
+        """Finds where to start reading, and requests the topic's id, a part of each claim, at the same time."""
         if self._is_open:
             return
         topic = self._settings.config_topic

@@ -1,7 +1,7 @@
-"""The offsets of a source connector: read from its own topic and from the worker's topic behind it, and copied to the latter.
+"""The offsets of a source connector: read from its own topic, then from the worker's topic, and copied to the latter.
 
-A connector with a topic of its own keeps its offsets on both (contract §2.7): its own decides. The worker's holds former offsets, and
-copies for the time after the connector has lost its own topic.
+A connector with a topic of its own keeps its offsets on both (contract §2.7); its own takes precedence. The worker's topic holds earlier
+offsets, and copies for the case that the connector loses its own topic.
 """
 
 import logging
@@ -27,7 +27,7 @@ _METADATA_SECONDS = 30.0
 
 
 class ConnectorOffsets(Closing):
-    """See the module. ``settle_seconds`` bounds the wait for an open transaction. Not thread-safe."""
+    """See the module. ``settle_seconds`` limits the wait for an open transaction. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, location: OffsetLocation, *, settle_seconds: float | None = None) -> None:
         self.topic = location.topic
@@ -40,9 +40,9 @@ class ConnectorOffsets(Closing):
         self._copies: Producer | None = None
 
     def ensure(self) -> None:
-        """Create the connector's own topic if it does not exist, with the settings of the worker's, which exists already.
+        """Creates the connector's own topic if it does not exist, with the settings of the worker's, which exists already.
 
-        Raises ConfigException for a topic that is not compacted, and for one that is missing where the worker creates none (KIP-1209).
+        Raises ConfigException for a topic that is not compacted, and for a missing one if the worker creates no topics (KIP-1209).
         """
         if self._own is None:
             return
@@ -61,7 +61,7 @@ class ConnectorOffsets(Closing):
             connection.close()
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's committed offsets; those on its own topic have precedence, key by key. Raises as an OffsetStore does."""
+        """The connector's committed offsets; for each key, its own topic takes precedence. Raises as ``OffsetStore.read``."""
         found = self._worker.read(connector)
         if self._own is None:
             return found
@@ -71,11 +71,11 @@ class ConnectorOffsets(Closing):
             return found
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
-        """What to produce to ``topic`` so that the partitions have these offsets; None removes one."""
+        """The records that set these offsets when they are produced to ``topic``; None removes an offset."""
         return self._deciding.records(connector, offsets)
 
     def repair(self, connector: str) -> list[ProducedOffset]:
-        """What to produce to ``topic`` so that a reader of uncommitted records finds what is committed. See ``OffsetStore.repair``."""
+        """The records for ``topic`` that let a reader of uncommitted records find the committed offsets. See ``OffsetStore.repair``."""
         return self._deciding.repair(connector)
 
     @property
@@ -83,7 +83,7 @@ class ConnectorOffsets(Closing):
         return self._worker if self._own is None else self._own
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """Send what was committed to ``topic`` to the worker's too, without waiting: a lost copy does no harm."""
+        """Sends records that were committed to ``topic`` to the worker's topic too, without waiting: a lost copy does no harm."""
         if self._own is None:
             return
         try:
@@ -92,9 +92,10 @@ class ConnectorOffsets(Closing):
             _log.warning("Offsets were not copied to topic %s: %s", self._settings.offset_topic, error)
 
     def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None:
-        """Remove from the worker's topic what ``records`` remove, before they are written: else the worker's offset would show again.
+        """Removes the offsets that ``records`` remove from the worker's topic. Call it before they are written, or the worker's offsets
+        would apply again.
 
-        Returns when that is durable. Raises StoreTimeoutException.
+        Returns when the removal is durable. Raises StoreTimeoutException.
         """
         removed = [record for record in records if record.value is None]
         if self._own is None or not removed:

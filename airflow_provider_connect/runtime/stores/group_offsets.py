@@ -1,4 +1,4 @@
-"""The offsets and members of consumer groups, as an administrator sees them. Sinks keep their offsets in such groups."""
+"""The offsets and members of consumer groups, by an admin client. Sinks keep their offsets in such groups."""
 
 import logging
 import time
@@ -45,9 +45,9 @@ class GroupOffsets:
         self._connection = connection or AdminConnection.of(settings, overrides)
 
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
-        """The group's offsets, of all partitions or of those named; partitions without one are left out, and so is an unknown group.
+        """The group's offsets of all partitions, or of ``partitions``; those without an offset are left out. Empty for an unknown group.
 
-        Waits for an offset that is part of a transaction. Raises StoreTimeoutException where that stays open for longer than the
+        Waits for an offset that is part of a transaction. Raises StoreTimeoutException if the transaction stays open for longer than the
         connection's time-out.
         """
         asked = None if partitions is None else [_KafkaPartition(*partition) for partition in partitions]
@@ -69,8 +69,8 @@ class GroupOffsets:
             time.sleep(_UNSTABLE_SECONDS)
 
     def committed_now(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The offsets of each group, all asked for at once. Waits for no transaction: a group with an offset that is part of one is left
-        out, and so is one that cannot be read."""
+        """The offsets of each group, all requested at once. Waits for no transaction: a group with an offset that is part of one is left
+        out, and so is a group that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
         sendable: list[str] = []
         for group in groups:
@@ -90,14 +90,14 @@ class GroupOffsets:
                     found[group] = committed_offsets(partitions, stage)
             except ConnectException as error:
                 _log.warning("%s", error.message)
-        del client  # kept until here: a request that timed out drops the connection, and the other answers come by this client
+        del client  # kept until here: a request that timed out drops the connection, but the other answers arrive through this client
         return found
 
     def _without_coordinator(self, groups: Iterable[str], stage: str) -> dict[str, Exception]:
         """The groups whose coordinator did not answer in time, each with the reason.
 
-        librdkafka ends the whole process where a broker that is not the coordinator, or not yet, is asked for offsets (issue 5040). It
-        survives the same answer to a description, and then searches for the coordinator again.
+        librdkafka ends the whole process when a broker that is not the coordinator, or not yet, receives a request for offsets (issue
+        5040). It survives the same error in a description, and then searches for the coordinator again.
         """
         client, seconds = self._connection.client, self._connection.timeout_seconds
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()
@@ -126,7 +126,7 @@ class GroupOffsets:
         return found[group]
 
     def retention_seconds(self) -> float | None:
-        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: not known."""
+        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: unknown."""
         client, stage = self._connection.client, "reading the retention of offsets"
         try:
             brokers = client.list_topics(timeout=self._connection.timeout_seconds).brokers
@@ -139,14 +139,14 @@ class GroupOffsets:
             return None
 
     def members(self, group: str) -> list[str]:
-        """Who consumes with the group now, each as client id and host; of both of Kafka's group protocols."""
+        """The group's members now, each as client id and host, under either of Kafka's group protocols."""
         found = self._connection.client.describe_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
         description = self._connection.answer(found, f"describing group {group}")
         members = [f"{member.client_id} at {member.host}" for member in description.members]
         return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
 
     def delete(self, group: str) -> None:
-        """Deletes the group with its offsets; an unknown group is deleted already. Raises ConflictException while it has members."""
+        """Deletes the group with its offsets; returns too if there is no such group. Raises ConflictException while it has members."""
         future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
         try:
             self._answer(future, group, f"deleting group {group}")
@@ -170,8 +170,8 @@ class GroupOffsets:
 
 
 def _sendable(group: str) -> str:
-    """The name, unless it cannot be sent: ConfigException. The client may crash the process on such names, and at longer ones a broker
-    drops the connection, with all other answers."""
+    """Returns ``group``. Raises ConfigException for a name that cannot be sent: the client may crash the process on such names, and for
+    longer ones a broker drops the connection, with all other answers."""
     try:
         length = len(group.encode())
     except UnicodeEncodeError as error:

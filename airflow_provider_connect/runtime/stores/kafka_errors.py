@@ -1,4 +1,4 @@
-"""librdkafka's errors as our exceptions; and the last error of a client, kept for the text of a time-out."""
+"""Translates librdkafka's errors to our exceptions, and keeps the last error of a client for the message of a time-out."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -68,7 +68,7 @@ _RETRIABLE = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""What Java's clients call a RetriableException, and librdkafka's own codes for a broker that is away."""
+"""The errors that are a RetriableException in Java's clients, and librdkafka's own codes for a broker that is away."""
 
 NO_LEADER = frozenset(
     {
@@ -81,7 +81,7 @@ NO_LEADER = frozenset(
         KafkaError._TRANSPORT,
     }
 )
-"""The answers about a partition that is new or about to move, or whose leader's connection was lost: the same request succeeds soon."""
+"""The errors of a partition that is new or about to move, or whose leader's connection was lost: a retry succeeds soon."""
 
 
 class TopicMissingException(StoreException):
@@ -89,7 +89,7 @@ class TopicMissingException(StoreException):
 
 
 class LastError:
-    """The ``error_cb`` of a client: keeps the last error, and prints nothing. Called from the thread that polls the client."""
+    """The ``error_cb`` of a client: keeps the last error, and prints nothing. Runs in the thread that polls the client."""
 
     def __init__(self) -> None:
         self.error: KafkaError | None = None
@@ -100,11 +100,11 @@ class LastError:
         _log.debug("Kafka client: %s", error)
 
     def callbacks(self) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
-        """What to add to a client's config so that it reports here and prints nothing (a fenced producer prints whatever its level)."""
+        """The settings by which a client reports its errors here and prints nothing (a fenced producer prints at any log level)."""
         return {"error_cb": self, "logger": _client_log}
 
     def raise_if_refused(self, stage: str) -> None:
-        """Raises StoreException when the broker refused this client for good: waiting would not help."""
+        """Raises StoreException if the broker refused this client for good: waiting would not help."""
         if self.error is not None and self.error.code() in _REFUSED:
             raise translated(self.error, stage)
 
@@ -124,7 +124,7 @@ def kafka_error(error: BaseException) -> KafkaError | None:
 
 
 def is_retriable(error: KafkaError) -> bool:
-    """Whether the same request, or the same transaction begun anew, may succeed later."""
+    """Whether the same request, or a new attempt of the same transaction, may succeed later."""
     return error.code() not in _REFUSED and (bool(error.retriable() or error.txn_requires_abort()) or error.code() in _RETRIABLE)
 
 
@@ -134,7 +134,7 @@ def is_fenced(error: KafkaError) -> bool:
 
 
 def translated(error: KafkaError | BaseException, stage: str) -> ConnectException:
-    """Our exception for librdkafka's; ``stage`` names the step, as in *reading topic a*."""
+    """Our exception for librdkafka's error; ``stage`` names the step, such as *reading topic a*."""
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None:
         return ConnectException(f"Kafka's client failed while {stage}: {error}")
@@ -157,12 +157,12 @@ _HINTS: Mapping[int, str] = {KafkaError._BAD_COMPRESSION: _UNPACKED}
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
-    """The error that ended the transaction of ``producer``, where ``error`` reports only that there is one (``_FATAL``, ``_STATE``, or a
-    SystemError without a cause); ``error`` itself else.
+    """The error that ended the transaction of ``producer``, if ``error`` reports only that there is one (``_FATAL``, ``_STATE``, or a
+    SystemError without a cause); otherwise ``error`` itself.
 
-    A transactional producer that was fenced while its queue was filled, or one of whose records was refused, reports the cause to the next
-    transactional call alone. A fatal error that is met within a flush becomes a Python exception there and then, with which the callbacks
-    of that flush run; one that meets an exception of its own, and handles it, drops both.
+    A producer that was fenced while its queue was filled, or one of whose records was refused, reports the cause to the next transactional
+    call only. A fatal error within a flush becomes a Python exception at once, while the callbacks of that flush still run; a callback
+    that handles an exception of its own drops both.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None and not isinstance(error, SystemError):
@@ -185,13 +185,13 @@ _CAUSE_OF: Mapping[int, tuple[Callable[[Producer], object], Callable[[KafkaError
     KafkaError._FATAL: (lambda producer: producer.abort_transaction(_CAUSE_SECONDS), KafkaError.fatal),
     KafkaError._STATE: (lambda producer: producer.commit_transaction(_CAUSE_SECONDS), KafkaError.txn_requires_abort),
 }
-"""By an error without its cause: a call that is refused with the cause, and whether an error is that cause. A transaction that takes no
-more records (``_STATE``) is never committed: librdkafka has it aborted first."""
+"""By an error without its cause: a call that fails with the cause, and a check whether an error is that cause. A transaction that accepts
+no more records (``_STATE``) is never committed: librdkafka demands an abort first."""
 
 
 @contextmanager
 def translating(stage: str, producer: Producer | None = None) -> Iterator[None]:
-    """In its block the client's exceptions become ours, also those hidden in a SystemError; ``producer``: see ``cause_of``."""
+    """Translates the client's exceptions in its block, also those hidden in a SystemError; ``producer``: see ``cause_of``."""
     try:
         yield
     except (KafkaException, SystemError) as error:
@@ -199,7 +199,7 @@ def translating(stage: str, producer: Producer | None = None) -> Iterator[None]:
 
 
 def unreachable(bootstrap_servers: object, seconds: float, stage: str, last: LastError | str) -> StoreTimeoutException:
-    """The time-out of a request that no broker answered."""
+    """The exception for a request that no broker answered in time."""
     return StoreTimeoutException(
         f"No answer from Kafka within {seconds:g} s while {stage}; is a broker running at bootstrap.servers={bootstrap_servers}? "
         f"Last error of the client: {last}",

@@ -1,6 +1,6 @@
-"""Records that a producer or their topic refuses for their size. Knows nothing of what they are records of.
+"""Records that a producer or their topic refuses for their size. Knows nothing of their content.
 
-A client refuses a record at the call, a broker in the delivery report, there a whole batch: then the largest record of it is named.
+A client refuses a record at the call. A broker refuses a whole batch, in the delivery report: then the largest record of it is named.
 """
 
 from collections.abc import Iterator
@@ -20,14 +20,14 @@ def is_too_large(error: object) -> bool:
 
 
 class LargeRecords:
-    """Those that one producer could not write. ``setting``: the one that has the producer take larger ones."""
+    """The records that one producer could not write. ``setting`` is the name of the setting that raises the producer's limit."""
 
     def __init__(self, setting: str) -> None:
         self._setting = setting
         self._failed: list[tuple[KafkaError, Message]] = []
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The ``on_delivery`` of each record. Does as little as it can: see ``kafka_errors.cause_of``."""
+        """The ``on_delivery`` of each record. Does as little as possible: see ``kafka_errors.cause_of``."""
         if error is not None:
             self._failed.append((error, message))
 

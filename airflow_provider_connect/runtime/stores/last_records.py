@@ -1,6 +1,6 @@
-"""The newest dead-letter records of a topic that meet a condition, where others lie between: markers of transactions, other writers'.
+"""Finds the newest dead-letter records of a topic that meet a condition, among records of other writers and markers of transactions.
 
-What lies between has offsets too, so how far back to read is not known: each partition is read over a span of offsets that doubles.
+Those have offsets too, so it is unknown how far back to read: each partition is read over a span of offsets that doubles.
 """
 
 import heapq
@@ -27,16 +27,16 @@ _Kept = TypeVar("_Kept")
 
 @dataclass(frozen=True, slots=True)
 class LastRecords(Generic[_Kept]):
-    """``kept``: in the order of their timestamps. Not ``is_whole``: the time was over before all was read."""
+    """``kept``: in the order of their timestamps. Not ``is_whole``: the search timed out before everything was read."""
 
     kept: list[_Kept]
     is_whole: bool
 
 
 class RecordSearch(Generic[_Kept]):
-    """One search: the newest ``count`` records of all partitions that ``meets`` accepts, as ``keep`` makes them.
+    """One search for the newest ``count`` records of all partitions that ``meets`` accepts, each converted by ``keep``.
 
-    Of a record nothing stays but what ``keep`` makes of it, and of that no more than ``count``. ``now`` is a clock in seconds.
+    Holds no more than ``count`` converted records in memory. ``now`` is a clock in seconds.
     """
 
     def __init__(
@@ -55,9 +55,9 @@ class RecordSearch(Generic[_Kept]):
         self._read_from: dict[int, int] = {}
 
     def run(self, settings: WorkerSettings, topic: str, timeout_seconds: float = TIMEOUT_SECONDS) -> LastRecords[_Kept]:
-        """Reads each partition of ``topic`` back until it has yielded ``count`` records, or to its beginning, or ``most_offsets``.
+        """Reads each partition of ``topic`` back until it has yielded ``count`` records, to its beginning, or over ``most_offsets``.
 
-        Raises NotFoundException where there is no topic, StoreTimeoutException where the time was over before any record was found.
+        Raises NotFoundException if the topic does not exist, StoreTimeoutException if the time was over before a record was found.
         """
         deadline = self._now() + timeout_seconds
         with closing(TopicAdmin(settings)) as admin:
@@ -84,7 +84,7 @@ class RecordSearch(Generic[_Kept]):
         return LastRecords([kept for _, kept in sorted(self._newest, key=lambda each: each[0])], is_whole)
 
     def _take(self, record: LogRecord) -> None:
-        """Of the offsets that the last span covered nothing is taken again, nor what was written since."""
+        """Keeps a record that meets the condition. Ignores offsets of the previous span, and records written since then."""
         read_from = self._read_from.get(record.partition)
         if (read_from is not None and record.offset >= read_from) or not self._meets(record):
             return

@@ -57,7 +57,7 @@ class LocalBacking:
         return FileCommitter(self, self._file, connector, claim)
 
     def own(self, connector: str, claim: Claim) -> None:
-        """From now on no older claim commits offsets of the connector. Raises FencedException when a newer one does."""
+        """From now on, no older claim can commit offsets of the connector. Raises FencedException if a newer claim has done so."""
         with self._lock:
             newest = max(self._owners.get(connector, claim), claim)
             if newest != claim:
@@ -69,7 +69,7 @@ class LocalBacking:
 
 
 class _NoBatchLog(BatchLog):
-    """A standalone worker keeps none."""
+    """The batch log of a standalone worker: always empty."""
 
     def __init__(self) -> None: ...
 
@@ -90,7 +90,7 @@ class _NoBatchLog(BatchLog):
 
 
 class _Configs(MemoryConfigStore):
-    """Its followers leave claims out: the host of the tasks sees those, and ends the tasks with their offsets committed."""
+    """Its followers ignore claims: the host of the tasks sees those, and ends the tasks with their offsets committed."""
 
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)
@@ -104,7 +104,8 @@ class _UnclaimedFollower(MemoryConfigFollower):
 class FileCommitter:
     """Commits one claim's offsets to the file, until a newer claim commits: later commits of an overdue task are refused.
 
-    A newer claim alone does not end the right to commit: the herder claims for a restart, and tasks that are ended commit first.
+    A newer claim that has not committed does not end the right to commit: the herder claims for a restart, and the ending tasks commit
+    first.
     """
 
     def __init__(self, backing: LocalBacking, file: OffsetFile, connector: str, claim: Claim) -> None:

@@ -1,4 +1,4 @@
-"""A Kafka consumer that never joins a group: reads partitions from given offsets to their ends, and asks for ends and committed offsets.
+"""A Kafka consumer that never joins a group: reads partitions from given offsets to their ends, and lists ends and committed offsets.
 
 Between reads nothing is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe.
 """
@@ -46,7 +46,7 @@ _MAX_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record as it lies on a topic; ``timestamp`` in ms, -1: it has none."""
+    """One record of a topic. ``timestamp`` in ms; -1: the record has none."""
 
     partition: int
     offset: int
@@ -59,7 +59,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a partition was read. ``high`` beyond ``position``: an open transaction hides what lies between from read_committed."""
+    """How far a partition was read. ``high`` beyond ``position``: an open transaction hides the records between from read_committed."""
 
     position: int
     high: int
@@ -67,18 +67,18 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A group's offset in one partition, with the text that its writer left beside it."""
+    """A group's offset in one partition, with the metadata that its writer committed with it."""
 
     offset: int
     metadata: str = ""
 
 
 class LogTruncatedException(StoreException):
-    """The offset to read from is no longer on the topic: the topic was created anew, or records were deleted."""
+    """The offset to read from is no longer on the topic: the topic was recreated, or records were deleted."""
 
 
 class LogConsumer(Closing):
-    """See the module. ``config`` may name a ``group.id``, for ``committed``; it is never joined."""
+    """See the module. ``config`` may name a ``group.id`` for ``committed``; the consumer never joins it."""
 
     def __init__(self, config: ClientConfig, *, read_committed: bool = True) -> None:
         self._last_error = LastError()
@@ -86,7 +86,7 @@ class LogConsumer(Closing):
         self._consumer = Consumer({**log_consumer_config(config, read_committed=read_committed), **self._last_error.callbacks()})
 
     def partition_count(self, topic: str, timeout_seconds: float = 10.0) -> int:
-        """How many partitions ``topic`` has. Raises TopicMissingException, StoreTimeoutException."""
+        """The number of partitions of ``topic``. Raises TopicMissingException, StoreTimeoutException."""
         stage = f"describing topic {topic}"
         try:
             found = self._consumer.list_topics(topic, timeout=timeout_seconds).topics[topic]
@@ -104,11 +104,11 @@ class LogConsumer(Closing):
         timeout_seconds: float = 30.0,
         take: Callable[[LogRecord], None] | None = None,
     ) -> tuple[list[LogRecord], dict[TopicPartition, LogEnd]]:
-        """Every record from ``starts`` to the end of each partition, and where the ends were.
+        """Every record from ``starts`` to the end of each partition, and the ends.
 
-        The end is that at the time of the call or later; for read_committed it is the last stable offset. Raises LogTruncatedException
-        when a start is not on the topic, StoreTimeoutException when an end was not reached in time. ``take`` is given each record as it
-        comes, and none is returned: what it was given before a time-out need not be read again.
+        The end is that at the time of the call or later; for read_committed it is the last stable offset. If ``take`` is given, it is
+        called with each record as it arrives, and none is returned: the records before a time-out need not be read again. Raises
+        LogTruncatedException if a start is not on the topic, StoreTimeoutException if an end was not reached in time.
         """
         deadline = time.monotonic() + timeout_seconds
         records: list[LogRecord] = []
@@ -151,9 +151,9 @@ class LogConsumer(Closing):
             raise translated(error, f"reading partition {partition}")
 
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, int]:
-        """The ends of the partitions: the last stable offsets for read_committed, else the high watermarks. One request a broker.
+        """The ends of the partitions: the last stable offsets for read_committed, else the high watermarks. One request per broker.
 
-        Partitions without a leader are requested again for ``timeout_seconds``.
+        Retries for partitions without a leader, ``timeout_seconds`` at most.
         """
         asked = [_KafkaPartition(topic, partition, OFFSET_END) for topic, partition in partitions]
         if not asked:
@@ -178,7 +178,7 @@ class LogConsumer(Closing):
         return {TopicPartition(partition.topic, partition.partition): partition.offset for partition in found}
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, CommittedOffset]:
-        """What the group of this consumer's ``group.id`` has committed; partitions without an offset are left out."""
+        """The committed offsets of the group in this consumer's ``group.id``; partitions without an offset are left out."""
         asked = [_KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
@@ -202,7 +202,7 @@ class LogConsumer(Closing):
 
 
 def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> ClientConfig:
-    """``config`` with what a quick read needs: a first connection without a back-off, short waits at the end, and an event there."""
+    """``config`` with settings for a quick read: a first connection without a back-off, short waits at the end, and an event there."""
     return {
         **QUICK,
         "fetch.wait.max.ms": 1,
@@ -221,10 +221,10 @@ _UNREADABLE = (SystemError, UnicodeDecodeError)
 
 
 def headers_of(messages: Sequence[Message]) -> list[Headers | None] | None:
-    """Of each message, empty without headers; None where the name of one is not UTF-8, and so no header of the message can be read. None
-    in place of the list: no message has any.
+    """The headers of each message; None for a message with a header whose name is not UTF-8: the client can read none of its headers.
+    None in place of the list: no message has headers.
 
-    Brokers take such names from any producer. A message is asked once: what the client would return the second time ends the process.
+    Brokers accept such names from any producer. Reads the headers of a message once: a second call would end the process.
     """
     found: list[object] = []
     unreadable: list[int] = []
@@ -245,7 +245,7 @@ def headers_of(messages: Sequence[Message]) -> list[Headers | None] | None:
 
 
 def log_record(message: Message) -> LogRecord:
-    """A consumed message as a LogRecord, without headers where they cannot be read. Keys and values without a deserialiser are bytes."""
+    """A consumed message as a LogRecord, without headers if they cannot be read. Keys and values are bytes: there is no deserialiser."""
     kind, timestamp = message.timestamp()
     headers = headers_of([message])
     return LogRecord(
@@ -260,7 +260,7 @@ def log_record(message: Message) -> LogRecord:
 
 
 def committed_offsets(found: Iterable[_KafkaPartition], stage: str) -> dict[TopicPartition, CommittedOffset]:
-    """The offsets that librdkafka found for a group; raises what a partition's error asks for."""
+    """The offsets in librdkafka's answer for a group. Raises the exception for the error of a partition."""
     offsets = {}
     for partition in found:
         if partition.error is not None:

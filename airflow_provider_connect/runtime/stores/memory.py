@@ -1,4 +1,4 @@
-"""The stores without Kafka: same verbs, same rules, nothing persistent. For unit tests, and for a standalone worker."""
+"""The stores without Kafka: the same verbs and rules in memory. For unit tests, and for a standalone worker."""
 
 import threading
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ TOPIC_ID = "memory"
 
 
 class MemoryConfigStore(ConfigChanges):
-    """A ConfigStore. What it writes goes through the topic's bytes."""
+    """A ConfigStore in memory. Records pass through the topic's bytes."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
@@ -59,7 +59,7 @@ class MemoryConfigFollower(ConfigFollower):
         self._next = claim.offset + 1
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """Never waits: what was written is seen at once."""
+        """Never waits: written records are visible at once."""
         return gravest_change(self.new(), self._connector, self._claim)
 
     def new(self) -> list[ConfigRecord | Unreadable]:
@@ -73,7 +73,7 @@ class MemoryConfigFollower(ConfigFollower):
 
 
 class MemoryStatusStore(StatusNotes):
-    """A StatusWriter and a StatusStore in one: what is put can be read at once. Safe to share between threads.
+    """A StatusWriter and a StatusStore in one: statuses can be read as soon as they are put. Safe to share between threads.
 
     ``under`` writes to the same statuses with another claim.
     """

@@ -1,8 +1,8 @@
-"""Offsets changed by a process that runs no task of the connector: all or nothing, under an id of its own (``offsets_change_id``).
+"""Changes offsets from a process that runs no task of the connector: all or none, under an id of its own (``offsets_change_id``).
 
-The transaction's steps: 1 take over the id, which ends what another change has left open 2 send everything 3 check whether the change is
-still allowed 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads offsets.
-A run that started them before makes the check fail. So tasks never continue from offsets that are changed meanwhile.
+The transaction's steps: 1 take over the id, which ends an open transaction of another change 2 send everything 3 check whether the change
+is still allowed 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads
+offsets. A run that started tasks before the check makes it fail. So tasks never continue from offsets that are being changed.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetChange(Closing):
-    """See the module. ``overrides`` are client settings, unprefixed, for the cluster that the offsets lie on. For one use; close it."""
+    """See the module. ``overrides`` are client settings, unprefixed, for the cluster that holds the offsets. For one use; close it."""
 
     def __init__(self, settings: WorkerSettings, connector: str, overrides: Mapping[str, str]) -> None:
         self._settings = settings
@@ -41,7 +41,7 @@ class OffsetChange(Closing):
         self._owner = TransactionalProducer(Producer({**config, **quick, **LastError().callbacks()}), timeout_seconds=_SECONDS)
 
     def take_over(self) -> None:
-        """Step 1. What is to be changed may be read after this. Raises RetriableException."""
+        """Step 1. Read the offsets to change only after this call. Raises RetriableException."""
         self._owner.take_over()
 
     def write(
@@ -54,8 +54,8 @@ class OffsetChange(Closing):
     ) -> None:
         """Steps 2 to 4: ``records`` on their topics, and ``positions`` as the offsets of consumer group ``group``, with their metadata.
 
-        ``check`` is step 3: what it raises aborts all and comes out. Raises FencedException when another change took over,
-        RetriableException when the broker did not answer: a commit's outcome is open then, until the id is taken over again.
+        ``check`` is step 3: if it raises, the transaction is aborted and the exception passed on. Raises FencedException if another change
+        took over, RetriableException if the broker did not answer: a commit's outcome is unknown then, until the id is taken over again.
         """
         if not records and not positions:
             check()
@@ -74,7 +74,7 @@ class OffsetChange(Closing):
         owner.commit()  # 4
 
     def _send_positions(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """The group's offsets as a part of the transaction; no member of the group is needed for that."""
+        """Adds the group's offsets to the transaction, without a member of the group."""
         consumer = Consumer({**client_config(self._settings, ClientKind.CONSUMER, self._overrides), "group.id": group})
         try:
             asked = [ClientPartition(*partition, known.offset, known.metadata) for partition, known in sorted(positions.items())]
@@ -84,7 +84,7 @@ class OffsetChange(Closing):
             consumer.close()
 
     def _flush(self) -> None:
-        """Everything is on the topics, so that readers see the open transaction."""
+        """Waits until everything is on the topics, so that readers see the open transaction."""
         with translating("writing offsets", self._owner.producer):
             left = self._owner.producer.flush(TRANSACTION_TIMEOUT_MS / 1000)
             self._owner.check()
@@ -98,5 +98,5 @@ class OffsetChange(Closing):
             _log.debug("A change of offsets could not be aborted: %s", error)
 
     def close(self) -> None:
-        """Closes the client without waiting for what is under way: the next owner of the id aborts it."""
+        """Closes the client without waiting for an open transaction: the next owner of the id aborts it."""
         self._owner.producer.purge(in_queue=True, in_flight=True, blocking=False)

@@ -1,7 +1,8 @@
-"""Source offsets in a local file, in the format of Kafka Connect's standalone worker, which can take the file over, and vice versa.
+"""Source offsets in a local file, in the format of Kafka Connect's standalone worker: either can continue with the other's file.
 
-The file is replaced as a whole: written beside, fsynced, renamed. So it holds either all of a commit or nothing of it, whenever the process
-or the machine dies. One process at a time has it, by a lock on a file beside it, which the kernel releases with the process.
+The file is replaced as a whole: a new file is written next to it, fsynced and renamed. So it holds either all of a commit or nothing of it,
+whenever the process or the machine dies. One process at a time uses it, by a lock on another file, which the kernel releases when the
+process ends.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetFile:
-    """See the module. Safe to share between threads. Raises ConfigException where another process has the file, or it holds anything
-    else."""
+    """See the module. Safe to share between threads. Raises ConfigException if another process uses the file, or if it has other
+    content."""
 
     def __init__(self, path: Path) -> None:
         self.path = path.absolute()
@@ -37,13 +38,13 @@ class OffsetFile:
             raise
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's offsets, as they were last committed."""
+        """The connector's offsets as last committed."""
         with self._lock:
             return _offsets_of(connector, self._values)
 
     def put(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Commit: it holds when this returns. None removes an offset. Raises RetriableException when the file cannot be written: nothing
-        has changed then."""
+        """Commits the changes durably; None removes an offset. Raises RetriableException, and changes nothing, if the file cannot be
+        written."""
         with self._lock:
             values = {key: value for key, value in {**self._values, **changes}.items() if value is not None}
             try:
@@ -55,13 +56,13 @@ class OffsetFile:
             self._values = values
 
     def close(self) -> None:
-        """Release the file for other processes."""
+        """Releases the file for other processes."""
         if self._guard >= 0:
             os.close(self._guard)
             self._guard = -1
 
     def _replace(self, content: bytes) -> None:
-        """1 written beside and on disk 2 renamed 3 the rename on disk."""
+        """1 write a new file to disk 2 rename it 3 write the rename to disk."""
         fresh = self._beside("new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
         try:
@@ -84,7 +85,7 @@ class OffsetFile:
 
 
 def read_offset_file(path: Path, connector: str) -> SourceOffsets:
-    """The connector's offsets as they were last committed, without the lock. Raises ConfigException as OffsetFile for its content."""
+    """The connector's offsets as last committed, read without the lock. Raises ConfigException if the file has other content."""
     return _offsets_of(connector, _loaded(path.absolute()))
 
 
@@ -95,7 +96,7 @@ def _offsets_of(connector: str, values: Mapping[bytes, bytes | None]) -> SourceO
 
 
 class FileOffsets:
-    """The file as an OffsetStore: what is read and what is to be written, for one task at a time."""
+    """The file behind the interface of an OffsetStore, for one task at a time."""
 
     def __init__(self, file: OffsetFile) -> None:
         self.topic = str(file.path)
@@ -122,7 +123,7 @@ class FileOffsets:
         """There is no second location."""
 
     def close(self) -> None:
-        """The file stays with its owner."""
+        """Leaves the file open: its owner closes it."""
 
 
 def _locked(guard: Path, path: Path) -> int:
@@ -141,7 +142,7 @@ def _locked(guard: Path, path: Path) -> int:
 
 
 def _loaded(path: Path) -> dict[bytes, bytes | None]:
-    """The offsets in the file; none where it is missing or empty."""
+    """The offsets in the file; empty if it is missing or empty."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -154,7 +155,7 @@ def _loaded(path: Path) -> dict[bytes, bytes | None]:
         values = java_map.decode(content)
     except DataException as error:
         raise ConfigException.of(SETTING, path, f"This is not a file of offsets: {error.message}") from error
-    with contextlib.suppress(OSError):  # where it is another user's: it is replaced at the first commit
+    with contextlib.suppress(OSError):  # another user's file: it is replaced at the first commit
         os.chmod(path, _MODE)
     _log.info("%d source offsets found in %s", len(values), path)
     return values

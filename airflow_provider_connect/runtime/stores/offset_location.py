@@ -1,7 +1,7 @@
-"""Where the offsets of one source connector lie: on the worker's offsets topic, or on a topic of the connector's own.
+"""The location of a source connector's offsets: the worker's offsets topic, or a topic of the connector's own.
 
-The rule is Kafka Connect's (contract §2.7): ``offsets.storage.topic`` names a topic of the connector's own; and with exactly-once support
-offsets share a transaction with records, so they lie on the cluster that the records go to. Knows nothing of reading or writing.
+The rule is Kafka Connect's (contract §2.7): ``offsets.storage.topic`` names a topic of the connector's own; with exactly-once support,
+offsets share a transaction with records, so they are on the cluster that the records go to. Knows nothing of reading or writing.
 """
 
 from collections.abc import Mapping
@@ -15,10 +15,10 @@ Overrides = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class OffsetLocation:
-    """``topic`` has the offsets that hold. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
+    """``topic`` holds the offsets in force. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
 
     ``producer``, ``consumer`` and ``admin`` are added to the worker's settings for clients of the location, unprefixed: the connector's
-    overrides, or nothing where its records go to another cluster than its offsets.
+    overrides, or nothing if its records go to another cluster than its offsets.
     """
 
     topic: str

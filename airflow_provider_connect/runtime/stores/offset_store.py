@@ -1,6 +1,6 @@
 """Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
 
-Read after the task's transactional id was taken over: then every transaction of its former owner has ended, and the offsets read hold.
+Read them after taking over the task's transactional id: every transaction of its former owner has ended then.
 """
 
 import logging
@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.wire import offset_topic
 
 _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 512 << 20
-"""Of the offsets of one connector in memory: the server of all connectors reads them too."""
+"""Limit for the offsets of one connector in memory: the server of all connectors reads them too."""
 _RECORD_BYTES: Final = 500  # of a record's own, about
 
 Partition = Mapping[str, object]
@@ -38,25 +38,25 @@ class ProducedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """What one connector's source partitions have been read up to, by the exact bytes of their keys."""
+    """The offsets of one connector's source partitions, by the exact bytes of their keys."""
 
     connector: str
     by_key: Mapping[bytes, OffsetRecord]
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
-        """The offset; None: there is none. Found by the bytes of the key, so the order of the partition's entries counts, as in Connect;
-        an offset that was altered over REST, with its entries in Java's order, is found too."""
+        """The partition's offset, or None. Found by the bytes of the key, so the order of the partition's entries matters, as in Connect.
+        An offset that was altered over REST, with its entries in Java's order, is found too."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
         if found is None and len(partition) > 1:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
         return None if found is None or found.offset is None else dict(found.offset)
 
     def key_of(self, partition: Partition) -> bytes:
-        """The key under which an offset of the partition lies, its entries in this very order."""
+        """The key of the partition's offset, with its entries in this order."""
         return offset_topic.key_bytes(self.connector, partition)
 
     def spelled(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
-        """For each of ``partitions`` those with an offset that equal it but for the order of their entries."""
+        """For each of ``partitions``, those with an offset that differ from it only in the order of their entries."""
         known: dict[bytes, list[Partition]] = {}
         for record in self.by_key.values():
             known.setdefault(_sorted_key(self.connector, record.partition), []).append(record.partition)
@@ -67,17 +67,17 @@ class SourceOffsets:
         return [dict(record.partition) for record in self.by_key.values()]
 
     def pairs(self) -> list[tuple[dict[str, object], dict[str, object] | None]]:
-        """Each partition with its offset as a lookup by its key finds it: None where its writer ordered the entries otherwise."""
+        """Each partition with its offset as a lookup by its key finds it: None if the writer ordered the entries differently."""
         return [(partition, self.get(partition)) for partition in self.partitions()]
 
     def over(self, other: "SourceOffsets") -> "SourceOffsets":
-        """These, and those of ``other`` that are missing here: a connector's own offsets topic has precedence over the worker's."""
+        """These offsets, and those of ``other`` for keys that are missing here."""
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 
 class OffsetStore(Closing):
     """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
-    a topic of its own; None: the worker's own clients read. ``settle_seconds`` bounds the wait for an open transaction. Nothing is opened
+    a topic of its own; None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction. Opens nothing
     before the first use. Not thread-safe."""
 
     def __init__(
@@ -101,7 +101,7 @@ class OffsetStore(Closing):
         self.skipped = self._reader.skipped
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's committed offsets. Waits while an open transaction holds some of them; other connectors' are not waited for.
+        """The connector's committed offsets. Waits while an open transaction holds some of them, but not for other connectors' offsets.
 
         Raises TopicMissingException, StoreTimeoutException, StoreException for more than ``MOST_BYTES``. The first call for a connector
         reads the whole topic, later ones what is new.
@@ -119,7 +119,7 @@ class OffsetStore(Closing):
         return SourceOffsets(connector, by_key)
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
-        """What to produce so that the partitions have these offsets; None removes one. Keys lie where Java's partitioner puts them."""
+        """The records that set these offsets; None removes one. Each has the partition that Java's partitioner chooses for its key."""
         count = self._reader.partitions()
         return [
             ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
@@ -127,10 +127,10 @@ class OffsetStore(Closing):
         ]
 
     def repair(self, connector: str) -> list[ProducedOffset]:
-        """What to produce again so that a reader of uncommitted records finds what is committed.
+        """The records to produce so that a reader of uncommitted records finds the committed offsets.
 
-        A real worker without exactly-once support reads so, and would believe the last record of an aborted transaction. Where that
-        differs from the committed one, the committed value, or a tombstone, must follow it. Call it after every id of the connector was
+        A real worker without exactly-once support is such a reader, and would use the last record of an aborted transaction. If that
+        differs from the committed one, the committed value, or a tombstone, must follow it. Call it after all ids of the connector were
         taken over: an open transaction would look like an aborted one.
         """
         self._catch_up(connector)
@@ -150,11 +150,11 @@ class OffsetStore(Closing):
             if record.value != value and (committed is None or record.offset > committed.offset):
                 again.append(ProducedOffset(partition, key, value))
         if again:
-            _log.info("Connector %s: %d aborted offsets are written over with the committed ones", connector, len(again))
+            _log.info("Connector %s: %d aborted offsets are overwritten with the committed ones", connector, len(again))
         return again
 
     def _catch_up(self, connector: str) -> None:
-        """Of other connectors nothing is kept: a config may name any topic for its offsets, however large it is."""
+        """Reads to the end. Keeps nothing of other connectors: a config may name any topic for its offsets, however large."""
         if connector != self._connector:
             self._reader.rewind()
             self._forget()
@@ -205,7 +205,7 @@ def _consumer_config(settings: WorkerSettings, overrides: Mapping[str, str] | No
 
 
 def _is_of(connector: str, key: bytes | None) -> bool:
-    """Whether the key is one of the connector's. Plain keys are compared by their first bytes, others are parsed."""
+    """Whether the key is one of the connector's. Compares plain keys by their first bytes, and parses others."""
     if key is None or key.startswith(offset_topic.key_bytes(connector, {})[:-3]):
         return key is not None
     if key.startswith(b'["') and b"\\" not in key:

@@ -1,4 +1,4 @@
-"""How far a sink is behind the ends of its topics: Connect's API has the sink's committed offsets, Kafka the ends of the topics."""
+"""The lag of a sink: from its committed offsets, which Connect's API has, to the ends of its topics, which Kafka has."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,9 +17,9 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
 ) -> dict[TopicPartition, int]:
-    """The records that each partition is behind, for a client of a Connect server, who may have the settings of other brokers.
+    """The lag of each partition in records, for a client of a Connect server, which may have the settings of other brokers.
 
-    Raises what ``partition_lags`` raises, and ConfigException when the brokers in ``settings`` are another cluster than the server's.
+    Raises as ``partition_lags``, and ConfigException if the brokers in ``settings`` are not the server's cluster.
     """
     cluster = kafka_cluster_id(settings)
     if cluster != server.kafka_cluster_id:
@@ -32,10 +32,10 @@ def sink_lag(
 
 
 def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets: Iterable[OffsetView]) -> list[PartitionLag]:
-    """Of each partition that the sink reads: its committed offset, the end that a read_committed reader sees, and the records between;
-    from the partition's beginning where nothing is committed. Of a backfill, within its ranges. By topic and partition.
+    """For each partition that the sink reads: its committed offset, its end for a read_committed reader, and the records between them.
+    Without a committed offset, they count from the partition's beginning. A backfill counts within its ranges. By topic and partition.
 
-    ``offsets`` are all that the connector has committed. Raises BadRequestException for a source, and what ``TopicAdmin`` raises.
+    ``offsets`` are all committed offsets of the connector. Raises BadRequestException for a source, and as ``TopicAdmin``.
     """
     committed, ranges = committed_positions(offsets), known_ranges(config)
     admin = TopicAdmin(settings)
@@ -55,7 +55,7 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
 
 
 def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, int]:
-    """What a sink has committed, as the API has it. Raises BadRequestException where the offsets are a source's."""
+    """The committed offsets of a sink in an answer of the API. Raises BadRequestException for a source's offsets."""
     positions = {}
     for view in offsets:
         if view.partition is None or TOPIC not in view.partition:
@@ -67,7 +67,7 @@ def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, i
 
 
 def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, int] | None:
-    """Partition counts of the topics that there are of those that a sink names, or that match its pattern. None: it has neither."""
+    """The partition counts of the existing topics that a sink names, or that match its pattern. None: it has neither."""
     if named := named_topics(config):
         return admin.partitions(topic for topic in named if not refusal_of_topic(topic))
     pattern = config.get("topics.regex", "").strip()
@@ -75,8 +75,8 @@ def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, in
 
 
 def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
-    """Partition counts of the topics that the sink names, that match its pattern, or of which it has committed offsets."""
-    if "${" in (config.get("topics") or ""):  # a server's variable: what the sink has read is known
+    """The partition counts of the topics that the sink names, that match its pattern, or in which it has committed offsets."""
+    if "${" in (config.get("topics") or ""):  # a server's variable: only the topics that the sink has read are known
         return admin.partitions(committed)
     found = topics_of_sink(config, admin)
     if found is None:

@@ -1,6 +1,6 @@
-"""The internal topics as one stream of decoded records, for a copy of the whole state.
+"""Reads the internal topics as one stream of decoded records, for a copy of the whole state.
 
-Reads committed records only. The reader stores the positions. Not thread-safe.
+Reads committed records only. The caller stores the positions. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all th
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The value of one record, its position, its own time in ms (-1: it has none), and where known the claim of the run that wrote it and
-    the user who has asked for it."""
+    """The value of one record, its position and timestamp (ms; -1: none); if known, also the claim of the run that wrote it, and the user
+    who asked for it."""
 
     at: TopicPartition
     offset: int
@@ -45,7 +45,7 @@ class StateRecord:
 
 
 class UnreadableTopicException(StoreException):
-    """``topic`` cannot be read, or not beyond some record; other topics can. A config may name any topic for its connector's offsets."""
+    """``topic`` cannot be read, or not beyond some record; other topics can: a config may name any topic for its connector's offsets."""
 
     def __init__(self, topic: str, cause: ConnectException) -> None:
         super().__init__(cause.message)
@@ -53,7 +53,7 @@ class UnreadableTopicException(StoreException):
 
 
 class StateStream(Closing):
-    """See the module. Nothing is opened before the first use."""
+    """See the module. Opens nothing before the first use."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -64,7 +64,7 @@ class StateStream(Closing):
         self._skipped: dict[str, SkippedRecords] = {}
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
-        """Those of the topics that exist, by one request. Raises StoreTimeoutException, UnreadableTopicException."""
+        """The identities of those topics that exist, by one request. Raises StoreTimeoutException, UnreadableTopicException."""
         found = {}
         for topic, future in (self._admin.describe_later(names) if (names := list(topics)) else {}).items():
             with _named(topic), suppress(TopicMissingException):
@@ -72,7 +72,7 @@ class StateStream(Closing):
         return found
 
     def absence_seconds(self, topics: Iterable[str]) -> dict[str, float]:
-        """How long a reader of each topic may be away and read on from where it was without missing a tombstone."""
+        """How long a reader of each topic may pause, and then continue from its position without missing a tombstone."""
         names = list(topics)
         try:
             configs = self._admin.configs(names)
@@ -83,22 +83,22 @@ class StateStream(Closing):
         return {name: self._absence_seconds(name, configs.get(name, {})) for name in names}
 
     def _absence_seconds(self, topic: str, configs: Mapping[str, str | None]) -> float:
-        """The config topic's tombstones say more than that their key is gone; of the others a newer record says all that is to be known."""
+        """Only the config topic needs the limit of ``absence_seconds``: elsewhere, a newer record of a key makes up for its tombstone."""
         kept = {"delete.retention.ms": str(KEPT_MS), **{name: value for name, value in configs.items() if value}}
         return absence_seconds(kept) if topic == self._settings.config_topic else float(kept["delete.retention.ms"]) / 2000
 
     def ends(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The offsets behind the last committed record of each partition."""
+        """The offset after the last committed record of each partition."""
         return self._admin.end_offsets(partitions)
 
     def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset that each partition still holds, and the one behind its last, committed or not."""
+        """The first offset that each partition still holds, and the offset after its last record, committed or not."""
         asked = list(partitions)
         firsts, ends = self._admin.beginning_offsets(asked), self._admin.end_offsets(asked, read_committed=False)
         return {at: (firsts[at], ends[at]) for at in asked}
 
     def read_whole(self, topic: str) -> list[StateRecord]:
-        """Every record that the topic holds now, in the order of each partition. Raises StoreTimeoutException, UnreadableTopicException."""
+        """All records that the topic holds now, in the order of each partition. Raises StoreTimeoutException, UnreadableTopicException."""
         with _named(topic), TopicReader(topic, self._config, self._decode) as reader:
             return reader.read_to_end()
 
@@ -138,7 +138,7 @@ class StateStream(Closing):
 
 @contextmanager
 def _named(topic: str) -> Iterator[None]:
-    """Around what is asked of one topic."""
+    """Raises UnreadableTopicException for errors of requests about one topic."""
     try:
         yield
     except (StoreTimeoutException, TopicMissingException, LogTruncatedException):

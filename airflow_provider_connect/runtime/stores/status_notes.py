@@ -1,4 +1,4 @@
-"""Writing the states of a connector, as records of the status topic. Where the records go is a subclass's affair."""
+"""Writes the states of a connector as records of the status topic. A subclass decides where the records go."""
 
 from abc import abstractmethod
 from dataclasses import replace
@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.wire.record import WireRecord
 
 
 class StatusNotes(Closing):
-    """Takes statuses without making the caller wait. ``claim`` is given to statuses that carry none."""
+    """Accepts statuses without making the caller wait. ``claim`` is added to statuses without one."""
 
     def __init__(self, claim: Claim | None) -> None:
         self._claim = claim
@@ -22,7 +22,7 @@ class StatusNotes(Closing):
 
     @abstractmethod
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until everything put so far is written or has failed for good. False: not within the time."""
+        """Waits until all statuses so far are written or have failed for good. False: the time-out passed first."""
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
@@ -38,18 +38,18 @@ class StatusNotes(Closing):
         self._note(status)
 
     def put_topic(self, status: TopicStatus) -> None:
-        """Notes that a connector uses a topic."""
+        """Records that a connector uses a topic."""
         self._note(status)
 
     def delete_connector(self, connector: str) -> None:
-        """Removes the connector's status; readers drop those of its tasks with it."""
+        """Removes the connector's status; readers then drop the statuses of its tasks too."""
         self._note(ConnectorStatus(connector, State.DESTROYED))
 
     def delete_task(self, connector: str, task: int) -> None:
         self._note(TaskStatus(connector, task, State.DESTROYED))
 
     def delete_topic(self, connector: str, topic: str, author: str | None = None) -> None:
-        """Forgets that the connector has used the topic, as ``author`` asked where that is a user."""
+        """Removes the topic from the connector's active topics; ``author`` is the user who asked for it, None: no user did."""
         self._note(TopicReset(topic, connector, author=author))
 
     def _note(self, record: StatusRecord) -> None:

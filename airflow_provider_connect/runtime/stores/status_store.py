@@ -1,4 +1,4 @@
-"""The status topic: written behind the caller's back with retries (KIP-1278), and read as the state that it adds up to."""
+"""Writes the status topic in the background with retries (KIP-1278), and reads it as a state."""
 
 import logging
 import random as _random
@@ -29,13 +29,13 @@ ATTEMPT_TIMEOUT_MS = 10_000
 """How long one attempt may take. With the default retries and their waits, a broker may be away for more than a minute."""
 
 _POLL_SECONDS = 0.01
-_SHORT_TRACE = 1_000  # characters: what is left out then would help no topic
+_SHORT_TRACE = 1_000  # characters: a shorter trace would not make the record fit
 _log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
 class _Update:
-    """The latest value of one key that is not on the topic yet. ``number`` differs from those of the values that it replaced."""
+    """The latest value of one key that is not on the topic yet. ``number`` distinguishes it from the values that it replaced."""
 
     record: StatusRecord
     key: bytes
@@ -45,8 +45,8 @@ class _Update:
     attempts: int = 0
     due: float = 0.0
 
-    def cut(self) -> bool:
-        """Makes the trace a quarter as long. False: it is short already, or there is none."""
+    def shorten(self) -> bool:
+        """Shortens the trace to a quarter. False: it is short already, or there is no trace."""
         trace = None if isinstance(self.record, (TopicStatus, TopicReset)) else self.record.trace
         if isinstance(self.record, (TopicStatus, TopicReset)) or trace is None or len(trace) < _SHORT_TRACE:
             return False
@@ -56,10 +56,10 @@ class _Update:
 
 
 class StatusWriter(StatusNotes):
-    """A background thread sends the statuses, in order for each key, the latest value only.
+    """Sends the statuses from a background thread, in order for each key, the latest value only.
 
-    A retriable failure is sent again as ``status.storage.retry.*`` demands. What fails for good, or too often, is logged with its value.
-    Thread, producer and connection are created with the first status. Safe to share between threads.
+    Retries a retriable failure by ``status.storage.retry.*``. Logs a status that fails for good, or too often, with its value. The thread,
+    the producer and the connection are created with the first status. Safe to share between threads.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class StatusWriter(StatusNotes):
             }
 
     def close(self, timeout_seconds: float = 5.0) -> None:
-        """Flushes, then ends the thread. What could not be written in the time is logged with its value and counted as failed."""
+        """Flushes, then ends the thread. Statuses not written in time are logged with their values and counted as failed."""
         self.flush(timeout_seconds)
         with self._changed:
             self._closed = True
@@ -118,7 +118,7 @@ class StatusWriter(StatusNotes):
             thread.join(timeout_seconds)
 
     def _run(self) -> None:
-        """The thread. The producer lives here and nowhere else."""
+        """The thread. Only this function uses the producer."""
         producer = _producer(self._settings)
         while True:
             with self._changed:
@@ -140,7 +140,7 @@ class StatusWriter(StatusNotes):
         return self._closed or bool(self._in_flight) or any(self._is_due(update) for update in self._pending.values())
 
     def _idle_seconds(self) -> float | None:
-        """How long to sleep if nothing is put: until the first retry is due."""
+        """The time until the first retry is due; None: no retry is pending."""
         waiting = [update.due for key, update in self._pending.items() if key not in self._in_flight]
         return max(0.0, min(waiting) - self._now()) if waiting else None
 
@@ -155,20 +155,20 @@ class StatusWriter(StatusNotes):
 
     def _send(self, producer: Producer, update: _Update) -> None:
         def on_delivery(error: KafkaError | None, _: Message) -> None:
-            self._settle(update, error)
+            self._record_outcome(update, error)
 
         try:
             producer.produce(self._topic, update.value, update.key, headers=update.headers, on_delivery=on_delivery)
         except (KafkaException, BufferError) as error:
-            self._settle(update, kafka_error(error) or KafkaError(KafkaError._QUEUE_FULL))
+            self._record_outcome(update, kafka_error(error) or KafkaError(KafkaError._QUEUE_FULL))
 
-    def _settle(self, update: _Update, error: KafkaError | None) -> None:
-        """The outcome of one attempt. A newer value of the key replaces one that is to be sent again."""
+    def _record_outcome(self, update: _Update, error: KafkaError | None) -> None:
+        """Counts the outcome of one attempt, and schedules a retry. A newer value of the key replaces one that is to be retried."""
         with self._changed:
             self._in_flight.pop(update.key, None)
             if error is None:
                 self._successes += 1
-            elif is_too_large(error) and update.cut():
+            elif is_too_large(error) and update.shorten():
                 self._pending.setdefault(update.key, update)
             elif not is_retriable(error):
                 self._give_up(update, error.str())
@@ -192,7 +192,7 @@ class StatusWriter(StatusNotes):
 
 
 def _producer(settings: WorkerSettings) -> Producer:
-    """Connect's producer for statuses: acks of all replicas and no retries of its own, because the retries are ours."""
+    """Connect's producer for statuses: acks of all replicas, and no retries of its own, because StatusWriter retries."""
     config = internal_client_config(settings, ClientKind.PRODUCER, "statuses")
     own = {**QUICK, "retries": 0, "linger.ms": 0}
     limits = {"delivery.timeout.ms": ATTEMPT_TIMEOUT_MS, "request.timeout.ms": ATTEMPT_TIMEOUT_MS, "socket.timeout.ms": ATTEMPT_TIMEOUT_MS}
@@ -207,7 +207,7 @@ def _poll(producer: Producer) -> None:
 
 
 class StatusStore(Closing):
-    """Reads the statuses. ``only``: statuses of other connectors are left out, but for names that begin alike. Not thread-safe."""
+    """Reads the statuses. ``only``: leaves out other connectors, except those whose names begin with this one. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, *, only: str | None = None) -> None:
         config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
@@ -217,7 +217,7 @@ class StatusStore(Closing):
         self.skipped = self._reader.skipped
 
     def read(self) -> StatusState:
-        """The statuses at the topic's end; the same object each time, up to date. Raises TopicMissingException,
+        """The statuses at the topic's end; each call updates and returns the same object. Raises TopicMissingException,
         StoreTimeoutException."""
         self._reader.read(self._apply, forget=self._forget)
         return self._state

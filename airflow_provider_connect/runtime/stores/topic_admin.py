@@ -1,4 +1,4 @@
-"""Topics as an administrator sees them: created, described, measured; and the internal topics, created and checked by Connect's rules."""
+"""Creates and describes topics by an admin client; and creates and checks the internal topics by Connect's rules."""
 
 import logging
 import time
@@ -33,7 +33,7 @@ from airflow_provider_connect.runtime.stores.topic_warnings import cleanup_polic
 _log = logging.getLogger(__name__)
 
 _NEEDED = (AclOperation.DESCRIBE, AclOperation.READ, AclOperation.WRITE)
-"""What a worker does with its internal topics."""
+"""The rights that a worker needs on its internal topics."""
 
 _FORBIDDEN = frozenset(
     {
@@ -56,7 +56,7 @@ class TopicSpec:
 
 
 class Creation(StrEnum):
-    """The outcome of creating a topic. FORBIDDEN: this client may not create it, nor learn whether it exists."""
+    """The outcome of creating a topic. FORBIDDEN: this client may not create it, and cannot find out whether it exists."""
 
     CREATED = "created"
     EXISTS = "exists"
@@ -65,7 +65,7 @@ class Creation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """The id, by which a topic differs from another one of its name, and the number of partitions."""
+    """A topic's id, which differs from that of an earlier topic of the same name, and its number of partitions."""
 
     id: str
     partitions: int
@@ -76,7 +76,7 @@ class TopicIdentity:
 
 
 def known_ids(topics: Mapping[str, TopicIdentity]) -> dict[str, str]:
-    """The id of each topic, of brokers that give topics ids."""
+    """The id of each topic; empty if the brokers give topics no ids."""
     return {name: topic.id for name, topic in topics.items() if topic.id != NO_TOPIC_ID}
 
 
@@ -90,7 +90,7 @@ class TopicAdmin:
         self._connection = connection or AdminConnection.of(settings, overrides)
 
     def describe_later(self, topics: Iterable[str]) -> "dict[str, Future[TopicDescription]]":
-        """The descriptions, on their way; take them with ``described``."""
+        """Requests the descriptions without waiting. ``described`` waits for one and returns it."""
         found: dict[str, Future[TopicDescription]] = self._connection.client.describe_topics(
             TopicCollection(list(topics)), request_timeout=self._connection.timeout_seconds
         )
@@ -104,21 +104,21 @@ class TopicAdmin:
         return self.described(topic, self.describe_later([topic])[topic])
 
     def topic_id(self, topic: str) -> str:
-        """The id that the broker gave this topic; a topic created anew under the same name has another."""
+        """The topic's id. A topic that was recreated under the same name has another one."""
         return self.described_id(topic, self.describe_later([topic])[topic])
 
     def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:
-        """The id in a description that is on its way."""
+        """The id in a description that ``describe_later`` has requested."""
         return TopicIdentity.of(self.described(topic, future)).id
 
     def partitions(self, topics: Iterable[str] | None = None) -> dict[str, int]:
-        """How many partitions each of the topics has (None: of all topics); topics that do not exist are left out."""
+        """The number of partitions by topic (None: of all topics). Topics that do not exist are left out."""
         if topics is None:
             return self._all_partitions()
         return {topic: found.partitions for topic, found in self.identities(topics).items()}
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
-        """Those of the topics that exist, by one request; by none where no topic is given."""
+        """The identities of those topics that exist. One request; none if no topic is given."""
         found = {}
         for topic, future in (self.describe_later(names) if (names := list(topics)) else {}).items():
             with suppress(TopicMissingException):
@@ -126,12 +126,12 @@ class TopicAdmin:
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of those of the topics that exist; see ``known_ids``."""
+        """The ids of those topics that exist; see ``known_ids``."""
         return known_ids(self.identities(topics))
 
     def matching(self, pattern: str) -> dict[str, int]:
-        """How many partitions each topic has whose whole name matches. Kafka's internal topics never match, nor do the worker's: each run
-        writes to those, so their reader would never come to an end. Raises ConfigException for a pattern that Java alone takes."""
+        """The number of partitions of each topic whose whole name matches. Kafka's internal topics never match, nor do the worker's: each
+        run writes to those, so their reader would never finish. Raises ConfigException for a pattern that is valid in Java only."""
         matches = topics_pattern(pattern).matches
         internal = KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
         return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
@@ -155,12 +155,12 @@ class TopicAdmin:
         }
 
     def create(self, spec: TopicSpec) -> bool:
-        """Creates the topic. False: it exists already, or this client may not create topics, which Connect takes for success too."""
+        """Creates the topic. False: it exists already, or this client may not create topics, which Connect treats as success too."""
         return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Creates the topic if it does not exist, and waits until brokers list it, which is later than their answer. Raises StoreException
-        where the broker refuses its settings, StoreTimeoutException."""
+        """Creates the topic if it does not exist, and waits until the brokers list it, which is later than their answer. Raises
+        StoreException if the broker refuses its settings, StoreTimeoutException."""
         outcome = self._creation(spec)
         if outcome is not Creation.FORBIDDEN:
             self._wait_until_listed(spec.name)
@@ -187,7 +187,7 @@ class TopicAdmin:
         return Creation.CREATED
 
     def _wait_until_listed(self, topic: str) -> None:
-        """For the connection's time-out at most. Where describing the topic fails, the caller's next request raises."""
+        """Waits for the connection's time-out at most. If the topic cannot be described, the caller's next request raises."""
         deadline = time.monotonic() + self._connection.timeout_seconds
         with suppress(ConnectException):
             while topic not in self.partitions([topic]) and time.monotonic() < deadline:
@@ -208,7 +208,7 @@ class TopicAdmin:
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         without = {at: newest for at, answer in found.items() if answer.offset < 0}
         for at, answer in (self._listed(without, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True) if without else {}).items():
-            if answer.timestamp >= timestamp_ms:  # the first answer was that of a connection that was lost
+            if answer.timestamp >= timestamp_ms:  # the first answer came from a connection that was lost
                 error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
                 raise self._connection.failure(error, f"listing offsets of {at}") from error
         return {TopicPartition(at.topic, at.partition): int(answer.offset) for at, answer in found.items() if answer.offset >= 0}
@@ -239,7 +239,7 @@ class TopicAdmin:
     def _answer(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]", may_be_empty: bool) -> ListOffsetsResultInfo:
         stage = f"listing offsets of {partition}"
         found = self._connection.answer(future, stage)
-        if found.offset < 0 and not may_be_empty:  # librdkafka's answer, without an error, when the leader's connection is lost
+        if found.offset < 0 and not may_be_empty:  # librdkafka's answer, without an error, when the connection to the leader is lost
             error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             raise self._connection.failure(error, stage) from error
         return found
@@ -247,9 +247,9 @@ class TopicAdmin:
     def ensure_internal_topics(self) -> dict[str, str]:
         """Creates the internal topics that are missing and checks the others (contract §2.1). Returns their ids.
 
-        Raises WorkerSettingsException for a topic of the wrong clean-up policy or, for the config topic, of more than one partition; for
-        missing ones where none may be created (KIP-1209). A replication factor that the brokers cannot meet is tried for
-        ``default.api.timeout.ms`` (10 s unless set: brokers may be starting).
+        Raises WorkerSettingsException for a topic with a wrong clean-up policy, for a config topic with more than one partition, and for
+        missing topics if none may be created (KIP-1209). A replication factor that the brokers cannot meet is retried for
+        ``default.api.timeout.ms`` (default: 10 s), because brokers may be starting.
         """
         topics = self._settings.internal_topics
         ids = self._ids(topics)
@@ -265,7 +265,7 @@ class TopicAdmin:
         return ids
 
     def _ids(self, topics: Iterable[InternalTopic]) -> dict[str, str]:
-        """The ids of those topics that exist; their numbers of partitions are checked on the way."""
+        """The ids of those topics that exist. Raises WorkerSettingsException for a config topic of several partitions."""
         by_name, ids = {topic.name: topic for topic in topics}, {}
         for name, found in self.identities(by_name).items():
             if by_name[name].setting == "config.storage.topic" and found.partitions > 1:
@@ -274,7 +274,7 @@ class TopicAdmin:
         return ids
 
     def _create_missing(self, topics: Sequence[InternalTopic]) -> set[str]:
-        """The names of those that did not exist and do now. Raises one exception for all topics that could not be created."""
+        """The names of the topics that this call created. Raises one exception for all topics that could not be created."""
         seconds = float(self._settings.values.get("default.api.timeout.ms", "10000")) / 1000
         deadline = time.monotonic() + seconds
         missing, created = list(topics), set[str]()
@@ -304,8 +304,8 @@ class TopicAdmin:
             _log.warning("%s", warning)
 
     def missing_rights(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """What this client's user may not do with each topic that exists, of what a worker needs, in the words of ``kafka-acls.sh``.
-        Topics on which it lacks nothing are left out. Raises StoreException where it may not even see one."""
+        """The rights of ``_NEEDED`` that this client's user lacks, by topic, in the words of ``kafka-acls.sh``. Topics that do not exist,
+        and those with all rights, are left out. Raises StoreException for a topic that the user may not describe."""
         found = self._connection.client.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._connection.timeout_seconds
         )
@@ -320,7 +320,7 @@ class TopicAdmin:
         return lacking
 
     def newest_time(self, topic: str) -> float | None:
-        """The greatest timestamp of a topic's records, in seconds since 1970; None where it has none."""
+        """The greatest timestamp of a topic's records, in seconds since 1970; None: it has no records."""
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         asked = {_KafkaPartition(topic, number): newest for number in range(self.partitions([topic]).get(topic, 0))}
         found = self._listed(asked, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True).values()
@@ -365,7 +365,7 @@ class TopicAdmin:
 
 
 class ReplicationFactorException(StoreException):
-    """There are fewer brokers than replicas asked for."""
+    """There are fewer brokers than requested replicas."""
 
 
 def _not_created(topics: Iterable[InternalTopic], refused: Mapping[str, ConnectException], seconds: float) -> WorkerSettingsException:

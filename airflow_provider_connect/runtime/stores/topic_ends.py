@@ -1,4 +1,4 @@
-"""The ends of many partitions at once, for a caller that can do without some: a topic that cannot be read takes no other's answer away."""
+"""The ends of many partitions at once. A topic that cannot be read does not prevent the answers for the others."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -20,21 +20,21 @@ _AGAIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """``offsets`` are the ends that a read_committed reader sees; ``unread`` has, for each partition that may exist and could not be read,
-    the reason. A partition that does not exist is in neither."""
+    """``offsets`` are the ends for a read_committed reader. ``unread`` has the reason for each partition that may exist and could not be
+    read. A partition that does not exist is in neither."""
 
     offsets: Mapping[TopicPartition, int]
     unread: Mapping[TopicPartition, str]
 
 
 def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -> TopicEnds:
-    """Two requests, for all partitions together; partitions that are about to move are requested again until the connection's time-out.
-    Raises nothing where Kafka does not answer: then all are unread."""
+    """The ends, by two requests for all partitions. Retries for partitions that are about to move, until the connection's time-out.
+    Raises nothing if Kafka does not answer: all partitions are unread then."""
     asked = set(partitions)
     if not asked:
         return TopicEnds({}, {})
     connection = AdminConnection.of(settings)
-    client = connection.client  # a request that timed out drops the connection; the other answers still come by this client
+    client = connection.client  # a request that timed out drops the connection; the other answers still arrive through this client
     try:
         left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked)
         offsets: dict[TopicPartition, int] = {}
@@ -54,7 +54,7 @@ def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -
 def _listed(
     connection: AdminConnection, client: AdminClient, asked: set[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
-    """One request: the ends, the reasons of the partitions without one, and those of them that may have one soon."""
+    """One request: the ends, the reasons for partitions without one, and those of them for which a retry may succeed soon."""
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     specs = {_KafkaPartition(*partition): latest for partition in asked}
     ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
@@ -69,7 +69,7 @@ def _listed(
             if cause is not None and cause.code() in NO_LEADER:
                 again.add(partition)
             continue
-        if offset < 0:  # librdkafka's answer, without an error, when the leader's connection is lost
+        if offset < 0:  # librdkafka's answer, without an error, when the connection to the leader is lost
             failed[partition] = "the connection to its leader was lost"
             again.add(partition)
         else:
@@ -78,8 +78,8 @@ def _listed(
 
 
 def _with_leader(admin: TopicAdmin, asked: set[TopicPartition]) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
-    """The partitions that have a leader; and of the others that may exist, the reason. One without a leader would keep the client waiting
-    for all of a request until its time-out."""
+    """The partitions with a leader; and the reason for each other one that may exist. A partition without a leader would delay the answers
+    of a request for all partitions until its time-out."""
     found, unread = set[TopicPartition](), dict[TopicPartition, str]()
     for topic, future in admin.describe_later({partition.topic for partition in asked}).items():
         mine = {partition for partition in asked if partition.topic == topic}

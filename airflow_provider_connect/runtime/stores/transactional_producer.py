@@ -1,6 +1,6 @@
 """A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the batch log.
 
-Also the fencing of such ids: afterwards no older producer of the id can commit anything.
+Also fences such ids: after that, no older producer of the id can commit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from airflow_provider_connect.runtime.wire.record import author_headers, claim_h
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """One record of the offsets topic, or of the batch log, to be written by the task's own producer. ``claim`` is written as a header, by
-    which the history of offsets finds the run; so is ``author``, the user who has asked for a change of offsets."""
+    """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header, by which the
+    history of offsets finds the run; so is ``author``, the user who asked for a change of offsets."""
 
     topic: str
     partition: int
@@ -38,7 +38,7 @@ class ProducerRecord:
 
 
 class TransactionalProducer:
-    """The producer that owns a transactional id, a task's or a connector's; the client's errors come out as ours."""
+    """A producer that owns the transactional id of a task or connector. Raises our exceptions for the client's errors."""
 
     def __init__(self, producer: Producer, *, timeout_seconds: float) -> None:
         self.producer = producer
@@ -48,7 +48,7 @@ class TransactionalProducer:
         self._large = LargeRecords("producer.override.max.request.size of the connector, or producer.max.request.size of the worker")
 
     def take_over(self) -> None:
-        """Fence every older producer of this id; what was left open is aborted. Offsets may be read only after this."""
+        """Fences every older producer of this id, and aborts its open transaction. Read offsets only after this call."""
         take_over(self.producer, self._timeout)
 
     def begin(self) -> None:
@@ -58,11 +58,11 @@ class TransactionalProducer:
 
     @property
     def open_seconds(self) -> float:
-        """How long the transaction has been open."""
+        """How long the transaction has been open; 0.0: none is open."""
         return time.monotonic() - self._begun if self.is_open else 0.0
 
     def send(self, records: Iterable[ProducerRecord]) -> None:
-        """Raises RecordTooLargeException for what the client refuses; ``commit`` and ``check`` for what the broker does."""
+        """Sends the records. Raises RecordTooLargeException for one that the client refuses; if the broker does, ``commit`` raises."""
         with translating("writing offsets", self.producer):
             for record in records:
                 headers = claim_headers(record.claim) + author_headers(record.author)
@@ -79,18 +79,18 @@ class TransactionalProducer:
                     raise self._large.by_producer(record.topic, record.key, record.value) if is_too_large(error) else error from None
 
     def check(self) -> None:
-        """Raises RecordTooLargeException if the broker has refused a record of ``send`` by now."""
+        """Raises RecordTooLargeException if the broker has refused a record of ``send`` so far."""
         self._large.check()
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
-        """Some records in a transaction of their own; nothing for none."""
+        """Writes the records in a transaction of their own. Does nothing without records."""
         if records:
             self.begin()
             self.send(records)
             self.commit()
 
     def commit(self) -> None:
-        """Commit. RetriableException leaves the outcome open: only a new producer of the same id may find out."""
+        """Commits. After a RetriableException the outcome is unknown: only a new producer of the same id can find out."""
         self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
         self.is_open = False
 
@@ -114,7 +114,7 @@ class TransactionalProducer:
 
 
 def take_over(producer: Producer, timeout_seconds: float) -> None:
-    """Every older producer of the id is fenced, and what it left open is aborted. Raises RetriableException, FencedException."""
+    """Fences every older producer of the id, and aborts its open transaction. Raises RetriableException, FencedException."""
     try:
         init_transactions(producer, timeout_seconds)
     except KafkaException as error:
@@ -122,10 +122,10 @@ def take_over(producer: Producer, timeout_seconds: float) -> None:
 
 
 def init_transactions(producer: Producer, timeout_seconds: float) -> None:
-    """The client's own call, without the half second that librdkafka waits when it asks for the producer id too early.
+    """Calls the client's ``init_transactions``, without the half second that librdkafka waits after a request that came too early.
 
-    Its first request for a producer id may find no broker connected, and its second comes 500 ms later (measured: 5 of 30 times). After
-    the metadata of the cluster was fetched it never did (0 of 60).
+    Its first request for a producer id may find no connected broker, and it retries 500 ms later (measured: 5 of 30 times). After the
+    metadata of the cluster was fetched, this did not occur (0 of 60).
     """
     deadline = time.monotonic() + timeout_seconds
     producer.list_topics(timeout=timeout_seconds)
@@ -136,15 +136,15 @@ FENCE_SECONDS = 30.0
 
 
 class Fence:
-    """Fences the ids of tasks, some at a time: 60 ms each, up to a second where a transaction is open."""
+    """Fences the ids of tasks, eight at a time: 60 ms each, up to a second if a transaction is open."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
 
     def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
-        """Fence the transactional ids of the connector's ``tasks``. Raises RetriableException when the broker does not answer.
+        """Fences the transactional ids of the connector's ``tasks``. Raises RetriableException if the broker does not answer.
 
-        ``overrides`` are those of the connector's own transactional producers: ids are fenced on the cluster on which they are used.
+        ``overrides`` are those of the connector's own transactional producers: ids are fenced on the cluster that they are used on.
         """
         if not tasks:
             return
@@ -153,7 +153,7 @@ class Fence:
 
     @contextmanager
     def owner(self, connector: str, overrides: Mapping[str, str]) -> Iterator[TransactionalProducer]:
-        """A producer that owns the id of the connector's task 0 from now on. Read after this call what is to be written."""
+        """A producer that owns the id of the connector's task 0. Read the values to write only after this call."""
         owner = TransactionalProducer(Producer(self._config(connector, 0, overrides)), timeout_seconds=FENCE_SECONDS)
         try:
             owner.take_over()

@@ -1,4 +1,4 @@
-"""The batch log: what each task delivered in each run ↔ bytes. Kafka Connect has no such topic and never reads it."""
+"""The batch log: entries ↔ bytes. Kafka Connect has no such topic and never reads it."""
 
 from collections.abc import Iterator, Mapping
 
@@ -10,7 +10,7 @@ from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.wire.compact_json import JsonValue, dumps, loads
-from airflow_provider_connect.runtime.wire.record import Headers, WireRecord, integer_of, map_of, number_of, shown, text_of
+from airflow_provider_connect.runtime.wire.record import Headers, WireRecord, integer_of, key_in_message, map_of, number_of, text_of
 
 
 def key_bytes(task: ConnectorTaskId) -> bytes:
@@ -57,7 +57,7 @@ def decode(
             case _:
                 raise DataException('key must be ["«connector»",«task»]')
     except DataException as error:
-        return Unreadable(f"{shown(key)}: {error}", key, offset)
+        return Unreadable(f"{key_in_message(key)}: {error}", key, offset)
 
 
 def _entry(task: ConnectorTaskId, value: bytes | None, offset: int, timestamp: int) -> BatchRecord | BatchReset:

@@ -19,7 +19,7 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 def dumps(value: object) -> bytes:
     """The bytes of ``value``: None, bool, int, float, str, bytes (as base64 text), and mappings, lists and tuples of these.
 
-    Raises DataException for anything else, for keys that are not text, for integers of more than 64 bits, which would come back as others,
+    Raises DataException for anything else, for keys that are not text, for integers of more than 64 bits, which a reader would wrap,
     and for nesting deeper than ``MAX_DEPTH``.
     """
     return _text(value, MAX_DEPTH).encode()
@@ -53,7 +53,7 @@ def _too_deep() -> DataException:
 
 
 def loads(data: bytes | bytearray | memoryview) -> JsonValue:
-    """The value that ``data`` holds; maps keep the order of the text. Nothing, or white space alone, is null.
+    """The value of ``data``; maps keep the order of the text. Empty data and white space are null.
 
     Raises DataException, and nothing else, for bytes that are not UTF-8 or not JSON, and for nesting deeper than ``MAX_DEPTH``.
     """
@@ -73,7 +73,7 @@ def loads(data: bytes | bytearray | memoryview) -> JsonValue:
 
 
 def _check_depth(value: JsonValue) -> None:
-    """Level by level. ``json_text.depth_of`` would load numpy, of which a plugin may bring a version of its own."""
+    """Checks level by level. ``json_text.depth_of`` would load numpy, of which a plugin may bring a version of its own."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         inner = [member.values() if isinstance(member, dict) else member for member in level if isinstance(member, dict | list)]

@@ -31,10 +31,10 @@ from airflow_provider_connect.runtime.wire.record import (
     claim_of,
     count_of,
     integer_of,
+    key_in_message,
     key_text,
     map_of,
     optional_text_of,
-    shown,
     text_of,
 )
 
@@ -43,7 +43,7 @@ _OF_USERS = (ConnectorRecord, TargetStateRecord, RestartRecord, LoggerRecord, Up
 
 
 def encode(record: ConfigRecord) -> WireRecord:
-    """The bytes of a record. A FencingRecord with a claim carries it as a header, what users ask for its author."""
+    """The bytes of a record. The claim of a FencingRecord and the author of a user's request are headers."""
     key, value = _key_and_value(record)
     headers = claim_headers(record.claim) if isinstance(record, FencingRecord) else []
     headers += author_headers(record.author) if isinstance(record, _OF_USERS) else []
@@ -69,7 +69,7 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
 def _other_key_and_value(
     record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord | NoteRecord,
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Records for the workers that are up, which do not change what runs; and those of ours."""
+    """Records for running workers, which do not change what runs; and records of ours."""
     match record:
         case NoteRecord():
             return f"note-{record.connector}", None if record.note is None else {"note": record.note}
@@ -89,14 +89,14 @@ def _properties(config: Mapping[str, str] | None) -> Mapping[str, object] | None
 
 
 def _target_state(state: TargetState | None) -> Mapping[str, object] | None:
-    """Workers before STOPPED existed read ``state``, newer ones ``state.v2``."""
+    """Workers from before STOPPED existed read ``state``, newer ones ``state.v2``."""
     if state is None:
         return None
     return {"state": "PAUSED" if state is TargetState.STOPPED else str(state), "state.v2": str(state)}
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> ConfigRecord | Unreadable:
-    """The record's content, or why it cannot be read. Never raises, whatever the bytes."""
+    """The record's content, or the reason why it cannot be read. Never raises."""
     try:
         name = key_text(key)
         for prefix, read in _READERS:
@@ -109,7 +109,7 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (),
             return _read_session_key(None if value is None else loads(value), offset)
         return Unreadable(f"unknown key {name}", key, offset)
     except DataException as error:
-        return Unreadable(f"{shown(key)}: {error}", key, offset)
+        return Unreadable(f"{key_in_message(key)}: {error}", key, offset)
 
 
 def _read_connector(subject: str, value: JsonValue, headers: Headers | None, offset: int) -> ConfigRecord:
@@ -124,7 +124,7 @@ def _read_task(subject: str, value: JsonValue, _: Headers | None, offset: int) -
 
 
 def _text_map(value: JsonValue) -> dict[str, str]:
-    """A key whose value is null is left out: real workers let one in, and fail on it later; for us it is not set."""
+    """Leaves out a key whose value is null: real workers accept one, and fail on it later; here it counts as not set."""
     properties = map_of(map_of(value, "value").get("properties"), "properties")
     texts = {name: optional_text_of(text, f"property {name!r}") for name, text in properties.items()}
     return {name: text for name, text in texts.items() if text is not None}

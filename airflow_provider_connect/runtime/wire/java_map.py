@@ -1,6 +1,6 @@
 """A ``HashMap<byte[], byte[]>`` in Java's serialization: the content of the file in which Kafka Connect's standalone worker keeps offsets.
 
-Reads and writes this one type, as Java 8 to 25 write it; whatever else a stream holds is refused.
+Reads and writes this one type, as Java 8 to 25 write it, and refuses any other content.
 """
 
 import struct
@@ -36,7 +36,7 @@ def encode(entries: Mapping[bytes, bytes | None]) -> bytes:
 
 
 def decode(stream: bytes) -> dict[bytes, bytes | None]:
-    """The map's entries; a null key is left out. Raises DataException for anything that is not such a map, whole."""
+    """The map's entries, without a null key. Raises DataException for anything but one complete map."""
     try:
         return dict(_entries(_Reader(stream)))
     except (struct.error, IndexError) as error:
@@ -64,7 +64,7 @@ class _Reader:
         return int(struct.unpack(">i", self.take(4))[0])
 
     def bytes_or_null(self) -> bytes | None:
-        """The next element: an array of bytes, one that was there before, or null."""
+        """The next element: an array of bytes, a reference to an earlier one, or null."""
         tag = self.take(1)
         if tag == _NULL:
             return None
@@ -88,7 +88,7 @@ class _Reader:
 def _entries(reader: _Reader) -> Iterator[tuple[bytes, bytes | None]]:
     reader.expect(_HEADER, "the header of Java's serialization")
     reader.expect(_OBJECT + _CLASS + _MAP_CLASS, "a java.util.HashMap")
-    reader.take(8)  # load factor and threshold, which Java computes anew
+    reader.take(8)  # load factor and threshold, which Java recomputes
     reader.expect(_BLOCK + b"\x08", "the size of the map")
     reader.take(4)
     for _ in range(reader.number()):

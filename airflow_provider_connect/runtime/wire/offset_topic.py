@@ -1,6 +1,6 @@
 """The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.6).
 
-Connect finds an offset by the exact bytes of its key: ``key_bytes`` alone writes them.
+Connect finds an offset by the exact bytes of its key; only ``key_bytes`` writes them.
 """
 
 from collections.abc import Mapping
@@ -9,23 +9,23 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.runtime.model.offsets import OffsetRecord
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.wire.compact_json import dumps, loads
-from airflow_provider_connect.runtime.wire.record import Headers, WireRecord, map_of, shown
+from airflow_provider_connect.runtime.wire.record import Headers, WireRecord, key_in_message, map_of
 
 
 def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
-    """The key of a source partition, its entries in the mapping's own order."""
+    """The key of a source partition, with its entries in the mapping's order."""
     return dumps([connector, partition])
 
 
 def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
-    """The bytes of an offset; None: the partition has no offset any more. Raises DataException for what is not a mapping."""
+    """The bytes of an offset; None: the partition's offset is removed. Raises DataException for values that are not mappings."""
     if not isinstance(partition, Mapping) or not isinstance(offset, Mapping | None):
         raise DataException(f"Source partitions and offsets must be mappings, got {partition!r} and {offset!r}")
     return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> OffsetRecord | Unreadable:
-    """The record's content, or why it cannot be read. Never raises, whatever the bytes. Headers mean nothing here."""
+    """The record's content, or the reason why it cannot be read. Never raises. Headers have no meaning here."""
     try:
         if key is None:
             raise DataException("record has no key")
@@ -35,7 +35,7 @@ def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (),
             case _:
                 raise DataException('key must be ["«connector»",{…}]')
     except DataException as error:
-        return Unreadable(f"{shown(key)}: {error}", key, offset)
+        return Unreadable(f"{key_in_message(key)}: {error}", key, offset)
 
 
 def _offset(value: bytes | None) -> dict[str, object] | None:

@@ -1,4 +1,4 @@
-"""A record as its bytes stand on a topic, the claim of its writer in a header, and checks of decoded values."""
+"""A record as bytes, the claim and author in its headers, and checks of decoded values."""
 
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar
@@ -27,7 +27,7 @@ Headers = Iterable[tuple[str, bytes | None]]
 
 
 class WireRecord(NamedTuple):
-    """What is handed to a producer. ``value`` None: a tombstone."""
+    """The key, value and headers for a producer. ``value`` None: a tombstone."""
 
     key: bytes
     value: bytes | None
@@ -35,12 +35,12 @@ class WireRecord(NamedTuple):
 
 
 def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
-    """The headers of a record that the holder of ``claim`` writes; none without a claim."""
+    """The headers of a record that the holder of ``claim`` writes; empty without a claim."""
     return [] if claim is None else [(CLAIM_HEADER, str(claim).encode())]
 
 
 def claim_of(headers: Headers | None) -> Claim | None:
-    """The claim that the headers carry; None: they carry no claim, as those of a real worker. Raises DataException for a malformed one."""
+    """The claim in the headers; None: they have none, like those of a real worker. Raises DataException for a malformed one."""
     values = [value for name, value in headers or () if name == CLAIM_HEADER]
     if not values:
         return None
@@ -51,18 +51,18 @@ def claim_of(headers: Headers | None) -> Claim | None:
 
 
 def author_headers(author: str | None) -> list[tuple[str, bytes]]:
-    """The header of a record that a user has asked for; none where no user is known."""
+    """The header of a record that a user asked for; empty if no user is known."""
     return [(AUTHOR_HEADER, author[:_LONGEST_AUTHOR].encode(errors="replace"))] if author else []
 
 
 def author_of(headers: Headers | None) -> str | None:
-    """The user who has asked for the record; None: not known. Never raises: the text may be of a foreign writer."""
+    """The user who asked for the record; None: unknown. Never raises: a foreign writer may have written the text."""
     values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
 
 
 def key_text(key: bytes | None) -> str:
-    """The key as text. Raises DataException where there is none."""
+    """The key as text. Raises DataException for a record without a key, or with one that is not UTF-8."""
     if key is None:
         raise DataException("record has no key")
     try:
@@ -71,12 +71,12 @@ def key_text(key: bytes | None) -> str:
         raise DataException("key is not UTF-8") from None
 
 
-def shown(key: bytes | None) -> str:
-    """The key as a message shows it."""
+def key_in_message(key: bytes | None) -> str:
+    """The key for a message, cut to 200 bytes."""
     return "record" if key is None else key[:200].decode(errors="backslashreplace")
 
 
-# The shape that a decoded JSON value must have. ``name`` is the value's name in the DataException for another one.
+# Checks of decoded JSON values. ``name`` is the value's name in the DataException for a value of another type.
 
 
 def map_of(value: JsonValue, name: str) -> dict[str, JsonValue]:
@@ -100,7 +100,7 @@ def number_of(value: JsonValue, name: str) -> float:
 
 
 def count_of(value: JsonValue, name: str) -> int:
-    """A number of tasks. No cluster has more than ``MOST_TASKS`` of one connector, and readers count up to it."""
+    """A number of tasks, ``MOST_TASKS`` at most, since readers count up to it."""
     count = integer_of(value, name)
     if not 0 <= count <= MOST_TASKS:
         raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")

@@ -17,10 +17,10 @@ from airflow_provider_connect.runtime.wire.record import (
     claim_headers,
     claim_of,
     integer_of,
+    key_in_message,
     key_text,
     map_of,
     optional_text_of,
-    shown,
 )
 
 FAILURES_HEADER = "failures"
@@ -28,7 +28,7 @@ _DIGITS = 10
 
 
 def encode(record: StatusRecord) -> WireRecord:
-    """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim and the author, if there are, are headers."""
+    """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim and the author, if known, are headers."""
     match record:
         case ConnectorStatus():
             key, value = f"status-connector-{record.connector}", _state(record)
@@ -45,7 +45,7 @@ def encode(record: StatusRecord) -> WireRecord:
 
 
 def concerns(key: bytes | None, connector: str) -> bool:
-    """Whether a record of this key may be one of the connector's: all that are, and few that are not."""
+    """Whether a record of this key may be one of the connector's. Never false for one that is, seldom true for others."""
     name = connector.encode()
     return key is not None and (
         key.startswith((b"status-connector-" + name, b"status-task-" + name)) or key.endswith(b":connector-" + name)
@@ -74,7 +74,7 @@ def _topic(status: TopicStatus | TopicReset) -> Mapping[str, object] | None:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> StatusRecord | Unreadable:
-    """The record's content, or why it cannot be read. Never raises, whatever the bytes. ``timestamp`` is the record's own, in ms."""
+    """The record's content, or the reason why it cannot be read. Never raises. ``timestamp`` is the record's, in ms."""
     try:
         name, claim = key_text(key), claim_of(headers)
         for prefix, read in _READERS:
@@ -84,11 +84,11 @@ def decode(
                 return dataclasses.replace(found, failures=_failures(headers)) if isinstance(found, TaskStatus) else found
         return Unreadable(f"unknown key {name}", key, offset)
     except DataException as error:
-        return Unreadable(f"{shown(key)}: {error}", key, offset)
+        return Unreadable(f"{key_in_message(key)}: {error}", key, offset)
 
 
 def _failures(headers: Headers | None) -> int:
-    """0 where the header is missing, as in a real worker's status, or is not a number."""
+    """The number in the header; 0 if it is missing, as in a real worker's status, or not a number."""
     values = [value or b"" for name, value in headers or () if name == FAILURES_HEADER]
     return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 
@@ -121,7 +121,7 @@ def _read_state(value: JsonValue) -> tuple[State, str, str | None, int, str | No
 
 
 def _read_topic(subject: str, value: JsonValue, claim: Claim | None) -> StatusRecord:
-    """Reads the draft of KIP-558 too: key without ``status-``, field ``timestamp``."""
+    """Also reads the format of KIP-558's draft: a key without ``status-``, and field ``timestamp``."""
     topic, colon, rest = subject.partition(":")
     connector = rest.removeprefix("connector-")
     if not (topic and colon and connector and rest.startswith("connector-")):
