@@ -15,7 +15,7 @@ from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnin
 from airflow_provider_connect.api_server.runs import failed_since, run_facts, running_connectors
 from airflow_provider_connect.api_server.serialized_dags import definition
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.contradictions import RunFacts, contradicting
+from airflow_provider_connect.runtime.model.contradictions import RunFacts, contradicting_connectors
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.status import StatusState
 
@@ -73,7 +73,7 @@ class StatusComparison:
         now, topics = self._now(), self._control.snapshot()
         seen = (topics.configs.offset, topics.statuses.version)
         if seen != self._seen:
-            found = contradicting(topics.configs, topics.statuses)
+            found = contradicting_connectors(topics.configs, topics.statuses)
             self._due = {name: self._due.get(name, now + self._verb_seconds) for name in found}
             self._seen = seen
         due = {name for name, at in self._due.items() if at <= now}

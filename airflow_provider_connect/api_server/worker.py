@@ -52,7 +52,7 @@ class ServerWorker:
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
         with closing(TopicAdmin(settings)) as admin:
             admin.ensure_internal_topics()
-        config_providers.warn_of_open_files(settings.originals)
+        config_providers.warn_open_file_providers(settings.originals)
         self.settings, self._holder, bundle = settings, holder, connectors_bundle()
         self._probe = PluginProbe(settings, secrets=_secrets)
         check = dag_check(settings.dag_limits)

@@ -11,7 +11,7 @@ from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.dev import stack
 from airflow_provider_connect.hooks.airflow_settings import worker_properties, worker_settings
 from airflow_provider_connect.rest.server import ANONYMOUS, rest_server
-from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.config_providers import warn_open_file_providers
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.standalone import agent
 
@@ -24,7 +24,7 @@ def serve_rest(arguments: Any) -> None:
     use_database()
     properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})
     with airflow_herder() as herder:
-        warn_of_open_files(herder.settings.originals)
+        warn_open_file_providers(herder.settings.originals)
         server = rest_server(
             properties,
             herder=lambda: herder,

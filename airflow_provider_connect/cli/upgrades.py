@@ -42,7 +42,7 @@ def upgrade(arguments: Any, verbs: Verbs) -> None:
     if arguments.to and arguments.dry_run:
         comparison = verbs.compare_versions(arguments.name, arguments.to, records=arguments.canary)
         _show(comparison, arguments.output, _print_comparison)
-        hindrances = comparison.hindrances(accept_schema_change=arguments.accept_schema_change)
+        hindrances = comparison.blockers(accept_schema_change=arguments.accept_schema_change)
         sys.exit(1 if hindrances or not comparison.has_seen_enough else 0)
     if arguments.dry_run:
         raise BadRequestException("Give the version with --to")

@@ -16,7 +16,7 @@ from cachetools import LRUCache
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, PluginNotFoundException
 from airflow_provider_connect.runtime.herder.plugin_facts import is_built_in
-from airflow_provider_connect.runtime.model.config_limits import remembered_by
+from airflow_provider_connect.runtime.model.config_limits import cache_key_part
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY, sink_config_def, source_config_def
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN, is_secret_key, is_variable
 from airflow_provider_connect.runtime.model.url_passwords import url_passwords, without_url_passwords
@@ -113,7 +113,7 @@ class Secrets:
 
     def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
         """The keys, and whether they were ever known; a missing plugin counts as known."""
-        named = tuple(map(remembered_by, plugin))
+        named = tuple(map(cache_key_part, plugin))
         with self._lock:
             due, known, is_known = self._known.get(named, (0.0, frozenset[str](), False))
         if due > self._now():

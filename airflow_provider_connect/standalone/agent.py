@@ -18,7 +18,7 @@ from pathlib import Path
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.rest.server import RestListener, rest_server
-from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.config_providers import warn_open_file_providers
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
@@ -62,7 +62,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
     files = [read_connector_file(path) for path in connectors]
     settings = standalone_settings(properties)
     listener = RestListener.of(settings.values)
-    warn_of_open_files(settings.originals)
+    warn_open_file_providers(settings.originals)
     with ExitStack() as opened:
         backing = opened_backing(settings, opened)
         probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Self
 
 from airflow_provider_connect.errors import BadRequestException, ConnectException
-from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.config_providers import warn_open_file_providers
 from airflow_provider_connect.runtime.config.masking import Mask, mask_logs
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
@@ -91,7 +91,7 @@ class Connect:
             time.sleep(_LOOK_SECONDS)
 
     def __enter__(self) -> Self:
-        warn_of_open_files(self._settings.originals)
+        warn_open_file_providers(self._settings.originals)
         with ExitStack() as opened:
             backing = opened_backing(self._settings, opened)
             probe = PluginProbe(self._settings)

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from airflow_provider_connect.errors import ConfigException, ConnectException
-from airflow_provider_connect.runtime.config.config_providers import warn_of_open_files
+from airflow_provider_connect.runtime.config.config_providers import warn_open_file_providers
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
@@ -127,7 +127,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
         if previewed is None:
             return _exit_code(run_once(connector, properties, mask, fenced=True))
         settings = _settings(properties)
-        warn_of_open_files(settings.originals)
+        warn_open_file_providers(settings.originals)
         with redirect_stdout(sys.stderr):  # what the connector prints is no record
             checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
         warn_unused_settings(checked, settings)
@@ -172,7 +172,7 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask
     Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
     """
     settings = _settings(properties)
-    warn_of_open_files(settings.originals)
+    warn_open_file_providers(settings.originals)
     mask.add(secret_values(settings.originals, settings.config_providers(), {}))
     with ExitStack() as opened:
         return _run(connector, settings, opened_backing(settings, opened), mask, fenced=fenced)

@@ -198,7 +198,7 @@ def test_task_reports_what_is_wrong(tmp_path: Path, worker_settings: MakeSetting
         (away, SINK, "AirflowException Connector c: No answer from Kafka within 10 s", "is a broker running at bootstrap.servers="),
         (good, {**SINK, "tasks.max": "0"}, "ConfigException Invalid value 0 for configuration tasks.max", "give a whole number from 1"),
         (good, {"topics": "orders"}, 'ConfigException Missing required configuration "connector.class"', "for instance FileStreamSource"),
-        (good, {**SINK, "topics.regex": ".*"}, "ConfigException topics and topics.regex are mutually exclusive", "leave one out"),
+        (good, {**SINK, "topics.regex": ".*"}, "ConfigException topics and topics.regex are mutually exclusive", "omit one"),
         (good, {**SINK, "airflow.retires": "3"}, "ConfigException Unknown configuration airflow.retires", "did you mean airflow.retries?"),
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}

@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.config.config_providers import (
     shortest_ttl_ms,
     unresolved_warnings,
     variables,
-    warn_of_open_files,
+    warn_open_file_providers,
     with_public_values,
 )
 from airflow_provider_connect.runtime.config.masking import secret_values
@@ -117,7 +117,7 @@ def test_worker_settings_declare_providers(secrets_file: Path, monkeypatch: pyte
         ({}, 'Missing required configuration "config.providers.x.class"'),
         ({"config.providers.x.class": "com.acme.Vault"}, "com.acme.Vault"),
         ({"config.providers.x.class": "com.acme.FileConfigProvider"}, "No module named 'com'"),
-        ({"config.providers.x.class": "pathlib.Path"}, "it is no class that extends"),
+        ({"config.providers.x.class": "pathlib.Path"}, "it is not a class that extends"),
         ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.x.param.ttl.ms": "0"}, "at least 1"),
         ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.x.access.(": "y"}, "Invalid regex"),
         ({"config.providers.x.class": "EnvVarConfigProvider", "config.providers.airflow.class": "X"}, "airflow is Airflow's own"),
@@ -162,7 +162,7 @@ def test_a_provider_of_ones_own_is_asked_once_a_path_and_config() -> None:
     assert resolve({"task": "${vault:p:x}"}, providers) == {"task": "x-1"}, "one value as long as the providers live"
     assert Vault.asked == [("p", ("x", "y", "nobody")), ("q", ("x",))]
     assert resolve({"a": "${vault:p:x}"}, create_providers(VAULT)) == {"a": "x-3"}, "and a new one for the next"
-    with pytest.raises(RetriableException, match=r"^Config provider vault could not look up k: OSError: https://vault is sealed$"):
+    with pytest.raises(RetriableException, match=r"^Config provider vault could not resolve k: OSError: https://vault is sealed$"):
         resolve({"a": "${vault:sealed:k}"}, providers)
 
 
@@ -275,7 +275,7 @@ STRUCTURAL = [
 def test_no_variable_stands_where_names_and_classes_do(key: str, secrets_file: Path) -> None:
     """They are shown: as groups of a validation, in statuses, as topics."""
     variable = f"${{file:{secrets_file}:user}}"
-    with pytest.raises(ConfigException, match=r"this setting (holds|names) .* and takes no (secret|variable)") as refused:
+    with pytest.raises(ConfigException, match=r"this setting (holds|names) .* and allows no (secret|variable)") as refused:
         resolve({key: f"a,{variable}"}, create_providers(HOST, "orders"))
     assert f"Invalid value {variable} for configuration {key}: " in refused.value.message
     assert resolve({key: "a,${nobody:x}"}, create_providers(HOST, "orders")) == {key: "a,${nobody:x}"}, "no variable of ours"
@@ -334,11 +334,11 @@ def test_values_that_no_pattern_declares_public_stay_secrets(team_file: Path) ->
     assert "orders" not in secret_values(both, providers, {})
     assert with_public_values(both, providers) == {"url": f"//orders:{password}@h", "topics": "orders"}
     with pytest.raises(
-        ConfigException, match=r"ask for the worker setting config\.providers\.file\.public\.keys=password if it is no secret"
+        ConfigException, match=r"ask for the worker setting config\.providers\.file\.public\.keys=password if it is not a secret"
     ):
         resolve({"topics": password}, providers)
     with pytest.raises(
-        ConfigException, match=r"fewer than 4 characters.* config\.providers\.file\.public\.keys=batch\.size if it is no secret"
+        ConfigException, match=r"fewer than 4 characters.* config\.providers\.file\.public\.keys=batch\.size if it is not a secret"
     ):
         resolve({"batch.size": f"${{file:{team_file}:batch.size}}"}, providers)
 
@@ -354,7 +354,7 @@ def test_a_public_value_in_a_setting_that_is_named_like_a_secret_is_hidden(team_
 def test_what_names_the_connector_takes_no_public_value_either(key: str, team_file: Path) -> None:
     """It is read where no provider is asked, and decides which rules hold and which settings are passwords."""
     providers = create_providers(HOST | {"config.providers.file.secret": "false"}, "orders")
-    with pytest.raises(ConfigException, match="this setting names the connector, its plugins or what is its alone, and takes no variable"):
+    with pytest.raises(ConfigException, match="names the connector, its plugins or its exclusive resources, and allows no variable"):
         resolve({key: f"${{file:{team_file}:topic}}"}, providers)
 
 
@@ -388,13 +388,13 @@ def test_a_topic_of_a_provider_that_is_not_declared_is_warned_about_with_the_set
 
 def test_files_without_allowed_paths_are_warned_about(caplog: pytest.LogCaptureFixture) -> None:
     assert open_file_providers(HOST) == ["file"]
-    warn_of_open_files(HOST)
+    warn_open_file_providers(HOST)
     (text,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
     assert text.startswith(
         "Config provider file gives every connector every file that the worker may read: set config.providers.file.param"
     )
     caplog.clear()
-    warn_of_open_files(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"})
+    warn_open_file_providers(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"})
     assert not caplog.records
     assert open_file_providers(HOST | {"config.providers.file.param.allowed.paths": "/etc/shop"}) == []
     assert open_file_providers(HOST | {"config.providers.file.access.shop": "/etc/shop/.*"}) == []

@@ -163,7 +163,7 @@ def test_limits_of_the_retry_settings_are_allowed() -> None:
 def test_a_misspelt_setting_is_reported_once_with_the_name_it_may_have_meant(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(settings_reader, "_looked_at", set())
+    monkeypatch.setattr(settings_reader, "_checked_keys", set())
     mapping = {
         "bootstrap.server": "kafka:9092",
         "offset.flush.interval": "1",

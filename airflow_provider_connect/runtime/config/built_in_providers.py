@@ -1,6 +1,6 @@
 """Kafka Connect's own config providers: properties files, directories of files, environment variables (contract §4.7).
 
-What is not allowed is not found: its variable stays as it is written, and a warning names it.
+A forbidden path or variable counts as missing: the variable stays as it is written, and a warning names it.
 """
 
 import logging
@@ -16,12 +16,12 @@ from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvider
 
 AIRFLOWS_OWN = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AIRFLOW_")
-"""How environment variables begin that hold Airflow's settings, Connections, Variables and keys."""
+"""The prefixes of environment variables with Airflow's settings, Connections, Variables and keys."""
 
 MOST_CHARACTERS = 1 << 20
-"""Of a file: an author of configs may name any that the provider reaches, and the server reads it."""
+"""The maximum length of a file: an author of configs may name any file that the provider can read, and the server reads it."""
 _KERNELS = ("/proc", "/sys")
-"""No files of the host, but what the kernel shows of it: the environment of this process, with Airflow's keys, is there."""
+"""Folders of the kernel, which are never read: they hold the environment of this process, with Airflow's keys."""
 
 _log = logging.getLogger(__name__)
 
@@ -64,8 +64,8 @@ class DirectoryConfigProvider(ConfigProvider):
 
 @dataclass(frozen=True, slots=True)
 class EnvVarConfigProvider(ConfigProvider):
-    """``${env:NAME}``: variables of the environment whose whole name matches ``allowlist_pattern``, but for Airflow's own, which no
-    application is given."""
+    """``${env:NAME}``: environment variables whose whole name matches ``allowlist_pattern``, except Airflow's own, which no application
+    receives."""
 
     allowlist_pattern: str = ".*"
 
@@ -78,9 +78,9 @@ class EnvVarConfigProvider(ConfigProvider):
 
 
 def _text(file: Path) -> str:
-    """Raises OSError, or ValueError for what is no UTF-8 or too long."""
+    """The content of a file. Raises OSError, or ValueError if it is not UTF-8 or too long."""
     real = file.resolve()
-    if not real.is_file() or any(map(real.is_relative_to, _KERNELS)):  # a pipe or a device would be read for ever
+    if not real.is_file() or any(map(real.is_relative_to, _KERNELS)):  # reading a pipe or a device would never end
         raise FileNotFoundError(real)
     with real.open(encoding="utf-8") as opened:
         text = opened.read(MOST_CHARACTERS + 1)
@@ -90,7 +90,7 @@ def _text(file: Path) -> str:
 
 
 def _allowed(path: str, roots: tuple[str, ...] | None) -> bool:
-    """Whether ``path``, with its links followed, lies under one of ``roots``."""
+    """Whether ``path``, with its links followed, is under one of ``roots``."""
     if roots is None:
         return True
     real = Path(path).resolve()

@@ -1,4 +1,4 @@
-"""The settings of every client of a worker: which reach which client, and what is built in, is Kafka Connect's rule (contract §2.1, §4.5).
+"""The settings of every client of a worker, built in and inherited by Kafka Connect's rules (contract §2.1, §4.5).
 
 ``sdk.kafka_settings`` makes librdkafka's settings of them.
 """
@@ -52,8 +52,9 @@ def client_config(
     client_id: str = "",
     transactional_id: str | None = None,
 ) -> ClientConfig:
-    """The librdkafka config of a client that a connector's task uses, with Connect's order: built in, worker's ``producer.*`` (or
-    ``consumer.*``, ``admin.*``; an admin client also inherits the worker's unprefixed settings), ``overrides`` (Java names, unprefixed).
+    """The librdkafka config of a client of a connector's task. Later settings override earlier ones, as in Connect: built-in ones, the
+    worker's ``producer.*`` (or ``consumer.*``, ``admin.*``; an admin client first inherits the worker's unprefixed settings), and
+    ``overrides`` (Java names, unprefixed).
 
     ``transactional_id`` makes a transactional producer; user settings cannot change the id or idempotence. The caller adds ``error_cb``.
     """
@@ -69,8 +70,8 @@ def client_config(
 
 
 def _overridden(inherited: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
-    """``inherited`` with ``overrides``. The worker's credentials are left out where an override leads elsewhere: to other servers, another
-    protocol, another issuer of tokens, or a server whose certificate is not checked."""
+    """``inherited`` with ``overrides``. Drops the worker's credentials if an override changes where they go: to other servers, by another
+    protocol, to another issuer of tokens, or to a server whose certificate is not checked."""
     leads_elsewhere = any(
         name not in inherited or overrides[name].strip() != inherited[name].strip() for name in LEADING & overrides.keys()
     )
@@ -100,14 +101,14 @@ _CREDENTIALS = (
 def internal_client_config(
     settings: WorkerSettings, kind: ClientKind | str, purpose: str, *, transactional_id: str | None = None
 ) -> ClientConfig:
-    """The librdkafka config of a client for the internal topics: the worker's own unprefixed settings, and client id by ``purpose``
+    """The librdkafka config of a client for the internal topics: the worker's unprefixed settings, and a client id for ``purpose``
     (``configs``, ``configs-leader``, ``offsets``, ``statuses``, ``shared-admin``)."""
     kind = ClientKind(kind)
     java = {**_BUILT_IN[kind], **_unprefixed(settings), "client.id": internal_client_id(settings, purpose)}
     if kind is ClientKind.PRODUCER:
         java |= _BUILT_IN[kind]
     if kind is ClientKind.CONSUMER:
-        java |= {**_BUILT_IN[kind], "group.id": settings.group_id}  # librdkafka wants one; the consumers only assign, so it is never joined
+        java |= {**_BUILT_IN[kind], "group.id": settings.group_id}  # librdkafka needs one; the consumers only assign, and never join it
     if transactional_id is not None:
         java |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
     return librdkafka_config(java, kind)
@@ -119,12 +120,12 @@ def internal_client_id(settings: WorkerSettings, purpose: str) -> str:
 
 
 def connector_overrides(config: Mapping[str, str], kind: ClientKind | str) -> dict[str, str]:
-    """The settings of a connector's config under ``producer.override.`` (or consumer, admin), without the prefix."""
+    """The settings in a connector's config under ``producer.override.`` (or consumer, admin), without the prefix."""
     return _under(config, f"{ClientKind(kind)}.override.")
 
 
 def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: bool) -> list[ClientKind]:
-    """The kinds of client that such a connector uses: overrides of other kinds are not checked (contract §4.5)."""
+    """The kinds of client that a connector with this config uses. Overrides of other kinds are not checked (contract §4.5)."""
     if is_sink:
         has_dead_letters = bool(config.get("errors.deadletterqueue.topic.name", "").strip())
         return [*ClientKind] if has_dead_letters else [ClientKind.CONSUMER]
@@ -135,10 +136,10 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
-    """The overrides in a connector's ``config`` that the worker's policy refuses, or that ask for Java code, each with the text for its
-    user; of clients of ``kinds``. Of other clients those that lead to another server, and under a policy that lists what is allowed all
-    others: tasks here have clients that Connect's lack, such as a sink's transactional producer and a source's admin client, and these take
-    the overrides too."""
+    """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error; checks all
+    overrides of ``kinds``. Of other kinds, checks those that lead to another server, or all of them under a policy that lists the allowed
+    ones: tasks here have clients that Connect's lack, such as a sink's transactional producer and a source's admin client, and apply the
+    overrides to these too."""
     policy = settings.client_config_override_policy
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     allowed = _allowed_overrides(settings, kind_of_policy)
@@ -152,7 +153,7 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
             if kind_of_policy == "SameCluster" and name in LEADING:
                 refused[f"{kind}.override.{name}"] = (
                     f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration. Leave it out or ask "
-                    "for the worker setting connector.client.config.override.policy=All; the worker's credentials do not go with it then"
+                    "for the worker setting connector.client.config.override.policy=All; the worker's credentials are then not sent"
                 )
             elif allowed is not None and name not in allowed:
                 text = f"The '{policy}' policy does not allow '{name}' to be overridden in the connector configuration."
@@ -168,7 +169,7 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
 
 
 def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozenset[str] | None:
-    """What a policy lists; None: it lists nothing."""
+    """The settings that a policy allows; None: it has no list."""
     match kind_of_policy:
         case "All" | "SameCluster":
             return None
@@ -178,17 +179,17 @@ def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozens
             return frozenset(settings.client_config_override_allowlist)
         case "None":
             return frozenset()
-    known = "there are SameCluster, All, None, Principal and Allowlist"
+    known = "give SameCluster, All, None, Principal or Allowlist"
     raise ConfigException.of("connector.client.config.override.policy", settings.client_config_override_policy, known)
 
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
-    """The overrides in a connector's ``config`` that have no counterpart here: they are allowed, as in Connect, and change nothing."""
+    """The overrides in a connector's ``config`` without a counterpart here: allowed, as in Connect, but without effect."""
     return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in HAVE_COUNTERPART]
 
 
 def _unprefixed(settings: WorkerSettings) -> dict[str, str]:
-    """The worker's own client settings. The group id names the cluster, not a consumer group, and is not among them."""
+    """The worker's own client settings, without the group id, which names the cluster and not a consumer group."""
     names = HAVE_COUNTERPART - {"group.id", "transactional.id", "client.id"}
     return {name: value for name, value in settings.values.items() if name in names} | {"bootstrap.servers": settings.bootstrap_servers}
 

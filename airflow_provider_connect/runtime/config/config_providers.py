@@ -1,9 +1,9 @@
-"""Variables in a config, ``${provider:path:key}``, and where their values come from.
+"""Resolves variables in a config, ``${provider:path:key}``.
 
-``file``, ``dir`` and ``env`` are there when the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
+``file``, ``dir`` and ``env`` exist if the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
 ``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A
-variable is replaced once, never what its value holds; stored and served configs stay raw. A config is checked before anything is asked
-for: access that its connector does not have, and secrets in place of names and classes. Every value is a secret, unless the worker
+variable in a value is not replaced again; stored and served configs stay raw. Before any provider is called, a config is checked for
+access that its connector does not have, and for secrets in settings of names and classes. Every value is a secret unless the worker
 declares it public (``config.providers.«alias».secret``, ``….public.keys``).
 """
 
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.config.declared_providers import (
     create_providers,
     open_file_providers,
     shortest_ttl_ms,
-    warn_of_open_files,
+    warn_open_file_providers,
 )
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.secret_keys import SHORTEST, is_secret_key, variable_spans
@@ -41,7 +41,7 @@ __all__ = [
     "unresolved_warnings",
     "variable_values",
     "variables",
-    "warn_of_open_files",
+    "warn_open_file_providers",
     "with_public_values",
 ]
 
@@ -61,23 +61,23 @@ _IDENTITY = frozenset(
     }
 )
 _IDENTITY_ENDINGS = (".plugin.version", ".plugin.location", ".override.group.id", ".override.transactional.id")
-"""Read where no provider is asked: which code runs, and what no other connector may have."""
+"""Settings that are read without a provider: the code to run, and names that no other connector may have."""
 _STRUCTURAL_PARTS = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
 
 
 def variables(config: Mapping[str, str | None]) -> list[str]:
-    """The variables that ``config`` names, as written, each once, in the order of their first use."""
+    """The variables in ``config``, as written, each once, in the order of their first use."""
     texts = (value for value in config.values() if value)
     return list(dict.fromkeys(text[start:end] for text in texts for start, end in variable_spans(text)))
 
 
 def airflow_variables(config: Mapping[str, str | None]) -> list[str]:
-    """Those of ``variables`` that only Airflow resolves."""
+    """The variables in ``config`` that only Airflow resolves."""
     return [text for text in variables(config) if _split(text)[0] in AIRFLOW_PROVIDERS]
 
 
 def is_structural(key: str) -> bool:
-    """Whether a connector's setting holds names of classes, topics, groups or other settings: they are shown, so no secret goes there."""
+    """Whether a connector's setting holds names of classes, topics, groups or other settings. These are shown, so they hold no secrets."""
     if key in _STRUCTURAL or key.endswith(_STRUCTURAL_ENDINGS):
         return True
     kind, _, rest = key.partition(".")
@@ -85,21 +85,21 @@ def is_structural(key: str) -> bool:
 
 
 def is_public(text: str, providers: Mapping[str, ConfigProvider]) -> bool:
-    """Whether the worker declares that what the variable ``text`` stands for is no secret."""
+    """Whether the worker declares the value of the variable ``text`` public."""
     name, _, key = _split(text)
     provider = providers.get(name)
     return isinstance(provider, DeclaredProvider) and provider.is_public(key)
 
 
 def hidden_values(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider], values: Mapping[str, str]) -> set[str]:
-    """Those of ``values``, by variable, that must not be shown: all but public ones, and what a setting that is named like a secret has."""
+    """The secrets among ``values``, by variable: all but the public ones, and those in settings that are named like secrets."""
     hidden = set(variables({key: text for key, text in config.items() if is_secret_key(key)}))
     return {value for text, value in values.items() if text in hidden or not is_public(text, providers)}
 
 
 def check_variables(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> None:
-    """Raises ConfigException for variables in keys that take no variable, or none of a secret, and for those that the connector of
-    ``providers`` may not read. Asks no provider."""
+    """Raises ConfigException for variables in settings that allow no variables, or no secrets, and for variables that the connector of
+    ``providers`` may not read. Calls no provider."""
     connector = providers.connector if isinstance(providers, Providers) else None
     if connector is not None:
         for key in filter(is_structural, config):
@@ -114,21 +114,21 @@ def check_variables(config: Mapping[str, str | None], providers: Mapping[str, Co
 
 
 def _refusal_in_names(key: str, text: str, providers: Mapping[str, ConfigProvider]) -> str:
-    """Why a setting that holds names may not have this variable; empty: it may."""
+    """The reason why a setting of names may not have this variable; empty: it may."""
     if _split(text)[0] not in providers:
         return ""
     is_type = key.startswith(tuple(f"{kind}." for kind in _STRUCTURAL_PARTS)) and key.endswith(".type")
     if is_type or key in _IDENTITY or key.endswith(_IDENTITY_ENDINGS):
-        return "this setting names the connector, its plugins or what is its alone, and takes no variable; write the value out"
+        return "this setting names the connector, its plugins or its exclusive resources, and allows no variable; write the value out"
     if is_public(text, providers):
         return ""
-    return f"this setting holds names, which are shown, and takes no secret; write the value out, or {_declare_public(text)}"
+    return f"this setting holds names, which are shown, and allows no secret; write the value out, or {_declare_public(text)}"
 
 
 def _declare_public(text: str) -> str:
-    """What an admin does with the variable ``text`` that stands for no secret."""
+    """The advice for the variable ``text`` if its value is not a secret."""
     every = f"config.providers.{_split(text)[0]}.secret=false"
-    return f"ask for the worker setting {_public_keys(text)} if it is no secret ({every}: nothing that this provider gives is one)"
+    return f"ask for the worker setting {_public_keys(text)} if it is not a secret ({every}: no value of this provider is one)"
 
 
 def _public_keys(text: str) -> str:
@@ -140,11 +140,11 @@ def _public_keys(text: str) -> str:
 def airflow_values(
     config: Mapping[str, _Text],
     providers: Mapping[str, ConfigProvider],
-    look_up: Callable[[Mapping[str, _Text]], Mapping[str, str]],
+    read: Callable[[Mapping[str, _Text]], Mapping[str, str]],
 ) -> Mapping[str, str]:
-    """What ``look_up`` gives for Airflow's variables in a connector's ``config``; asked for nothing that the connector may not have."""
+    """The values of Airflow's variables in a connector's ``config``, from ``read``. First checks that the connector may read them."""
     check_variables(config, providers)
-    return look_up(config)
+    return read(config)
 
 
 def resolve(
@@ -154,8 +154,8 @@ def resolve(
 ) -> dict[str, str]:
     """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
 
-    A variable of an unknown provider, or that its provider does not have, is left as it is. One of Airflow's that ``secrets`` lacks is a
-    ConfigException, to go on would send the text of the variable where a password belongs; and so is what ``check_variables`` refuses.
+    A variable of an unknown provider, or one that its provider does not have, stays as it is. Raises ConfigException as
+    ``check_variables``, and for a variable of Airflow's that ``secrets`` lacks, since its text would be sent instead of a password.
     """
     values = variable_values(config, providers, secrets)
     return {key: _replaced(key, text, values) for key, text in config.items()}
@@ -166,8 +166,8 @@ def variable_values(
     providers: Mapping[str, ConfigProvider] | None = None,
     secrets: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """What the variables of ``config`` stand for, as far as it is known. Raises ConfigException for what ``check_variables`` refuses, and
-    for a connector's values that are too short to be kept out of texts."""
+    """The known values of the variables in ``config``. Raises ConfigException as ``check_variables``, and for a connector's secret values
+    that are too short to be masked."""
     providers = providers or {}
     check_variables(config, providers)
     named = variables(config)
@@ -184,7 +184,7 @@ def variable_values(
 def with_public_values(
     config: Mapping[str, _Text], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str] | None = None
 ) -> dict[str, _Text]:
-    """``config`` with the values of its public variables alone; of none in a setting that is named like a secret. Raises as ``resolve``."""
+    """``config`` with the values of its public variables only, and not in settings that are named like secrets. Raises as ``resolve``."""
     named = {key: text for key, text in config.items() if text and not is_secret_key(key)}
     public = {key: text for key, text in named.items() if any(is_public(each, providers) for each in variables({key: text}))}
     if not public:
@@ -194,9 +194,9 @@ def with_public_values(
 
 
 def unresolved_warnings(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider], values: Mapping[str, str]) -> list[str]:
-    """For each variable of ``config`` that ``values`` lacks, which settings hold it and why it is used as it is written."""
+    """For each variable of ``config`` without a value: the settings that contain it, and why it is used as written."""
     return [
-        f"{_keys_with(text, config)}: {cut(text)} is used as it is written: {_why_unresolved(text, config, providers)}"
+        f"{_keys_with(text, config)}: {cut(text)} is used as written: {_why_unresolved(text, config, providers)}"
         for text in variables(config)
         if text not in values
     ]
@@ -210,12 +210,12 @@ def _why_unresolved(text: str, config: Mapping[str, str | None], providers: Mapp
     declared = _CLASSES.get(name)
     example = f", such as config.providers={name} and config.providers.{name}.class={declared}" if declared else ""
     if example and any(is_structural(key) for key, value in config.items() if value and text in value):
-        example += f", with {_public_keys(text)}, since a setting of names takes no secret"
+        example += f", with {_public_keys(text)}, since a setting of names allows no secret"
     return f"no worker setting declares a config provider {name!r}{example}"
 
 
 _CLASSES = {"file": "FileConfigProvider", "dir": "DirectoryConfigProvider", "env": "EnvVarConfigProvider"}
-"""By the aliases that Kafka Connect's own pages use."""
+"""The classes by the aliases in Kafka Connect's documentation."""
 
 
 def _keys_with(text: str, config: Mapping[str, str | None]) -> str:
@@ -223,7 +223,7 @@ def _keys_with(text: str, config: Mapping[str, str | None]) -> str:
 
 
 def _looked_up(texts: Iterable[str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """The values by variable; each provider is asked once a path."""
+    """The values by variable; calls each provider once per path."""
     wanted: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
         name, path, key = _split(text)
@@ -263,5 +263,5 @@ def _value_of(key: str, variable: str, values: Mapping[str, str]) -> str:
     provider = _split(variable)[0]
     if provider in AIRFLOW_PROVIDERS:
         where = "connection" if provider == "airflow" else "variable"
-        raise ConfigException.of(key, variable, f"Airflow has no such {where}, or it was not handed to this process")
+        raise ConfigException.of(key, variable, f"Airflow has no such {where}, or it was not passed to this process")
     return variable

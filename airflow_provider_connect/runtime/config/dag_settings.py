@@ -1,6 +1,6 @@
 """The ``airflow.*`` keys of a connector config as one checked value. Knows nothing of Airflow.
 
-They steer the connector's DAG and never reach the connector.
+They control the connector's DAG and are not passed to the connector.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.model.unknown_settings import nearest
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
-RELEASED = "airflow.released"  # on a config that no DAG file defines any more: the connector's last target state
+RELEASED = "airflow.released"  # in a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
 ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
 DEADLINE = "airflow.deadline."
@@ -41,7 +41,7 @@ MOST_JAVA_MEMORY = "java.memory.max"
 _DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
-"""What ``airflow.engine`` may be: tasks run as Spark jobs, or in the application's own process, without Spark."""
+"""The values of ``airflow.engine``: tasks run as Spark jobs, or in the application's own process, without Spark."""
 MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
@@ -54,10 +54,9 @@ _D = TypeVar("_D")
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """How the DAG of a connector runs. ``schedule`` None: never by itself; ``tasks_per_application`` None: all in one application;
-    ``probe_interval_seconds`` None: each run starts a Java source that only a run can ask for new data; ``poll_timeout_seconds`` None: a
-    poll of a Java source is waited for as long as it takes; ``java_memory`` None: the heap of
-    its JVMs is the worker's."""
+    """The settings of a connector's DAG. ``schedule`` None: no runs by themselves; ``tasks_per_application`` None: all in one application;
+    ``probe_interval_seconds`` None: each run starts a Java source, if only a run can check it for new data; ``poll_timeout_seconds`` None:
+    no limit for a poll of a Java source; ``java_memory`` None: the worker's heap size for its JVMs."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -79,17 +78,16 @@ class DagSettings:
     java_memory: str | None = None
     on_failure: tuple[str, ...] = ()
     on_deadline: tuple[str, ...] = ()
-    longest_run_seconds: float | None = None  # from when it is queued to its end
-    longest_silence_seconds: float | None = None  # without a run that succeeds
+    longest_run_seconds: float | None = None  # from queued to its end
+    longest_silence_seconds: float | None = None  # without a successful run
     most_lag: int | None = None  # records
-    longest_lag_seconds: float = 600.0  # that the lag may be larger
+    longest_lag_seconds: float = 600.0  # how long the lag may exceed most_lag
 
 
 @dataclass(frozen=True, slots=True)
 class DagLimits:
-    """What authors of configs may ask of Airflow, where the config came by REST or the config topic: worker settings. A DAG file's author
-    is not bound by them. ``pools``, ``queues`` and ``engines`` may be used beside the default ones; ``*`` in them is any. ``notifiers`` are
-    those that the worker settings define."""
+    """The worker settings that limit DAG settings of configs from REST or the config topic; configs in DAG files have no limits. ``pools``,
+    ``queues`` and ``engines`` are allowed in addition to the defaults; ``*`` allows any. ``notifiers`` are those in the worker settings."""
 
     min_interval_seconds: float = 10.0
     pools: frozenset[str] = frozenset()
@@ -105,15 +103,15 @@ ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airfl
 MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
 
 ShortestInterval = Callable[[str], float | None]
-"""The shortest time between two runs of a cron expression or preset, in seconds; None: there is at most one run. Raises ValueError for one
-that Airflow does not take, or that never comes."""
+"""The shortest time between two runs of a cron expression or preset, in seconds; None: there is at most one run. Raises ValueError for an
+expression that Airflow refuses, or that has no run."""
 
 DagCheck = Callable[[str, Mapping[str, str]], dict[str, list[str]]]
-"""What keeps Airflow from making a DAG of a connector, given its name and config: by key, every error."""
+"""The errors that prevent a DAG for a connector of this name and config, by key."""
 
 
 def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str | None = None) -> DagSettings:
-    """The settings in ``config``, with the worker's schedule where it has none.
+    """The settings in ``config``, with the worker's schedule if it has none.
 
     Raises ConfigException with every ``airflow.*`` key that is unknown or has a wrong value.
     """
@@ -126,9 +124,9 @@ def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str
 def steering_errors(
     connector: str, config: Mapping[str, str], limits: DagLimits, shortest_interval: ShortestInterval | None = None
 ) -> dict[str, list[str]]:
-    """What is wrong with the keys that steer the connector's DAG, by key: values that Airflow does not take, and those beyond ``limits``.
+    """The errors of the keys that control the connector's DAG, by key: values that Airflow refuses, and those beyond ``limits``.
 
-    Without ``shortest_interval``, which asks Airflow, of a cron expression the number of its fields alone is checked.
+    Without ``shortest_interval``, which calls Airflow, checks only the number of fields of a cron expression.
     """
     read = _Reader({key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
     settings = _settings(read, connector, None)
@@ -140,7 +138,7 @@ def steering_errors(
         ("airflow.engine", settings.engine, limits.engines, SPARK, ALLOWED_ENGINES),
     ):
         if value is not None and value != own and not allowed & {value, ANY}:
-            read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to, or leave the key out")
+            read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to add it, or omit the key")
     for key, name in [*((ON_FAILURE, name) for name in settings.on_failure), *((ON_DEADLINE, name) for name in settings.on_deadline)]:
         if name not in limits.notifiers:
             known = ", ".join(sorted(limits.notifiers)) or "none"
@@ -180,44 +178,44 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
 
 
 def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
-    """A deadline without a notifier, or a notifier without a deadline, is a mistake that would show only when it is too late."""
+    """Refuses a deadline without a notifier, and a notifier without a deadline: these mistakes would be noticed too late."""
     deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
     for key in deadlines:
         if not has_notifiers and ON_DEADLINE not in read.errors:
             read.refuse(key, read.config[key], f"no notice of this deadline would be sent: name notifiers in {ON_DEADLINE}")
     if _LAG_DURATION in deadlines and LAG not in deadlines:
-        read.refuse(_LAG_DURATION, read.config[_LAG_DURATION], f"it limits nothing without {LAG}: set that too, or leave it out")
+        read.refuse(_LAG_DURATION, read.config[_LAG_DURATION], f"it has no effect without {LAG}: set that too, or omit it")
     if has_notifiers and not deadlines:
         read.refuse(ON_DEADLINE, read.config[ON_DEADLINE], f"the connector has no deadline: set one of {', '.join(_DEADLINES)}")
 
 
 def default_schedule(connector: str) -> str:
-    """Every five minutes, at a minute and second that the name decides, so that a thousand connectors do not start at once.
+    """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at once.
 
-    Cron with seconds, as Airflow reads it: in the sixth field.
+    Cron with seconds in the sixth field, as in Airflow.
     """
     minute, second = divmod(int.from_bytes(hashlib.sha256(connector.encode()).digest()[:8]) % _SPREAD_SECONDS, 60)
     return f"{minute}-59/5 * * * * {second}"
 
 
 def check_definition(connector: str, config: Mapping[str, str]) -> None:
-    """Refuse what can be seen to be wrong without a broker or the plugin. Raises ConfigException naming each key and its fix."""
+    """Checks a config without a broker and without the plugin. Raises ConfigException with each wrong key and its fix."""
     errors = [_text_error(key, value) for key, value in config.items() if not isinstance(key, str) or not isinstance(value, str)]
     if errors:
         raise ConfigException("; ".join(errors), errors=errors)
     if not connector.strip() or re.search(r"[\x00-\x1f]", connector):
         errors.append(f"Invalid value {connector!r} for configuration name: a connector needs a name without control characters")
     if config.get("name", connector) != connector:
-        errors.append(f"Invalid value {config['name']} for configuration name: the DAG is of connector {connector}; leave 'name' out")
+        errors.append(f"Invalid value {config['name']} for configuration name: the DAG is of connector {connector}; omit 'name'")
     if not config.get("connector.class", "").strip():
         errors.append(
             'Missing required configuration "connector.class" which has no default value: give the connector\'s class or alias, '
             "for instance FileStreamSource"
         )
     if DEFINED_IN in config:
-        errors.append(f"Invalid value {config[DEFINED_IN]} for configuration {DEFINED_IN}: it is set from the DAG's file; leave it out")
+        errors.append(f"Invalid value {config[DEFINED_IN]} for configuration {DEFINED_IN}: it is set from the DAG's file; omit it")
     if config.get("topics", "").strip() and config.get("topics.regex", "").strip():
-        errors.append("topics and topics.regex are mutually exclusive options, but both are set: leave one out")
+        errors.append("topics and topics.regex are mutually exclusive options, but both are set: omit one")
     tasks_max = whole_number(config.get("tasks.max", "1"))
     if tasks_max is None or not 1 <= tasks_max <= MAX_TASKS:
         errors.append(f"Invalid value {config['tasks.max']} for configuration tasks.max: give a whole number from 1 to {MAX_TASKS}")
@@ -227,24 +225,24 @@ def check_definition(connector: str, config: Mapping[str, str]) -> None:
 
 
 def lag_errors(config: Mapping[str, str]) -> list[str]:
-    """Of a connector's whole config: whether it limits the lag of a source, which has none."""
+    """The error of a source's config that limits its lag: only sinks have a lag."""
     if LAG not in config or config.get("topics", "").strip() or config.get("topics.regex", "").strip():
         return []
-    return [ConfigException.of(LAG, config[LAG], "a source has no lag: leave it out, or limit airflow.deadline.silence").message]
+    return [ConfigException.of(LAG, config[LAG], "a source has no lag: omit it, or limit airflow.deadline.silence").message]
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
-    """The keys that are named like secrets but hold their value itself instead of a variable such as ``${airflow:shop:password}``."""
+    """The keys that are named like secrets but hold the value instead of a variable such as ``${airflow:shop:password}``."""
     return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not any(variable_spans(value)))
 
 
 def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The keys of ``config`` that steer the DAG, as their author has set them: those that REST, as Kafka Connect, does not show."""
+    """The keys of ``config`` that control the DAG, as their author set them. REST, like Kafka Connect's, does not show them."""
     return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
 
 
 def connector_config(config: Mapping[str, str]) -> dict[str, str]:
-    """``config`` without the keys that steer the DAG."""
+    """``config`` without the keys that control the DAG."""
     return {key: value for key, value in config.items() if not key.startswith(PREFIX)}
 
 
@@ -269,7 +267,7 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
     "airflow.retry.delay.multiplier": factor(1, 100),
     "airflow.retry.delay.jitter": factor(0, 1),
 }
-"""What the retry policy reads, from the Variable and, stronger, from the connector's config."""
+"""The settings of the retry policy, read from the Variable, and from the connector's config, which takes precedence."""
 
 _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "airflow.tags": ("tags", names(100, "tags")),
@@ -302,8 +300,8 @@ _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 
 def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
-    """The largest heap of a JVM for the connector with this ``config``; for none, where that is empty. ``worker`` are the worker's
-    settings. Raises ConfigException for what is no size, or more than a connector may have."""
+    """The maximum heap size of a JVM for the connector with this ``config``; empty: without a connector. ``worker`` are the worker's
+    settings. Raises ConfigException for a malformed size, or one above the maximum for connectors."""
     default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
     if JAVA_MEMORY not in config:
         return default
@@ -316,7 +314,7 @@ def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
 
 
 def java_seconds(config: Mapping[str, str], key: str) -> float | None:
-    """One of the durations that steer a Java connector, None where the config has none. Raises ConfigException for what is no duration."""
+    """A duration among the settings of Java connectors; None: not set. Raises ConfigException for a malformed duration."""
     return _parsed(key, config[key], positive_duration) if key in config else None
 
 

@@ -3,17 +3,17 @@
 ::
 
     config.providers                                   the aliases
-    config.providers.«alias».class                     the built-in ones by Kafka Connect's names; another by its Python class
-    config.providers.«alias».param.«name»              what the provider is configured with
-    config.providers.«alias».param.ttl.ms              for how long its values hold
-    config.providers.«alias».access.«connectors»       what connectors may read; both are patterns of whole names
-    config.providers.«alias».secret                    false: what it gives is no secret; true by default
-    config.providers.«alias».public.keys               the pattern of whole keys of which the same holds
-    config.providers.access.default                    for what has no such rule: deny (the default) or allow
+    config.providers.«alias».class                     a built-in provider by Kafka Connect's name; another by its Python class
+    config.providers.«alias».param.«name»              a parameter of the provider
+    config.providers.«alias».param.ttl.ms              the time to live of its values
+    config.providers.«alias».access.«connectors»       what these connectors may read; both are patterns of whole names
+    config.providers.«alias».secret                    false: its values are not secrets; true by default
+    config.providers.«alias».public.keys               a pattern of whole keys whose values are not secrets
+    config.providers.access.default                    without such a rule: deny (the default) or allow
 
-``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and take ``param.allowlist.pattern``,
-``param.ttl.ms`` and ``access``. Without a rule or an allowlist they and the environment are denied to every connector; files and providers
-of one's own are open, as in Kafka Connect, and so are public values. Knows nothing of where in a config a variable stands.
+``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and have ``param.allowlist.pattern``,
+``param.ttl.ms`` and ``access``. Without a rule or an allowlist, every connector is denied access to them and to the environment. Files and
+custom providers are open, as in Kafka Connect, and so are public values. Knows nothing of the position of a variable in a config.
 """
 
 import importlib
@@ -31,7 +31,7 @@ from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvi
 
 AIRFLOW_PROVIDERS = ("airflow", "variable")
 DEFAULT_ACCESS = "config.providers.access.default"
-"""``deny``: what the whole host has is denied to connectors that no rule names. ``allow``: every author of a connector is trusted."""
+"""``deny``: connectors without a rule may not read the values of the whole host. ``allow``: every author of a connector is trusted."""
 
 _log = logging.getLogger(__name__)
 _OPEN_FILES = (
@@ -44,11 +44,11 @@ _KAFKA = "org.apache.kafka.common.config.provider."
 
 @dataclass(slots=True)
 class DeclaredProvider(ConfigProvider):
-    """One declared provider, for one config of one connector: asks a path once, and notes for how long what it was asked for holds.
+    """One declared provider, for one config of one connector: requests each path and key once, and notes how long the values are valid.
 
-    ``make`` None: its values are handed in by who can look them up. ``allowlist`` None: everything. ``rules`` None: every connector; else
-    those that hold for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is
-    a secret; else those of the keys that it matches are public. ``location`` is the text that rules match for a path and key.
+    ``make`` None: the caller passes in its values. ``allowlist`` None: everything. ``rules`` None: every connector may read; else the rules
+    for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is a secret; else
+    the values of matching keys are public. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -69,13 +69,13 @@ class DeclaredProvider(ConfigProvider):
         return self.rules is None and self.allowlist is None
 
     def is_public(self, key: str) -> bool:
-        """Whether an admin has declared that the values of ``key`` are no secrets."""
+        """Whether an admin has declared the values of ``key`` public."""
         return self.public is not None and self.public.fullmatch(key) is not None
 
     def refusal(self, connector: str | None, path: str, key: str) -> str:
-        """Why ``connector`` may not look this up, and what would let it; empty: it may."""
+        """The reason why ``connector`` may not read this, with advice; empty: it may."""
         if "\0" in path or "\0" in key:
-            return "a path or a name has no null character"
+            return "a path or name must not contain a null character"
         location, prefix = self.location(path, key), f"{_PREFIX}.{self.alias}"
         if self.allowlist is not None and not self.allowlist.fullmatch(location):
             return f"{prefix}.param.allowlist.pattern does not allow it; change the variable, or ask for a wider pattern"
@@ -84,12 +84,12 @@ class DeclaredProvider(ConfigProvider):
         if not self.has_rules and self.is_public(key):
             return ""
         return (
-            f"no {prefix}.access setting of the worker lets this connector look it up; change the variable, or ask for the setting "
+            f"no {prefix}.access setting of the worker lets this connector read it; change the variable, or ask for the setting "
             f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector read everything)"
         )
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
-        """Raises ConfigException, and RetriableException for whatever else a provider raises."""
+        """Raises ConfigException, and RetriableException for any other exception of a provider."""
         keys = list(keys)
         asked = [key for key in keys if (path, key) not in self._known]
         if asked:
@@ -109,8 +109,8 @@ class DeclaredProvider(ConfigProvider):
             return self._made.get(path, keys)
         except ConnectException:
             raise
-        except Exception as error:  # (foreign code: a vault that is down is not a wrong config)
-            reason = f"Config provider {self.alias} could not look up {', '.join(keys)}"
+        except Exception as error:  # (foreign code: a vault that is down is not an error of the config)
+            reason = f"Config provider {self.alias} could not resolve {', '.join(keys)}"
             raise RetriableException(f"{reason}: {type(error).__name__}: {error}") from error
 
     def _note(self, ttl_ms: int | None) -> None:
@@ -135,14 +135,14 @@ def create_providers(settings: Mapping[str, str], connector: str | None = None) 
 
 
 def open_file_providers(settings: Mapping[str, str]) -> list[str]:
-    """The aliases of declared file and directory providers that give every connector every file which the worker may read."""
+    """The aliases of declared file and directory providers that let every connector read every file that the worker may read."""
     declared = create_providers(settings, "").items()
     files = [alias for alias, provider in declared if provider.is_open and provider.location in _LOCATIONS.values()]
     return [alias for alias in files if not settings.get(f"{_PREFIX}.{alias}.param.allowed.paths", "").strip()]
 
 
-def warn_of_open_files(settings: Mapping[str, str]) -> None:
-    """Log a warning for each of them. Called by every program that runs or serves connectors, once for the worker settings in force."""
+def warn_open_file_providers(settings: Mapping[str, str]) -> None:
+    """Logs a warning for each of ``open_file_providers``. Each program that runs or serves connectors calls it once."""
     for alias in open_file_providers(settings):
         _log.warning(_OPEN_FILES, alias, alias)
 
@@ -150,12 +150,12 @@ def warn_of_open_files(settings: Mapping[str, str]) -> None:
 def _trusts_authors(settings: Mapping[str, str]) -> bool:
     text = settings.get(DEFAULT_ACCESS, "deny")
     if text.strip().lower() not in ("allow", "deny"):
-        raise ConfigException.of(DEFAULT_ACCESS, text, "give deny, or allow where every author of a connector is trusted with every secret")
+        raise ConfigException.of(DEFAULT_ACCESS, text, "give deny, or allow if every author of a connector is trusted with every secret")
     return text.strip().lower() == "allow"
 
 
 def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
-    """How long all resolved values hold; None: no end is known."""
+    """How long all resolved values are valid; None: no limit is known."""
     known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
     return min((ttl for ttl in known if ttl is not None), default=None)
 
@@ -186,19 +186,19 @@ def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Patte
     """The keys whose values are public; None: every value is a secret."""
     text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
     if text.strip().lower() not in ("true", "false"):
-        raise ConfigException.of(f"{prefix}secret", text, "give true, or false where nothing that this provider gives is a secret")
+        raise ConfigException.of(f"{prefix}secret", text, "give true, or false if no value of this provider is a secret")
     if text.strip().lower() == "false":
         return re.compile(".*", re.DOTALL)
     return _pattern(f"{prefix}public.keys", keys) if keys.strip() else None
 
 
 def _is_of_the_host(alias: str, class_name: str | None) -> bool:
-    """Whether the provider gives what the whole host, or all of Airflow, has: nothing that an admin chose for connectors."""
+    """Whether the provider reads values of the whole host or of all of Airflow, which no admin has chosen for connectors."""
     return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
 
 
 def _provider(prefix: str, class_name: str | None, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
-    """What makes the provider when it is first asked."""
+    """A function that creates the provider at its first use."""
     if class_name is None:
         raise ConfigException(f'Missing required configuration "{prefix}class" which has no default value.')
     match class_name.strip().removeprefix(_KAFKA):
@@ -221,11 +221,11 @@ def _of_file(path: str, key: str) -> str:
 
 
 _LOCATIONS = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
-"""With links followed, so that a rule about a directory cannot be avoided from another one."""
+"""Locations with links followed, so that a link in another directory cannot bypass a rule."""
 
 
 def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:
-    """A class that is installed in the environment, created and configured at its first use."""
+    """A function that creates and configures an installed class at its first use."""
     module, _, name = class_name.rpartition(".")
     try:
         found = getattr(importlib.import_module(module), name)
@@ -233,11 +233,11 @@ def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable
         raise ConfigException.of(
             key,
             class_name,
-            "there are FileConfigProvider, DirectoryConfigProvider and EnvVarConfigProvider, and the Python classes of ConfigProviders "
-            f"that are installed here ({error}); ${{airflow:connection:field}} and ${{variable:key}} need no declaration",
+            "give FileConfigProvider, DirectoryConfigProvider, EnvVarConfigProvider, or the Python class of a ConfigProvider that is "
+            f"installed here ({error}); ${{airflow:connection:field}} and ${{variable:key}} need no declaration",
         ) from error
     if not (isinstance(found, type) and issubclass(found, ConfigProvider)):
-        raise ConfigException.of(key, class_name, "it is no class that extends airflow_provider_connect.sdk.ConfigProvider")
+        raise ConfigException.of(key, class_name, "it is not a class that extends airflow_provider_connect.sdk.ConfigProvider")
 
     def make() -> ConfigProvider:
         provider = found()
@@ -248,7 +248,7 @@ def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable
 
 
 def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[BoundedRegex, ...] | None:
-    """What ``connector`` may resolve; None: everything, since no rule restricts access."""
+    """The rules for ``connector``; None: no rule restricts access."""
     given = {key: value for key, value in settings.items() if key.startswith(prefix)}
     patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
     if connector is None or not patterns:
@@ -274,6 +274,6 @@ def _paths(text: str | None) -> tuple[str, ...] | None:
 
 def _pattern(key: str, pattern: str) -> BoundedRegex:
     try:
-        return BoundedRegex(pattern, key)  # an admin's, and matched against what the authors of configs write
+        return BoundedRegex(pattern, key)  # an admin's, matched against texts of the authors of configs
     except re.error as error:
         raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error

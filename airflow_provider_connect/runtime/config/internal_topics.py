@@ -1,4 +1,4 @@
-"""The topics in which the product, and Kafka itself, keep their state: what they are made of."""
+"""The topics that hold the state of the product, and of Kafka: their names and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AUTOMATIC_CREATION = "internal.topics.automatic.creation.enable"
 _LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 UNKNOWN_SECONDS = 3600.0
-"""``absence_seconds`` of a topic without a lag, which may lose a replaced tombstone at any time, and where we may not ask."""
+"""``absence_seconds`` of a topic without a lag, which may lose a replaced tombstone at any time, and of one whose settings are unknown."""
 
 COMPACTED_SOON = {
     "segment.ms": "900000",
@@ -23,16 +23,16 @@ COMPACTED_SOON = {
     _LEAST: "900000",
     _MOST: "1800000",
 }
-"""An internal topic grows with every run; replaced records are compacted away within the hour.
+"""Compaction of the internal topics, which grow with every run: replaced records are removed within the hour.
 
-None is for a quarter of an hour: a reader that was away for a shorter time sees each deletion, that of a connector which was created
-again at once included. Without it the tasks of the deleted one would pass for those of the new.
+Records stay for at least a quarter of an hour: a reader that paused for a shorter time sees each deletion, even if the connector was
+recreated at once. Otherwise it would take the tasks of the deleted connector for those of the new one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One of the topics that hold the state, as it is to be created and as it must be. ``setting`` names it in error texts."""
+    """One of the topics that hold the state, with the settings to create it with. ``setting`` is the key that names the topic."""
 
     name: str
     setting: str
@@ -43,7 +43,8 @@ class InternalTopic:
 
 
 def missing_text(name: str, setting: str, partitions: int) -> str:
-    """That this topic is missing and not created, in Kafka Connect's words, and what it needs; -1: any number of partitions."""
+    """The error for a missing topic that may not be created, in Kafka Connect's words, and its requirements; -1: any number of
+    partitions."""
     count = {-1: "any number of partitions", 1: "1 partition"}.get(partitions, f"{partitions} partitions")
     return (
         f"Topic '{name}' specified via the '{setting}' property is missing. The config '{AUTOMATIC_CREATION}' is set to 'false', so "
@@ -53,8 +54,8 @@ def missing_text(name: str, setting: str, partitions: int) -> str:
 
 
 def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
-    """The settings of a topic to be created, of which an administrator has ``given`` some. One lag that is given alone sets the other's
-    default aside, with which Kafka might refuse it."""
+    """The settings of a topic to create, including those ``given`` by an admin. If only one lag is given, the default of the other is
+    dropped: Kafka might refuse the combination."""
     configs = {**COMPACTED_SOON, **given, "cleanup.policy": "compact"}
     for one, other in ((_LEAST, _MOST), (_MOST, _LEAST)):
         if one in given and other not in given:
@@ -63,11 +64,10 @@ def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def absence_seconds(configs: Mapping[str, str | None]) -> float:
-    """How long a reader of the config topic, whose settings these are, may be away and still see every tombstone when it reads on.
+    """How long a reader of the config topic with these settings may pause, and still see every tombstone when it continues.
 
-    It is half of what the broker grants. A tombstone that a newer record replaced goes with the next compaction, after
-    ``min.compaction.lag.ms``. A reader that missed it would take the tasks of a deleted connector for those of the one that was created
-    under its name.
+    It is half of the time that the broker guarantees. A tombstone that a newer record replaced is removed by the next compaction, after
+    ``min.compaction.lag.ms``. A reader that missed it would take the tasks of a deleted connector for those of a new one of its name.
     """
     retention_ms, lag_ms = (float(configs.get(name) or 0) for name in ("delete.retention.ms", _LEAST))
     return min(retention_ms / 2000, lag_ms / 2000 or UNKNOWN_SECONDS)

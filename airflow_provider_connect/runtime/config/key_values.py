@@ -1,6 +1,6 @@
-"""The values that the ``airflow.*`` keys take, read from text: each reader raises ValueError with what to write instead. Knows no key.
+"""Parsers for the values of the ``airflow.*`` keys. Each raises ValueError with advice. Knows no key.
 
-Durations are numbers of seconds or carry a unit: ``10``, ``500ms``, ``10s``, ``5m``, ``2h``, ``1d``.
+Durations are numbers of seconds, or have a unit: ``10``, ``500ms``, ``10s``, ``5m``, ``2h``, ``1d``.
 """
 
 import re
@@ -9,8 +9,8 @@ from collections.abc import Callable
 from airflow_provider_connect.data.java_text import parse_double, parse_integer
 
 _DAY_SECONDS = 86_400.0
-_YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times overflow Airflow's dates sooner or later
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database keeps all of these
+_YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times may overflow Airflow's dates
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database stores all of these
 _RANDOM = re.compile(r"(?:^|[\s,])[hHrR](?=$|[\s,(/])")
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _HEAP = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
@@ -20,7 +20,7 @@ _DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 
 
 def duration_seconds(text: str) -> float:
-    """The seconds that ``text`` means. Raises ValueError for anything but a number with one of the units ms, s, m, h and d."""
+    """The duration in seconds. Raises ValueError for anything but a number with one of the units ms, s, m, h and d, or without a unit."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError("expected a duration such as 500ms, 10s, 5m or 2h")
@@ -39,7 +39,7 @@ def schedule_of(text: str) -> str | float | None:
     if len(text) > 250 or (not text.startswith("@") and len(text.split()) not in (5, 6)):
         raise ValueError("expected a cron expression, a preset such as @hourly, a duration such as 30s, or none")
     if _RANDOM.search(text):
-        raise ValueError("R and H in a cron expression are not taken: runs would come at other times in each process; write numbers")
+        raise ValueError("R and H in a cron expression are not supported: each process would compute other times; write numbers")
     return text.strip()
 
 
@@ -56,11 +56,11 @@ def names(at_most: int, what: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def text_of(at_most: int) -> Callable[[str], str]:
-    """Text as Airflow's database keeps it: in so many characters, without control characters."""
+    """Text that Airflow's database can store: ``at_most`` characters, without control characters."""
 
     def parse(text: str) -> str:
         if not text.strip():
-            raise ValueError("it must not be empty; leave the key out instead")
+            raise ValueError("it must not be empty; omit the key instead")
         if len(text) > at_most:
             raise ValueError(f"it is {len(text)} characters long; give no more than {at_most}")
         if _CONTROL.search(text):
@@ -88,7 +88,7 @@ def duration(at_least_seconds: float) -> Callable[[str], float]:
 
 
 def heap_size(text: str) -> str:
-    """A size of a JVM's heap, as ``-Xmx`` takes it."""
+    """A heap size of a JVM, as for ``-Xmx``."""
     found = _HEAP.fullmatch(text.strip())
     if found is None or not _LEAST_HEAP <= int(found[1]) << _SHIFTS[found[2].lower()] <= _LARGEST_HEAP:
         raise ValueError("give a size such as 512m or 2g, from 64m to 1024g")
@@ -96,7 +96,7 @@ def heap_size(text: str) -> str:
 
 
 def heap_bytes(size: str) -> int:
-    """Those of a ``heap_size``."""
+    """The bytes of a ``heap_size``."""
     digits = size.rstrip("kmgKMG")
     return int(digits) << _SHIFTS[size[len(digits) :].lower()]
 

@@ -1,8 +1,8 @@
-"""The worker settings that are in force, key by key, when one of their layers holds something wrong. Knows nothing of Airflow or files.
+"""Determines the worker settings in force, key by key, if one of their layers has errors. Knows nothing of Airflow or files.
 
-A wrong value never stops connectors: the last good value of its key stays in force, or where there was none the next lower layer's. A key
-that decides where the state lies, how clients log in or what connectors may reach is never taken from a lower layer in place of a wrong
-value: without a last good value nothing runs, and WorkerSettingsException asks for a later try.
+A wrong value does not stop connectors: the last good value of its key stays in force or, without one, that of the next lower layer. For a
+key that decides where the state is, how clients log in or what connectors may access, no lower layer replaces a wrong value: without a
+last good value nothing runs, and the caller may retry after WorkerSettingsException.
 """
 
 import re
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.secret_keys import HIDDEN, is_secret
 from airflow_provider_connect.runtime.model.url_passwords import without_url_passwords
 
 LastGood = Mapping[str, Mapping[str, str]]
-"""The values of each layer, by its source, that were in force last."""
+"""The values that were last in force, by the source of their layer."""
 
 _DECISIVE = re.compile(
     r"(producer\.|consumer\.|admin\.)?(bootstrap\.servers|security\..*|sasl\..*|ssl\..*)"
@@ -25,8 +25,8 @@ _DECISIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source of settings, as it was read. ``values`` None: it could not be read because of ``wrong``. ``refused`` maps keys that could
-    not be read to the reason; ``values`` lacks them."""
+    """One source of settings, as it was read. ``values`` None: it could not be read; ``wrong`` is the reason. ``refused`` has the reasons
+    for keys that could not be read, which are not in ``values``."""
 
     source: str
     values: Mapping[str, str] | None
@@ -36,7 +36,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class SettingFault:
-    """A setting that is not in force. ``key`` is empty for a whole layer; ``reason`` names the value unless it is a secret."""
+    """A setting that is not in force. ``key`` is empty for a whole layer; ``reason`` includes the value unless it is a secret."""
 
     key: str
     source: str
@@ -50,7 +50,7 @@ class SettingFault:
 
 @dataclass(frozen=True, slots=True)
 class SettingsInForce:
-    """``values`` are those of each layer that were accepted: the next call's ``LastGood``."""
+    """``values`` are the accepted values of each layer: the next call's ``LastGood``."""
 
     settings: WorkerSettings
     faults: Sequence[SettingFault]
@@ -85,7 +85,7 @@ def settings_in_force(
 
 
 class _Accepted:
-    """The values of each layer that have not been refused."""
+    """The values of each layer that were not refused."""
 
     def __init__(self, last_good: LastGood | None) -> None:
         self.values: dict[str, dict[str, str]] = {}
@@ -102,7 +102,7 @@ class _Accepted:
             return
         if self._last_good is None:
             raise WorkerSettingsException(
-                f"{layer.wrong}. No earlier settings are known on this host: nothing can go on until it is corrected"
+                f"{layer.wrong}. No earlier settings are known on this host: nothing can run until this is corrected"
             )
         self.values[layer.source] = dict(self._last_good.get(layer.source, {}))
         self.faults.append(SettingFault("", layer.source, layer.wrong, "its last good content"))
@@ -114,7 +114,7 @@ class _Accepted:
         return self._last_good is not None and self.values == {source: dict(values) for source, values in self._last_good.items()}
 
     def refuse(self, error: ConfigException, merged: Mapping[str, str]) -> None:
-        """Replace the values that ``error`` names. Raises WorkerSettingsException when there is nothing."""
+        """Replaces the values that ``error`` names. Raises WorkerSettingsException if there is no replacement."""
         blamed = {key: reason for key, reason in _reasons(error).items() if key in merged}
         for key, reason in blamed.items():
             source = next(source for source, values in reversed(self.values.items()) if key in values)
@@ -137,7 +137,7 @@ class _Accepted:
             values[key] = good
             self._note(source, key, reason, "its last good value")
         elif _DECISIVE.fullmatch(key) and (known is None or key in known):
-            raise WorkerSettingsException(f"{reason} ({source}). Nothing can go on until it is corrected", keys=[key])
+            raise WorkerSettingsException(f"{reason} ({source}). Nothing can run until this is corrected", keys=[key])
         else:
             lower = next((name for name, others in self.values.items() if key in others), None)
             self._note(source, key, reason, "the built-in default" if lower is None else f"the value of {lower}")
@@ -148,7 +148,7 @@ class _Accepted:
 
 
 def _reasons(error: ConfigException) -> dict[str, str]:
-    """The reason for each key that is blamed."""
+    """The reason for each key that the error names."""
     if len(error.errors) == len(error.keys):
         return dict(zip(error.keys, error.errors, strict=True))
     return dict.fromkeys(error.keys, error.message)

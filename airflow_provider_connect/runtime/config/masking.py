@@ -1,4 +1,4 @@
-"""Secrets out of texts that people may read: traces, statuses, results, logs."""
+"""Masks secrets in texts that people may read: traces, statuses, results, logs."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
 _FEW = 500
-"""Of so many spellings each is searched by itself, which is faster."""
+"""Up to so many spellings, each is searched by itself, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
 _MOST_NESTED: Final = 200
-"""Of so many secrets one spelling within another is hidden too: ten times the texts, where one has quotes or letters beyond ASCII."""
+"""Up to so many secrets, a spelling within another one is hidden too: ten times the texts if one has quotes or non-ASCII letters."""
 
 _T = TypeVar("_T")
 HideSecrets = Callable[[Iterable[str]], None]
-"""Is given secrets, each time before code that knows them may write texts."""
+"""Receives secrets, each time before code that knows them may write texts."""
 
 
 class Mask:
-    """Replaces every secret that it was given, and the passwords of URLs, in a text. Safe to share between threads."""
+    """Replaces all added secrets, and passwords in URLs, in a text. Safe to share between threads."""
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         self._secrets: frozenset[str] = frozenset()
         self._replace = _replacing(self._secrets)
-        self._replace_in_bytes: Callable[[str], str] | None = None  # made when it is needed
+        self._replace_in_bytes: Callable[[str], str] | None = None  # created at its first use
         self._adding = threading.Lock()
         self.add(secrets)
 
@@ -57,7 +57,7 @@ class Mask:
         return text_without_url_passwords(self._replace(text))
 
     def in_bytes(self, data: bytes) -> bytes:
-        """``data`` without secrets in UTF-8."""
+        """``data`` with its secrets in UTF-8 replaced."""
         replace = self._replace_in_bytes
         if replace is None:
             with self._adding:
@@ -66,8 +66,8 @@ class Mask:
         return replace(data.decode("latin-1")).encode("latin-1")
 
     def text(self, data: bytes, most: int) -> str:
-        """``data`` as text where it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal, without secrets. Text is not cut:
-        of a part of a secret, nothing is recognised."""
+        """``data`` without secrets: text if it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal. Text is not cut, or
+        a part of a secret could stay visible."""
         hidden = self.in_bytes(data)
         try:
             return self(hidden.decode())
@@ -75,7 +75,7 @@ class Mask:
             return f"0x{hidden[:most].hex()}"
 
     def whole(self, value: _T) -> _T:
-        """A value of JSON with every text in it masked, names of fields too."""
+        """A JSON value with all its texts masked, including the names of fields."""
         return self._whole(value)  # type: ignore[no-any-return]
 
     def _whole(self, value: Any) -> Any:
@@ -89,7 +89,7 @@ class Mask:
 
 
 def _replacing(texts: Iterable[str]) -> Callable[[str], str]:
-    """What puts ``HIDDEN`` in place of each of ``texts``."""
+    """A function that replaces each of ``texts`` by ``HIDDEN``."""
     longest_first = sorted(texts, key=len, reverse=True)
     if len(longest_first) > _FEW:
         many = MultiSearch(longest_first, SHORTEST)
@@ -105,7 +105,7 @@ def _replacing(texts: Iterable[str]) -> Callable[[str], str]:
 
 
 class MaskedLogs(logging.Filter):
-    """A filter for handlers: every line leaves without the secrets of ``mask``."""
+    """A filter for handlers that masks every line with ``mask``."""
 
     def __init__(self, mask: Mask) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class MaskedLogs(logging.Filter):
         text = record.getMessage()
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
-            if self._mask(trace) != trace:  # as text: formatters, Airflow's among them, make their own of the exception
+            if self._mask(trace) != trace:  # as text: formatters, such as Airflow's, format the exception themselves
                 text, record.exc_info, record.exc_text = f"{text}\n{trace}", None, None
         if record.stack_info:
             record.stack_info = self._mask(record.stack_info)
@@ -124,7 +124,7 @@ class MaskedLogs(logging.Filter):
 
 
 def mask_logs(mask: Mask) -> Callable[[], None]:
-    """Have every line that this process logs from now on pass through ``mask``, until the answer is called. Logging must be set up."""
+    """Masks every line that this process logs with ``mask``, until the returned function is called. Logging must be configured."""
     masked = MaskedLogs(mask)
     handlers = [*(logging.getLogger().handlers or filter(None, [logging.lastResort]))]
     for handler in handlers:
@@ -138,7 +138,7 @@ def mask_logs(mask: Mask) -> Callable[[], None]:
 
 
 class MaskedStream:
-    """A text stream in place of ``stream``: what is printed to it leaves without the secrets of ``masks``."""
+    """A text stream that writes to ``stream``, masked with ``masks``."""
 
     def __init__(self, stream: TextIO, *masks: Mask) -> None:
         self._stream, self._masks = stream, masks
@@ -163,7 +163,7 @@ class MaskedStream:
 
 
 def mask_output(mask: Mask) -> None:
-    """Have all that this process logs or prints from now on pass through ``mask``; for processes that are a run's own."""
+    """Masks everything that this process logs or prints from now on. For processes that belong to one run."""
     mask_logs(mask)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -172,7 +172,7 @@ def mask_output(mask: Mask) -> None:
 
 
 def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., None]:
-    """Airflow shows warnings by a logger that has no handlers of ``logging``."""
+    """Masks warnings: Airflow shows them by a logger without handlers of ``logging``."""
 
     def show_masked(message: Warning | str, *rest: Any, **more: Any) -> None:
         text = mask(str(message))
@@ -182,22 +182,23 @@ def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., Non
 
 
 def spellings(secrets: Iterable[str]) -> set[str]:
-    """All texts that give one of ``secrets`` away, but for those that are too short to be hidden."""
+    """All texts that reveal one of ``secrets``, except those that are too short to hide."""
     given = list(secrets)
     forms = _nested_forms if len(given) <= _MOST_NESTED else _forms
     return {form for secret in given for form in forms(secret) if len(form) >= SHORTEST}
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """How a secret may stand in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and what it holds
-    itself."""
+    """The forms of a secret in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and the secrets in
+    it."""
     for part in _parts(secret):
         yield from _texts(part)
         yield from _in_base64(part.encode(errors="surrogatepass"))
 
 
 def _nested_forms(secret: str) -> Iterator[str]:
-    """The same, and each within a JSON literal or in base64, as records of JSON have it; no more for a secret of letters and digits."""
+    """The forms of a secret, and each of them in a JSON literal or in base64, as in records of JSON. A secret of letters and digits has
+    no further forms."""
     for part in _parts(secret):
         for text in _texts(part):
             yield text
@@ -216,7 +217,7 @@ def _in_json(text: str) -> tuple[str, str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """What base64 makes of ``data`` whatever comes before and behind it: one of three texts, by the number of bytes before."""
+    """The base64 of ``data`` whatever comes before and after it: three texts, by the number of bytes before."""
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + data).decode()
         inner = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
@@ -248,23 +249,23 @@ def _of_json(secret: str) -> set[str]:
 
 
 def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:
-    """What must not be shown of ``config``: what its variables stand for, unless the worker declares that it is no secret, what keys that
-    are named like secrets hold, passwords in URLs.
+    """The secrets in ``config``: the values of its variables unless the worker declares them public, the values of keys that are named
+    like secrets, and passwords in URLs.
 
-    Raises ConfigException when a provider's file cannot be read, or when the config names what its connector may not have.
+    Raises ConfigException if a provider's file cannot be read, or for a variable that the connector may not read.
     """
     values = config_providers.variable_values(config, providers, secrets)
     return config_providers.hidden_values(config, providers, values) | config_secrets(config)
 
 
 def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str]:
-    """What the settings of type PASSWORD hold, in a config that is resolved."""
+    """The values of the settings of type PASSWORD, in a resolved config."""
     keys = (key.name for key in definition.keys.values() if key.type is Type.PASSWORD)
     return {text for key in keys if (text := config.get(key))}
 
 
 def config_secrets(config: Mapping[str, str | None]) -> set[str]:
-    """The secrets that ``config`` holds itself, by names of keys and in URLs."""
+    """The secrets in ``config`` itself, by names of keys and in URLs."""
     found: set[str] = set()
     for key, text in config.items():
         if not text:

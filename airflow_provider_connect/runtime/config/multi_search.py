@@ -1,6 +1,6 @@
-"""Many texts, found in another one in a single pass: its time hardly depends on how many they are.
+"""Searches a text for many texts in a single pass. The time hardly depends on their number.
 
-A config of a megabyte may hold a hundred thousand spellings of secrets. To search each of them in each text of an answer takes minutes.
+A config of a megabyte may have a hundred thousand spellings of secrets. A search for each in each text of an answer takes minutes.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 LONG: Final = 256
-"""Characters. The beginning of a text that is so long counts as the text, so that no text is compared as a whole again and again."""
+"""Characters. A match of so many characters at the beginning of a text counts as the text, to avoid repeated long comparisons."""
 
 
 class MultiSearch:
-    """``texts``, none shorter than ``shortest``. Safe to share between threads."""
+    """A search for ``texts``, none shorter than ``shortest``. Safe to share between threads."""
 
     def __init__(self, texts: Iterable[str], shortest: int) -> None:
         self._sorted = sorted(set(texts))
@@ -23,7 +23,7 @@ class MultiSearch:
         self._within = self._longest_within()
 
     def replaced(self, text: str, by: str) -> str:
-        """``text`` with ``by`` in place of each of the texts; once where they overlap."""
+        """``text`` with each match replaced by ``by``; overlapping matches are replaced once."""
         parts: list[str] = []
         done = 0
         for begin, end in self._spans(text):
@@ -32,7 +32,7 @@ class MultiSearch:
         return "".join([*parts, text[done:]]) if parts else text
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """Where they are, in order; those that overlap are one span."""
+        """The spans of the matches, in order; overlapping matches are one span."""
         begin = end = at = 0
         while at <= len(text) - self._shortest:
             length = self._length_at(text, at) if text[at : at + self._shortest] in self._begins else 0
@@ -47,7 +47,7 @@ class MultiSearch:
             yield begin, end
 
     def _length_at(self, text: str, at: int) -> int:
-        """How many characters from ``at`` on are one of the texts, the longest; 0: none is."""
+        """The length of the longest match at ``at``; 0: no match."""
         given = text[at : at + LONG]
         if len(given) == LONG and self._is_begun(given):
             return self._long_length_at(text, at)
@@ -57,7 +57,7 @@ class MultiSearch:
         return len(self._sorted[found]) if found >= 0 else 0
 
     def _long_length_at(self, text: str, at: int) -> int:
-        """How many characters are the beginning of one: twice as many are tried until they are not, then those between."""
+        """The length of the longest beginning of one of the texts at ``at``: by doubling, then by bisection."""
         known, tried = LONG, 2 * LONG
         while at + tried <= len(text) and self._is_begun(text[at : at + tried]):
             known, tried = tried, 2 * tried
@@ -73,7 +73,7 @@ class MultiSearch:
         return found < len(self._sorted) and self._sorted[found].startswith(given)
 
     def _longest_within(self) -> list[int]:
-        """For each text the longest other one with which it begins; -1: there is none."""
+        """For each text, the longest other text that it begins with; -1: no such text."""
         within: list[int] = []
         open_: list[int] = []
         for index, text in enumerate(self._sorted):

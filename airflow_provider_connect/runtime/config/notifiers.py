@@ -1,12 +1,12 @@
-"""The notifiers that the worker settings define, by the names that connectors' configs choose. Knows nothing of Airflow.
+"""The notifiers in the worker settings, by the names that connectors' configs use. Knows nothing of Airflow.
 
 ::
 
     airflow.notifiers.«name».class         a Python class that extends Airflow's BaseNotifier
-    airflow.notifiers.«name».«argument»    a text that it is created with
-    airflow.notifiers.«name».arguments     what else it is created with, as a JSON object
+    airflow.notifiers.«name».«argument»    a text argument of the class
+    airflow.notifiers.«name».arguments     other arguments, as a JSON object
 
-An argument's name may have full stops for ``_``, since options of airflow.cfg are read so.
+An argument's name may have full stops for ``_``, as options of airflow.cfg are read.
 """
 
 import json
@@ -33,7 +33,7 @@ class NotifierSettings:
 
 
 def read_notifiers(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings], dict[str, str]]:
-    """The notifiers that are whole, and what is wrong with others, by key. No value of an argument is in an error."""
+    """The valid notifiers, and the errors of others by key. Errors contain no values of arguments."""
     given: dict[str, dict[str, str]] = {}
     errors: dict[str, str] = {}
     for key, value in values.items():
@@ -55,7 +55,7 @@ def read_notifiers(values: Mapping[str, str]) -> tuple[dict[str, NotifierSetting
 
 
 def notifier_names(values: Mapping[str, str], note: Callable[[str, str], None]) -> frozenset[str]:
-    """The names that connectors may choose. ``note`` gets key and error of what is wrong."""
+    """The names that connectors may use. Calls ``note`` with the key and text of each error."""
     found, errors = read_notifiers(values)
     for key, error in errors.items():
         note(key, error)
@@ -63,12 +63,12 @@ def notifier_names(values: Mapping[str, str], note: Callable[[str, str], None]) 
 
 
 def without_notifiers(values: Mapping[str, str]) -> dict[str, str]:
-    """``values`` for processes that run plugins' code: what notifiers are created with is not for them."""
+    """``values`` for processes that run plugins' code, without the notifiers' arguments, which may be secrets."""
     return {key: value for key, value in values.items() if not key.startswith(PREFIX)}
 
 
 def _notifier(prefix: str, settings: Mapping[str, str]) -> NotifierSettings:
-    """Raises ConfigException that blames the keys which have to go."""
+    """Raises ConfigException with the keys to remove or correct."""
     class_name = settings.get(_CLASS, "").strip()
     if _DOTTED.fullmatch(class_name) is None:
         reason = f"Invalid value {class_name} for configuration {prefix}{_CLASS}: give the dotted path of a class that extends BaseNotifier"

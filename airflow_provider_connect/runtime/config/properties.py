@@ -1,6 +1,6 @@
-"""The content of a Java ``.properties`` file. Knows nothing of which keys there are.
+"""Parses Java ``.properties`` files. Knows no key.
 
-Kafka Connect reads files as ISO-8859-1, and editors write UTF-8: a file that is not UTF-8 is read as ISO-8859-1.
+Kafka Connect reads files as ISO-8859-1, and editors write UTF-8. So a file is read as UTF-8, or as ISO-8859-1 if it is not UTF-8.
 """
 
 import re
@@ -12,7 +12,7 @@ _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<end>[ \t\f]*[=:][ \t\f]*|[ \t\f]+)
 
 
 def parse_properties(content: str | bytes) -> dict[str, str]:
-    """The keys and values of a file, by the rules of ``java.util.Properties``; the last of equal keys holds.
+    """The keys and values of a file, by the rules of ``java.util.Properties``; of equal keys, the last one counts.
 
     Raises ValueError, as Java does, for a ``\\u`` without four hexadecimal digits.
     """
@@ -27,7 +27,7 @@ def _decoded(content: bytes) -> str:
 
 
 def _logical_lines(text: str) -> Iterator[str]:
-    """Lines with continuations joined, without comments and blank lines. Only CR and LF end a line, as in Java."""
+    """The lines, with continuations joined, without comments and blank lines. Only CR and LF end a line, as in Java."""
     pending = ""
     for natural in re.split(r"\r\n|\r|\n", text):
         line = natural.lstrip(" \t\f")
@@ -51,7 +51,7 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """Two escapes that are the halves of a surrogate pair make one character, as in Java's text. A single half stays."""
+    """Replaces escapes. The two halves of a surrogate pair become one character, as in Java's text; a single half stays."""
     found = _ESCAPE.sub(lambda found: _character(found[1]), text)
     return found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 

@@ -1,4 +1,4 @@
-"""Typed worker settings out of texts. Collects every error, and knows which keys were read."""
+"""Reads typed worker settings from texts. Collects all errors, and notes which keys were read."""
 
 import difflib
 import logging
@@ -13,8 +13,8 @@ from airflow_provider_connect.runtime.model.config_limits import cut, memory_byt
 
 _log = logging.getLogger(__name__)
 _KINDS = {16: "SHORT", 32: "INT", 64: "LONG"}
-_looked_at: set[str] = set()
-_MOST_LOOKED_AT = 1000  # each takes up to a millisecond
+_checked_keys: set[str] = set()
+_MOST_CHECKED_KEYS = 1000  # each takes up to a millisecond
 _LONGEST_KEY = 100
 _OF_OTHERS = (
     "key.converter.",
@@ -27,11 +27,11 @@ _OF_OTHERS = (
     "admin.",
 )
 _LIKENESS = 0.85
-"""Kafka Connect's own settings that nothing reads here, and Kafka's client settings, are less like any that is read."""
+"""Settings of Kafka Connect that nothing reads here, and Kafka's client settings, are less similar to any known setting."""
 
 
 class SettingsReader:
-    """Reads typed values out of a mapping and collects all errors."""
+    """Reads typed values from a mapping and collects all errors."""
 
     def __init__(self, values: Mapping[str, str]) -> None:
         self.values = values
@@ -46,7 +46,7 @@ class SettingsReader:
     def given(self, name: str, default: str) -> str: ...
 
     def given(self, name: str, default: str | None = None) -> str | None:
-        """The setting's text, and a note that the worker has a setting of this name."""
+        """The setting's text. Notes the name as known."""
         self.asked.add(name)
         return self.values.get(name, default)
 
@@ -117,7 +117,7 @@ class SettingsReader:
         return value
 
     def duration(self, name: str, default: float) -> float:
-        """Seconds, written as a number of them or with a unit."""
+        """A duration in seconds, from a number of seconds or a number with a unit."""
         text = self.given(name)
         if text is None:
             return default
@@ -128,7 +128,7 @@ class SettingsReader:
             return default
 
     def memory(self, name: str, default: str) -> int:
-        """Bytes, written as a size such as 512m or 2g."""
+        """A size in bytes, from a text such as 512m or 2g."""
         text = self.given(name, default)
         try:
             return memory_bytes(text)
@@ -145,11 +145,11 @@ class SettingsReader:
     def under(self, prefix: str) -> Mapping[str, str]:
         return {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
 
-    def warn_of_misspelt(self) -> None:
-        """Log each setting that nothing has read, and whose name is like one that was; once in a process for each key. Others pass: those
-        of clients, converters and other readers are among them."""
-        for key in sorted(self.values.keys() - self.asked - _looked_at):
-            if len(_looked_at) < _MOST_LOOKED_AT and not key.startswith(_OF_OTHERS):
-                _looked_at.add(key)
+    def warn_misspelled_settings(self) -> None:
+        """Logs each setting that nothing has read and whose name is similar to a known one, once per process and key. Other settings may
+        belong to clients, converters and other readers."""
+        for key in sorted(self.values.keys() - self.asked - _checked_keys):
+            if len(_checked_keys) < _MOST_CHECKED_KEYS and not key.startswith(_OF_OTHERS):
+                _checked_keys.add(key)
                 for near in difflib.get_close_matches(cut(key, _LONGEST_KEY), sorted(self.asked), n=1, cutoff=_LIKENESS):
                     _log.warning("Nothing reads the worker setting %r: did you mean %r?", cut(key, _LONGEST_KEY), near)

@@ -1,9 +1,9 @@
-"""The worker settings as one checked value, read from a plain mapping of Kafka Connect's names.
+"""The worker settings as one checked value, read from a mapping of Kafka Connect's names.
 
-Where the mapping comes from (airflow.cfg, an Airflow connection or variable, ``worker.properties``) is not known here. Names, defaults and
-texts are Kafka Connect's (contract §4.1) but for the ones of ours: ``airflow.schedule``, ``batch.*``, ``cost.*``,
-``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``; every setting that Connect requires has a
-default here, and exactly once is on.
+Knows nothing of the source of the mapping (airflow.cfg, an Airflow Connection or Variable, ``worker.properties``). Names, defaults and
+texts are Kafka Connect's (contract §4.1), except those of ours: ``airflow.schedule``, ``batch.*``, ``cost.*``,
+``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default here, and exactly
+once is on.
 """
 
 import logging
@@ -57,7 +57,7 @@ _NOT_PASSED_ON = ("topic", "partitions", "replication.factor", "cleanup.policy")
 
 @dataclass(frozen=True, slots=True)
 class StatusRetry:
-    """How a failed status write is retried (KIP-1278)."""
+    """The retries of failed status writes (KIP-1278)."""
 
     max_retries: int
     initial_backoff_ms: int
@@ -68,7 +68,7 @@ class StatusRetry:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """The checked worker settings. ``originals`` is the mapping as it was given; ``values`` the same with its variables resolved."""
+    """The checked worker settings. ``originals`` is the mapping as given; ``values`` is the same with its variables resolved."""
 
     group_id: str
     client_id: str
@@ -117,9 +117,9 @@ class WorkerSettings:
 
     @classmethod
     def of(cls, mapping: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> "WorkerSettings":
-        """The settings of ``mapping``. Raises ConfigException with every setting that is wrong, by name, value and reason.
+        """The settings in ``mapping``. Raises ConfigException with name, value and reason of each wrong setting.
 
-        ``secrets`` holds the values of Airflow's variables in it. ``plugin.path`` is taken raw, as in Connect.
+        ``secrets`` has the values of Airflow's variables in it. ``plugin.path`` is used raw, as in Connect.
         """
         originals = {name: str(value) for name, value in mapping.items() if value is not None}
         raw = {name: value for name, value in originals.items() if name == "plugin.path"}
@@ -128,7 +128,7 @@ class WorkerSettings:
         read = SettingsReader(values)
         settings = _settings(read, originals, values)
         read.raise_errors()
-        read.warn_of_misspelt()
+        read.warn_misspelled_settings()
         return settings
 
     @property
@@ -136,14 +136,14 @@ class WorkerSettings:
         return self.exactly_once_source == "enabled"
 
     def config_providers(self, connector: str | None = None) -> Mapping[str, config_providers.ConfigProvider]:
-        """The providers of values for a config of ``connector``, with its access rights; None: for the worker's own settings.
+        """The config providers for ``connector``, with its access rights; None: for the worker's own settings.
 
-        New objects at each call, since they keep the values that they have resolved.
+        Returns new objects at each call, because they cache resolved values.
         """
         return config_providers.create_providers(self.originals, connector)
 
     def refusal_of_data_topic(self, topic: str) -> str:
-        """Why no connector may read or write records of this topic; empty where it may. Who writes to the config topic is an admin."""
+        """The reason why no connector may read or write this topic; empty: connectors may. Writers of the config topic are admins."""
         if topic in KAFKAS_OWN:
             return "It is one of Kafka's own topics. Name another."
         purposes = {internal.name: internal.purpose for internal in self.internal_topics}
@@ -218,14 +218,14 @@ def _bootstrap_servers(read: SettingsReader) -> str:
 
 
 def _check_protocol(read: SettingsReader) -> None:
-    """One of Kafka's clients' own settings, which Kafka Connect's worker checks too."""
+    """Checks a setting of Kafka's clients that Kafka Connect's worker checks too."""
     given = read.values.get("security.protocol", _PROTOCOLS[0])
     if given.strip().upper() not in _PROTOCOLS:
         read.refuse("security.protocol", given, f"String must be one of (case insensitive): {', '.join(_PROTOCOLS)}")
 
 
 def _allowed_paths(read: SettingsReader) -> AllowedPaths:
-    """The folders whose files connectors may reach. Where the worker's own folder is known, the default was put into the mapping."""
+    """The folders whose files connectors may access. If the worker's own folder is known, the mapping includes the default."""
     folders = read.names(ALLOWED_PATHS)
     for folder in (each for each in folders if not each.startswith("/")):
         read.refuse(ALLOWED_PATHS, folder, "Each folder must be an absolute path")
@@ -233,7 +233,7 @@ def _allowed_paths(read: SettingsReader) -> AllowedPaths:
 
 
 def _schedule(read: SettingsReader) -> str | None:
-    """The schedule of connectors without one of their own; None: every five minutes."""
+    """The schedule of connectors without their own; None: every five minutes."""
     text = read.given(SCHEDULE)
     try:
         schedule_of(text or "none")
@@ -243,7 +243,7 @@ def _schedule(read: SettingsReader) -> str | None:
 
 
 def _dag_limits(read: SettingsReader) -> DagLimits:
-    """What configs that come by REST or the config topic may ask of Airflow."""
+    """The limits for DAG settings in configs from REST or the config topic."""
     defaults = DagLimits()
     return DagLimits(
         min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
@@ -286,7 +286,7 @@ def _internal_topics(read: SettingsReader) -> tuple[InternalTopic, ...]:
 def _internal_topic(read: SettingsReader, kind: str, default: str, partitions: int, blank: str) -> InternalTopic:
     prefix = f"{kind}.storage."
     given = read.under(prefix)
-    if kind != "config":  # the config topic has one partition, whatever is asked for
+    if kind != "config":  # the config topic always has one partition
         partitions = read.positive_or_default(prefix + "partitions", partitions, _PARTITIONS_TEXT, bits=32)
     for name in ("cleanup.policy", *(("partitions",) if kind == "config" else ())):
         if name in given:
@@ -314,6 +314,6 @@ def _status_retry(read: SettingsReader) -> StatusRetry:
     if retry.initial_backoff_ms > retry.max_backoff_ms:
         reason = f"Value must be no more than {prefix}max.backoff.ms, which is {retry.max_backoff_ms}"
         error = ConfigException.of(prefix + "initial.backoff.ms", retry.initial_backoff_ms, reason)
-        given = prefix + "initial.backoff.ms" in read.values  # else it is the other that is wrong
+        given = prefix + "initial.backoff.ms" in read.values  # else the other setting is wrong
         read.note(prefix + ("initial.backoff.ms" if given else "max.backoff.ms"), error.message)
     return retry

@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, dag_keys, lag_errors
 from airflow_provider_connect.runtime.herder.ports import Probe
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.config_limits import cut, few_errors
+from airflow_provider_connect.runtime.model.config_limits import cut, limit_errors
 from airflow_provider_connect.runtime.model.connector_settings import NO_CLASS, NULL_VALUE, text_errors
 from airflow_provider_connect.runtime.model.ids import check_name
 from airflow_provider_connect.runtime.model.unknown_settings import misspellings
@@ -61,7 +61,7 @@ def check_config(
     if not errors and None in config.values():
         errors = [NULL_VALUE]
     if errors:
-        shown = few_errors(errors, config)
+        shown = limit_errors(errors, config)
         lines = [_all_errors(shown, len(errors)), *misspellings(errors, validation.warnings)]
         raise ConfigException("\n".join(lines), errors=shown)
     return {key: value for key, value in config.items() if value is not None}
@@ -119,7 +119,7 @@ def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) 
     own = [ValidatedKey(None, ConfigValueView(key, config.get(key), [], found, True)) for key, found in errors.items()]
     split = len(known) - validation.counted_by_key
     everything = (*known[:split], *own, *known[split:])
-    shown = [ValidatedKey(key, dataclasses.replace(value, errors=few_errors(value.errors, config))) for key, value in everything]
+    shown = [ValidatedKey(key, dataclasses.replace(value, errors=limit_errors(value.errors, config))) for key, value in everything]
     return Validation.counted(validation.name, validation.groups, shown, validation.counted_by_key, validation.warnings)
 
 

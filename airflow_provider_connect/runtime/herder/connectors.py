@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
 from airflow_provider_connect.runtime.herder.ports import Probe
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.contradictions import unconsumed
+from airflow_provider_connect.runtime.model.contradictions import unconsumed_topics
 from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
 from airflow_provider_connect.runtime.model.states import TargetState
 
@@ -223,7 +223,7 @@ class ConnectorConfigs:
         self._forget_topics(name, new)
 
     def _forget_topics(self, name: str, config: Mapping[str, str]) -> None:
-        self._lifecycle.forget_topics(name, unconsumed(self._reader.read().statuses.topics_of(name), config))
+        self._lifecycle.forget_topics(name, unconsumed_topics(self._reader.read().statuses.topics_of(name), config))
 
 
 def _state_before(known: Mapping[str, str], config: Mapping[str, str]) -> TargetState | None:

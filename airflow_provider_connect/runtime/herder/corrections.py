@@ -10,7 +10,7 @@ from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle
 from airflow_provider_connect.runtime.herder.ports import Launcher
 from airflow_provider_connect.runtime.herder.snapshot import Topics
 from airflow_provider_connect.runtime.herder.statuses import StatusKeeper
-from airflow_provider_connect.runtime.model.contradictions import RunFacts, correction, is_contradicting, unconsumed
+from airflow_provider_connect.runtime.model.contradictions import RunFacts, correction, is_contradicting, unconsumed_topics
 from airflow_provider_connect.runtime.model.states import State, TargetState
 
 _REFUSED = "airflow_provider_connect.errors.ConfigException: Airflow makes no DAG of this connector, so it does not run: "
@@ -36,7 +36,7 @@ class Corrections:
         if target is None:
             _log.info("Connector %s is deleted: removing the rest of it", name)
             return self._lifecycle.deleted(name)
-        topics = unconsumed(snapshot.statuses.topics_of(name), snapshot.configs.connector_configs[name])
+        topics = unconsumed_topics(snapshot.statuses.topics_of(name), snapshot.configs.connector_configs[name])
         self._lifecycle.forget_topics(name, topics)
         if target is not TargetState.STOPPED:
             return self._rewrite(name, facts)

@@ -29,8 +29,8 @@ from airflow_provider_connect.runtime.model.history import (
     config_history,
     instant_ms,
     offset_history,
+    offset_returns,
     partition_key,
-    returns,
 )
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.views import OffsetView
@@ -103,13 +103,13 @@ class ConnectorHistory:
         to_ms = instant_ms(to) if to is not None else self._before(name, entry or 0)
         self._require_whole(name, now.topic, to_ms)
         if dry_run:
-            found = returns(recorded.offsets_at(name, now.topic, to_ms), now.offsets)
+            found = offset_returns(recorded.offsets_at(name, now.topic, to_ms), now.offsets)
             return OffsetUndo.of(to_ms, True, found, f"The offsets of {len(found)} partitions would change; nothing was changed")
         done: list[OffsetReturn] = []
 
         def decide(held: OffsetsNow) -> list[OffsetView]:
             self._await_recorded(name, held)
-            done[:] = returns(recorded.offsets_at(name, held.topic, to_ms), held.offsets)
+            done[:] = offset_returns(recorded.offsets_at(name, held.topic, to_ms), held.offsets)
             return [OffsetView(each.partition, each.then) for each in done]
 
         message = self._offsets.alter_by(name, decide, author)

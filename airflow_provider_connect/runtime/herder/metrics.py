@@ -10,7 +10,7 @@ from dataclasses import replace
 from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import capped, known_ranges
+from airflow_provider_connect.runtime.model.backfill import ends_within, known_ranges
 from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, nothing_delivered
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
@@ -176,7 +176,7 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
 
 def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], config: Mapping[str, str]) -> list[int]:
     """The lag of each partition with a known end; that of a backfill is the end of its range."""
-    wanted = capped({at: ends[at] for at in positions if at in ends}, known_ranges(config))
+    wanted = ends_within({at: ends[at] for at in positions if at in ends}, known_ranges(config))
     return [max(end - positions[at], 0) for at, end in wanted.items()]
 
 

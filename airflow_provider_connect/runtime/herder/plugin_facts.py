@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from airflow_provider_connect.codecs.dead_letters import REPLAY_CLASS
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.config_limits import remembered_by
+from airflow_provider_connect.runtime.model.config_limits import cache_key_part
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.runtime.model.page import ConnectorClass
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, version_in_force
@@ -55,7 +55,7 @@ class KnownPlugins:
     def of(self, config: Mapping[str, str]) -> PluginFacts:
         """The facts of a connector's plugin, by its raw config."""
         named = (config.get("connector.class"), config.get("connector.plugin.version"), config.get(LOCATION_KEY))
-        key = tuple(map(remembered_by, named))
+        key = tuple(map(cache_key_part, named))
         found = self._known.get(key)
         if found is not None and self._now() < found[1]:
             return found[0]

@@ -182,7 +182,7 @@ def _with_known_keys(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[
         elif offset is not None:  # no offset exists without a partition
             raise BadRequestException("Partition objects cannot be null")
     changes: dict[bytes, tuple[Partition, Offset | None]] = {}
-    for (partition, offset), spellings in zip(asked, known.spelled(partition for partition, _ in asked), strict=True):
+    for (partition, offset), spellings in zip(asked, known.spellings(partition for partition, _ in asked), strict=True):
         for spelled in spellings or [partition]:
             changes[known.key_of(spelled)] = (spelled, offset)
     return list(changes.values())

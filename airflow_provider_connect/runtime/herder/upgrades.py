@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.herder.ports import Previewer
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
-from airflow_provider_connect.runtime.model.preview_comparison import Comparison, compared
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison, compare_previews
 from airflow_provider_connect.runtime.model.records import ConfigRecord, UpgradeRecord
 from airflow_provider_connect.runtime.model.upgrades import CLASS_KEY, VERSION_KEY, Upgrade, UpgradeState
 from airflow_provider_connect.runtime.model.versions import UNDEFINED
@@ -102,7 +102,7 @@ class Upgrades:
             )
         previewer = self._previewer()
         before = previewer.preview(name, config, records=records, version=old)
-        return compared(before, previewer.preview(name, config, records=records, version=new))
+        return compare_previews(before, previewer.preview(name, config, records=records, version=new))
 
     def forget(self, name: str, author: str | None = None) -> None:
         """Remove the request: only the config decides which version runs. Raises NotFoundException if there is none."""

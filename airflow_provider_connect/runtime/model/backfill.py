@@ -1,6 +1,6 @@
-"""A backfill: a connector of its own that delivers ranges of another one's data again, and ends. Rules over plain values.
+"""The rules of backfills over plain values. A backfill is a connector that delivers ranges of another connector's data again, and ends.
 
-Its name, and so its consumer group, claims, transactional ids and rows in a destination, are its own: nothing of the live connector moves.
+Its name, and so its consumer group, claims, transactional ids and rows in a destination, are its own. The live connector is unaffected.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_
 OF, RANGES, CHANGED = "backfill.of", "backfill.ranges", "backfill.changed"
 MOST_RANGES: Final = 1000
 Ranges = Mapping[TopicPartition, tuple[int, int]]
-"""By partition the first offset, and the one behind the last."""
+"""By partition: the first offset, and the offset after the last."""
 
 _MIDDLE: Final = ".backfill."
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
 _RANGE: Final = re.compile(r"([^:]+):([0-9]{1,9}):([0-9]{1,18}):([0-9]{1,18})")
-_FORM: Final = "give «topic»:«partition»:«first offset»:«offset behind the last», several separated by commas"
+_FORM: Final = "give «topic»:«partition»:«first offset»:«offset after the last», several separated by commas"
 _TAGS: Final = "airflow.tags"
 _SET_BY_ITSELF: Final = ("name", OF, RANGES, CHANGED, "topics", "topics.regex")
 _NOT_TAKEN_OVER: Final = (
@@ -41,35 +41,35 @@ _NOT_TAKEN_OVER: Final = (
     "consumer.override.group.id",
     "topics.regex",
 )
-"""What bounds or names the live connector and its runs: one run of a backfill goes to the end, under a schedule and a group of its own."""
+"""Settings that limit or name the live connector and its runs. A backfill has one run to the end, with its own schedule and group."""
 
 
 def ranges_of(config: Mapping[str, Any]) -> Ranges:
-    """The ranges of a sink that is a backfill; empty for any other connector. Raises ConfigException for any other text."""
-    return parsed_ranges(config.get(RANGES) or "")
+    """The ranges of a sink that is a backfill; empty for any other connector. Raises ConfigException for malformed ranges."""
+    return parse_ranges(config.get(RANGES) or "")
 
 
 def known_ranges(config: Mapping[str, Any]) -> Ranges:
-    """As ``ranges_of``, for who only shows a connector: empty for a text that a run would refuse."""
+    """As ``ranges_of``, but empty for malformed ranges, which a run would refuse. For callers that only show a connector."""
     try:
         return ranges_of(config)
     except ConfigException:
         return {}
 
 
-def parsed_ranges(text: str) -> Ranges:
+def parse_ranges(text: str) -> Ranges:
     """The ranges in a config's text. Raises ConfigException."""
     found: dict[TopicPartition, tuple[int, int]] = {}
     parts = text.split(",") if text.strip() else []
     if len(parts) > MOST_RANGES:
-        raise ConfigException.of(RANGES, cut(text), f"It has {len(parts)} ranges, and at most {MOST_RANGES} are taken.")
+        raise ConfigException.of(RANGES, cut(text), f"It has {len(parts)} ranges; at most {MOST_RANGES} are allowed.")
     for part in parts:
         match = _RANGE.fullmatch(part.strip())
         if match is None or refusal_of_topic(match[1]):
             raise ConfigException.of(RANGES, cut(part), _FORM)
         partition, first, end = TopicPartition(match[1], int(match[2])), int(match[3]), int(match[4])
         if first >= end:
-            raise ConfigException.of(RANGES, cut(part), f"the offset behind the last must be greater than {first}")
+            raise ConfigException.of(RANGES, cut(part), f"the offset after the last must be greater than {first}")
         if partition in found:
             raise ConfigException.of(RANGES, cut(part), "a partition may have one range only")
         found[partition] = (first, end)
@@ -77,66 +77,68 @@ def parsed_ranges(text: str) -> Ranges:
 
 
 def ranges_text(ranges: Ranges) -> str:
-    """The config's text of ``ranges``."""
+    """``ranges`` as the text of a config."""
     return ",".join(f"{at.topic}:{at.partition}:{first}:{end}" for at, (first, end) in sorted(ranges.items()))
 
 
 def topics_error(config: Mapping[str, Any]) -> str:
-    """Why the ranges of a config do not fit the topics that it reads; empty: they do."""
+    """The error of a config whose ranges do not match its topics; empty: they match."""
     ranges = known_ranges(config)
     if not ranges:
         return ""
     missing = sorted({at.topic for at in ranges}.symmetric_difference(named_topics(config)))
     if not missing:
         return ""
-    reason = f"topics must name the topics of these ranges and no others, but {', '.join(missing[:5])} stands in one of the two only"
+    reason = f"topics must name the topics of these ranges and no others, but only one of the two has {', '.join(missing[:5])}"
     return ConfigException.of(RANGES, cut(str(config[RANGES])), reason).message
 
 
-def capped(ends: Mapping[TopicPartition, int], ranges: Ranges) -> dict[TopicPartition, int]:
-    """The ends of partitions for the connector with ``ranges``: of a backfill, those within its ranges."""
+def ends_within(ends: Mapping[TopicPartition, int], ranges: Ranges) -> dict[TopicPartition, int]:
+    """The ends of the partitions that the connector reads, for a backfill within its ``ranges``."""
     return {at: min(end, ranges[at][1]) for at, end in ends.items() if at in ranges} if ranges else dict(ends)
 
 
-def not_before(beginnings: Mapping[TopicPartition, int], ranges: Ranges) -> dict[TopicPartition, int]:
-    """The first offsets of partitions for the connector with ``ranges``."""
+def beginnings_within(beginnings: Mapping[TopicPartition, int], ranges: Ranges) -> dict[TopicPartition, int]:
+    """The first offsets of the partitions that the connector reads, for a backfill within its ``ranges``."""
     return {at: max(first, ranges[at][0]) for at, first in beginnings.items() if at in ranges} if ranges else dict(beginnings)
 
 
 def read_partitions(partitions: Iterable[TopicPartition], ranges: Ranges) -> list[TopicPartition]:
-    """Those of ``partitions`` that the connector with ``ranges`` reads."""
+    """The ``partitions`` that the connector reads, for a backfill those in its ``ranges``."""
     return [at for at in partitions if at in ranges] if ranges else list(partitions)
 
 
 def backfill_name(connector: str, backfill_id: str) -> str:
-    """The name of a backfill of ``connector``. Raises BadRequestException for an id that no name may have."""
+    """The name of a backfill of ``connector``. Raises BadRequestException for an invalid id."""
     if _ID.fullmatch(backfill_id) is None:
-        raise BadRequestException(f"The id of a backfill has 1 to 60 letters, digits, hyphens and underscores, not {cut(backfill_id)!r}")
+        raise BadRequestException(
+            f"The id of a backfill must be 1 to 60 letters, digits, hyphens and underscores, got {cut(backfill_id)!r}"
+        )
     return f"{connector}{_MIDDLE}{backfill_id}"
 
 
 def is_backfill_of(connector: str, name: str, config: Mapping[str, str]) -> bool:
-    """Whether ``name`` is a backfill of ``connector``. By its name too, on which its author needs rights: others may write the config."""
+    """Whether ``name`` is a backfill of ``connector``, by its config, and by its name, for which its author needs rights."""
     return config.get(OF) == connector and name.startswith(f"{connector}{_MIDDLE}")
 
 
 def takes_backfills(config: Mapping[str, str]) -> bool:
-    """Whether the connector with ``config`` may have backfills, without a check of its plugin: it exists, is no backfill itself, and
-    replays no dead-letter records."""
+    """Whether the connector with ``config`` may have backfills: it exists, is not a backfill itself, and does not replay dead-letter
+    records. Does not check its plugin."""
     return bool(config) and OF not in config and config.get("connector.class") != REPLAY_CLASS
 
 
 def changed_config(name: str, connector: str, config: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """The config of backfill ``name``, without its ranges: that of the live ``connector``, without what is of its runs alone, and with
-    ``changes``, of which None removes a key.
+    """The config of backfill ``name``, without its ranges: that of the live ``connector``, without settings of its runs, and with
+    ``changes``; None removes a key.
 
     Raises BadRequestException for changes of keys that a backfill sets itself, and for a backfill of a backfill.
     """
     if OF in config:
-        raise BadRequestException(f"Connector {connector} is a backfill of {config[OF]} itself: name that one")
+        raise BadRequestException(f"Connector {connector} is itself a backfill of {config[OF]}: name that connector")
     own = sorted(key for key in changes if key in _SET_BY_ITSELF)
     if own:
-        raise BadRequestException(f"{', '.join(own)}: a backfill sets this itself; leave it out of the changes")
+        raise BadRequestException(f"{', '.join(own)}: a backfill sets this itself; remove it from the changes")
     kept = {key: text for key, text in config.items() if key not in _NOT_TAKEN_OVER and not key.startswith("airflow.deadline.")}
     described = {"airflow.schedule": "none", "airflow.description": cut(f"A backfill of {connector}"), _TAGS: _tags(config)}
     wanted = {**kept, **described, **changes}
@@ -146,7 +148,7 @@ def changed_config(name: str, connector: str, config: Mapping[str, str], changes
 
 
 def _meant(text: str | None) -> str | None:
-    """The same text for each spelling of a path or address: ``/data/./x`` and ``/data//x/`` are ``/data/x``. Links are not followed."""
+    """The normalised form of a path or address: ``/data/./x`` and ``/data//x/`` become ``/data/x``. Does not follow links."""
     return re.sub("/+", "/", posixpath.normpath(text.strip())) if text and text.strip() else None
 
 

@@ -1,4 +1,4 @@
-"""What users ask of a backfill, and what they see of one: ranges by offset or by time, as plain values. Knows nothing of brokers."""
+"""Requests for backfills, with ranges by offset or time, and the answers. Plain values; knows nothing of brokers."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _LATEST_MS = 253_402_300_799_999  # the last of the year 9999
 
 @dataclass(frozen=True, slots=True)
 class AskedRange:
-    """Of a topic, or of the connector's only one; of one partition, or of all. ``first`` and ``end``, which is not delivered itself, are
-    offsets, or texts with instants; None: the beginning of the partition, and its end as it is now."""
+    """A range of a topic (None: the connector's only one), and of a partition (None: of all). ``first`` and ``end`` (exclusive) are
+    offsets, or texts with instants; None: the beginning of the partition, and its present end."""
 
     topic: str | None = None
     partition: int | None = None
@@ -27,17 +27,17 @@ class AskedRange:
     end: int | str | None = field(default=None, metadata=named("to"))
 
     def instants(self) -> list[int]:
-        """Its instants, in ms since 1970. Raises BadRequestException, also for instants before that, which records have none of."""
+        """The instants of the range, in ms since 1970. Raises BadRequestException for malformed ones, and for any before 1970."""
         found = {text: instant_ms(text) for text in (self.first, self.end) if isinstance(text, str)}
         for text, ms in found.items():
             if not 0 <= ms <= _LATEST_MS:
-                raise BadRequestException(f"'{cut(text)}' is no time of a record: give one from 1970 on, up to the year 9999")
+                raise BadRequestException(f"'{cut(text)}' is not a time of a record: give one from 1970 to 9999")
         return list(found.values())
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """``changes`` are settings in which the backfill differs from its connector, None removes one. ``id`` ends its name."""
+    """``changes`` are settings in which the backfill differs from its connector; None removes one. Its name ends with ``id``."""
 
     ranges: Sequence[AskedRange]
     changes: Mapping[str, str | None]
@@ -45,13 +45,13 @@ class BackfillRequest:
 
 
 def time_id(now: float) -> str:
-    """The id of a backfill that the user has given none: the time, from seconds since 1970, to the millisecond."""
+    """The id of a backfill without one from the user: the time in seconds since 1970 as a text, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRange:
-    """One partition as GET offsets names it, with offsets: the first, the one behind the last, and the next to be delivered."""
+    """One partition as GET offsets names it, with offsets: the first, the one after the last, and the next to deliver."""
 
     partition: Mapping[str, object]
     first: Mapping[str, object] = field(metadata=named("from"))
@@ -66,8 +66,8 @@ class BackfillRange:
 @dataclass(frozen=True, slots=True)
 class Backfill:
     """A backfill, which is connector ``name``. ``state`` is that of the connector, or FAILED where a task is; ``left`` counts the offsets
-    that are not delivered yet, those of transactions' markers among them. It is done when none is left. Of a source both are not known
-    (None), and there are no ranges: its own settings bound it."""
+    that are not delivered yet, including markers of transactions. The backfill is done when 0 are left. For a source both are unknown
+    (None), and there are no ranges: its own settings limit it."""
 
     name: str
     of: str
@@ -78,7 +78,7 @@ class Backfill:
 
 
 def chosen_partitions(asked: AskedRange, counts: Mapping[str, int]) -> list[TopicPartition]:
-    """The partitions that are meant, of topics with so many partitions. Raises BadRequestException."""
+    """The partitions of a range. ``counts`` has the number of partitions by topic. Raises BadRequestException."""
     topic = asked.topic
     if topic is None:
         if len(counts) != 1:
@@ -97,10 +97,10 @@ def chosen_partitions(asked: AskedRange, counts: Mapping[str, int]) -> list[Topi
 
 
 def bounded_range(at: TopicPartition, asked: AskedRange, held: tuple[int, int], offsets_at: Mapping[int, int]) -> tuple[int, int] | None:
-    """The offsets that are meant: of the partition's, which holds those in ``held``; ``offsets_at`` has the first offset from each instant
-    on. None: there are no records between two instants.
+    """The first offset of a range, and the one after its last. ``held`` has both for the records in the partition; ``offsets_at`` has the
+    first offset at or after each instant. None: there are no records between two instants.
 
-    Raises BadRequestException for offsets that the partition does not hold, and for a range without any.
+    Raises BadRequestException for offsets that the partition does not hold, and for an empty range.
     """
     beginning, end = held
     first = _offset(asked.first, beginning, offsets_at)
@@ -108,7 +108,7 @@ def bounded_range(at: TopicPartition, asked: AskedRange, held: tuple[int, int], 
     if first < beginning:
         raise BadRequestException(f"The records of {at} before offset {beginning} have been deleted: begin there, or later")
     if last > end:
-        raise BadRequestException(f"{at} ends at offset {end} now: end there, or leave the end out")
+        raise BadRequestException(f"{at} ends at offset {end} now: end there, or omit the end")
     if first < last:
         return first, last
     if isinstance(asked.first, int) or isinstance(asked.end, int):

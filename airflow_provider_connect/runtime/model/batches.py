@@ -1,4 +1,4 @@
-"""What a task delivered in one run: an entry of the batch log, for history, lineage, cost, and the restoring of lost group offsets."""
+"""An entry of the batch log: the deliveries of a task in one run, for history, lineage, cost, and to restore lost group offsets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -11,7 +11,7 @@ from airflow_provider_connect.runtime.model.run import Claim
 
 
 class ConnectorType(StrEnum):
-    """Which way a connector moves records."""
+    """The direction in which a connector moves records."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -22,16 +22,16 @@ ALTERED, ALTERING = "altered", ""
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One entry, kept under its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
-    one after its last; ``next`` holds every position that the task knows so far, those of earlier runs included.
+    """One entry, keyed by its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
+    one after its last. ``next`` holds all positions that the task knows so far, including those of earlier runs.
 
-    ``topic_ids``: the ids of the topics in ``next``, of those that are known: in a topic with another id these positions mean nothing.
-    ``distance``: how far the task was from the end that its run had in sight, None: not known. ``failed``: the records of the run that were
-    left out because errors are tolerated, the last one for ``error``, which holds no secret. ``destination`` names the one that has
-    committed these positions too, exactly once.
+    ``topic_ids``: the known ids of the topics in ``next``; the positions are invalid in a topic with another id. ``distance``: how far the
+    task was from the end that was known to its run; None: unknown. ``failed``: the number of records that were skipped because errors are
+    tolerated; ``error`` is the last reason, without secrets. ``destination``: the exactly-once destination that committed these positions
+    too.
 
-    An entry with a sink's offsets that were altered over REST is of no run: ``run`` is ``altered``, or empty while the change is under way.
-    After the death of that process it stays empty, and the next run finishes the change."""
+    An entry with a sink's offsets that were altered over REST belongs to no run: ``run`` is ``altered``, or empty during the change. If
+    the process dies, it stays empty, and the next run finishes the change."""
 
     task: ConnectorTaskId
     run: str
@@ -53,7 +53,7 @@ class BatchRecord:
 
 
 class Counted(Protocol):
-    """What a task has counted in one run."""
+    """The counters of a task in one run."""
 
     @property
     def records(self) -> int: ...
@@ -66,8 +66,8 @@ class Counted(Protocol):
 
 
 def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
-    """The warning about a run whose ``tasks`` delivered no record while some failed: errors are tolerated, so it has ended well. None: it
-    has delivered some, or none has failed."""
+    """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` delivered no record and some failed.
+    None: it delivered records, or none failed."""
     counted = list(tasks)
     failed = sum(each.failed for each in counted)
     if not failed or any(each.records for each in counted):
@@ -78,7 +78,7 @@ def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class BatchReset:
-    """The tombstone: the task's positions in the batch log no longer hold, for its offsets were altered or reset."""
+    """The tombstone of an entry: the task's offsets were altered or reset, which invalidates its positions in the batch log."""
 
     task: ConnectorTaskId
     offset: int = field(default=-1, compare=False)

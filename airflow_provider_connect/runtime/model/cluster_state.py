@@ -1,6 +1,6 @@
 """The state of the config topic: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
 
-Knows nothing of bytes or Kafka: records are values, decoded and in order, and the state is their sum.
+Knows nothing of bytes or Kafka: records are decoded values, in order.
 """
 
 import dataclasses
@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, version_in_force
 
 RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
-"""The keys by which a config names what no other connector may use."""
+"""The settings whose values no other connector may use."""
 
 
 @dataclass(slots=True)
@@ -38,9 +38,8 @@ class ClusterConfigState:
     connector config that its committed tasks were planned from, ``generations`` how many task sets this reader has seen committed (in
     memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
     committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
-    requests by logger; they are for workers that are up when they are written. ``upgrades`` are the requested ones, by connector,
-    ``notes`` what sources lack.
-    ``reserved`` is what configs name for their connector alone (``RESERVED``), by connector; also of those that a reader leaves out.
+    requests by logger, for workers that run when they are written. ``upgrades`` are the requested ones, by connector; ``notes`` what
+    sources lack. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a reader leaves out.
     """
 
     offset: int = 0
@@ -76,11 +75,11 @@ class ClusterConfigState:
         return self.target_states.get(connector, TargetState.STARTED) if connector in self else None
 
     def version_in_force(self, connector: str, *, is_trying: bool = True) -> str | None:
-        """The version or range that an upgrade lays down for the connector's plugin; None: its config decides."""
+        """The version or range that an upgrade sets for the connector's plugin; None: its config decides."""
         return version_in_force(self.upgrades.get(connector), self.connector_configs.get(connector, {}), is_trying=is_trying)
 
     def tasks(self, connector: str) -> list[int]:
-        """The numbers of the committed tasks; none while the connector is inconsistent, and none for an unknown one."""
+        """The numbers of the committed tasks; empty while the connector is inconsistent, and for an unknown one."""
         if connector in self.inconsistent or connector not in self:
             return []
         return list(range(self.task_counts.get(connector, 0)))
@@ -97,11 +96,11 @@ class ClusterConfigState:
 
     def ids_alive(self, connector: str) -> int:
         """How many task ids of the connector may have a writer: the larger of the last fencing record and the committed count. A claim
-        records it: with a smaller value a zombie of a higher number could commit after a takeover."""
+        records it: with a smaller value, a zombie with a higher number could commit after a takeover."""
         return max(self.fencing_counts.get(connector, 0), self.task_counts.get(connector, 0))
 
     def copy(self) -> "ClusterConfigState":
-        """A state that later records leave alone. Configs themselves are never changed in place, so they are shared."""
+        """A copy that later records do not change. Configs are never changed in place, so they are shared."""
         return dataclasses.replace(self, **{name: getattr(self, name).copy() for name in _COLLECTIONS})
 
 
@@ -109,10 +108,10 @@ _COLLECTIONS = [member.name for member in dataclasses.fields(ClusterConfigState)
 
 
 class ConfigLog:
-    """The reader's side of the config topic: give it every record in order, and ``state`` is what they add up to.
+    """Folds the records of the config topic, in order, into ``state``.
 
-    ``topic_id`` is the topic's own id, which makes an offset a claim. Not thread-safe. The state changes in place: take a ``copy``.
-    To continue from another reader's end, pass its ``state`` and ``pending``. ``only``: records of other connectors are left out.
+    ``topic_id`` is the topic's id; with it, an offset is a claim. Not thread-safe. The state changes in place: take a ``copy``. To continue
+    from another reader's end, pass its ``state`` and ``pending``. ``only``: leaves out records of other connectors.
     """
 
     def __init__(
@@ -131,11 +130,11 @@ class ConfigLog:
 
     @property
     def pending(self) -> Mapping[str, Mapping[int, dict[str, str]]]:
-        """The task configs, by connector and number, that no commit record has counted in yet."""
+        """The task configs, by connector and number, that no commit record has committed yet."""
         return self._deferred
 
     def apply(self, record: ConfigRecord | Unreadable) -> str:
-        """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
+        """Applies one record. Returns the reason why it was skipped, or an empty text; never raises."""
         self.state.offset = max(self.state.offset, record.offset + 1)
         if isinstance(record, ConnectorRecord):
             self._reserve(record.connector, record.config or {})
@@ -166,7 +165,7 @@ class ConfigLog:
             case UpgradeRecord() | NoteRecord():
                 self._of_ours(record)
             case _:
-                pass  # restart requests are for workers that are up when they are written; they leave nothing behind
+                pass  # restart requests are for workers that run when they are written, and change no state
         return ""
 
     def _of_ours(self, record: UpgradeRecord | NoteRecord) -> None:
@@ -195,7 +194,8 @@ class ConfigLog:
         self.state.target_states.setdefault(connector, TargetState.STARTED)
 
     def _remove(self, connector: str) -> None:
-        """Target state, fencing count, claim, generation and flags stay (contract §2.5): the target state has a tombstone of its own."""
+        """Removes the config and the tasks. Target state, fencing count, claim, generation and flags remain (contract §2.5): the target
+        state has a tombstone of its own."""
         state = self.state
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)
@@ -222,7 +222,7 @@ class ConfigLog:
     def _commit(self, connector: str, tasks: int) -> str:
         state = self.state
         if connector not in state:
-            self._remove(connector)  # compaction took the connector's tombstone and left the commit record (KAFKA-16838)
+            self._remove(connector)  # compaction removed the connector's tombstone but not the commit record (KAFKA-16838)
             return f"commit of {tasks} tasks for connector {connector}, which has no config"
         reason = ""
         if missing := _missing(tasks, self._deferred.get(connector, {})):
@@ -254,14 +254,14 @@ class ConfigLog:
         return ""
 
     def _claim_of(self, record: FencingRecord) -> Claim:
-        """The claim that wrote the record. A claim of another topic id does not hold here: such a record counts as a claim of its own."""
+        """The claim that wrote the record. A claim of another topic id is invalid: the record then counts as a claim of its own."""
         if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
             return record.claim
         return Claim(record.offset, self.topic_id)
 
 
 def connector_of(record: ConfigRecord | Unreadable) -> str:
-    """The connector that a record is about; empty for those that are about none."""
+    """The connector of a record; empty if it has none."""
     match record:
         case Unreadable() | SessionKeyRecord() | LoggerRecord():
             return ""
@@ -272,7 +272,7 @@ def connector_of(record: ConfigRecord | Unreadable) -> str:
 
 
 def _missing(tasks: int, deferred: Mapping[int, object]) -> str:
-    """Which of the tasks 0 … ``tasks`` - 1 have no config, in a few words; empty: none. Safe for absurd counts."""
+    """The first of the tasks 0 … ``tasks`` - 1 without a config, as a text; empty: all have one. Fast for absurd counts too."""
     first = next((task for task in range(tasks) if task not in deferred), None)
     if first is None:
         return ""

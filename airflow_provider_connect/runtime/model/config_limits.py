@@ -1,7 +1,7 @@
-"""How much of a config is taken, and how much of it an answer repeats. Knows nothing of plugins or HTTP.
+"""Limits on configs, and on how much of one an answer repeats. Knows nothing of plugins or HTTP.
 
-A body of a megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list; the limits here keep the
-work and the answer small.
+A body of a megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list. The limits keep the work
+and the answer small.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MOST_ALIASES: Final = 100
 MOST_ERRORS: Final = 100
 LONGEST_VALUE: Final = 200
 MOST_TASKS: Final = 100_000
-"""Of one connector: readers of the config topic count up to the number that a record names."""
+"""Tasks of one connector. Readers of the config topic count up to the number in a record."""
 LONGEST_NOTE: Final = 1_000
-"""Characters of the note about what a source lacks."""
+"""Characters of the note about missing parts of a source."""
 LONGEST_ERROR: Final = 2000
 _LONGEST_KEY: Final = 200
 TASK_MEMORY: Final = "task.memory.max"
 LEAST_TASK_MEMORY: Final = 256 << 20
-"""A Python worker with its libraries has 80 to 150 MB before its first record."""
+"""A Python worker with its libraries needs 80 to 150 MB before its first record."""
 _MEMORY: Final = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
 def memory_bytes(text: str) -> int:
-    """The bytes of a size of memory for a task, such as ``512m`` or ``2g``. Raises ValueError for anything else, and for too few."""
+    """The bytes of a memory size such as ``512m`` or ``2g``. Raises ValueError for a malformed size, and for one out of range."""
     found = _MEMORY.fullmatch(text.strip())
     size = int(found[1]) << _SHIFTS[found[2].lower()] if found else 0
     if not LEAST_TASK_MEMORY <= size <= 1024 << 30:
@@ -51,14 +51,14 @@ def check_memory(name: str, value: Any) -> None:
 
 
 def check_aliases(name: str, value: Any) -> None:
-    """The validator of the keys that list aliases: each once, and not too many."""
+    """The validator of the keys that list aliases: no duplicates, and not too many."""
     ListOf(unique=True)(name, value)
     if value is not None and len(value) > MOST_ALIASES:
         raise _too_many(name, ",".join(map(str, value)), len(value))
 
 
 def refuse_many_aliases(config: Mapping[str, str | None]) -> None:
-    """Raises ConfigException where a key lists more than ``MOST_ALIASES``: to be called before anything is done for each of them."""
+    """Raises ConfigException if a key lists more than ``MOST_ALIASES``. Call it before any work for each alias."""
     for key in ALIAS_KEYS:
         listed = config.get(key) or ""
         count = listed.count(",") + 1
@@ -67,7 +67,7 @@ def refuse_many_aliases(config: Mapping[str, str | None]) -> None:
 
 
 def _too_many(key: str, listed: str, count: int) -> ConfigException:
-    return ConfigException.of(key, cut(listed), f"It lists {count} aliases, and at most {MOST_ALIASES} are taken.")
+    return ConfigException.of(key, cut(listed), f"It lists {count} aliases; at most {MOST_ALIASES} are allowed.")
 
 
 def cut(text: str, longest: int = LONGEST_VALUE) -> str:
@@ -75,19 +75,18 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
     return text if len(text) <= longest else f"{text[:longest]}…"
 
 
-def remembered_by(text: str | None) -> str | None:
-    """A setting's value as a part of the key under which something is remembered: of a long one, which its author may make as long as a
-    body, its digest."""
+def cache_key_part(text: str | None) -> str | None:
+    """A setting's value as a part of a cache key: its digest if it is long, since its author may make it as long as a body."""
     if text is None or len(text) <= _LONGEST_KEY:
         return text
     return f"sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
-def few_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
-    """The first ``MOST_ERRORS`` of ``errors``, with the long values of ``config`` cut in each and none much longer than ``LONGEST_ERROR``,
-    then the number of the others.
+def limit_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
+    """The first ``MOST_ERRORS`` of ``errors``, each with long values of ``config`` cut and not much longer than ``LONGEST_ERROR``, then the
+    number of the others.
 
-    What is secret must be hidden before: of a value that is cut, no mask finds the rest.
+    Mask secrets first: a mask does not recognise the rest of a value that was cut.
     """
     texts = list(errors)
     shown = texts[:MOST_ERRORS]
@@ -98,7 +97,7 @@ def few_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[
 
 
 def _forms(value: str | None) -> Iterable[str]:
-    """How a message repeats a value that is too long: as it is, trimmed, and as Java prints a list."""
+    """The forms in which a message may repeat a long value: as it is, trimmed, and as Java prints a list."""
     if value is None or len(value) <= LONGEST_VALUE:
         return ()
     return value, value.strip(), ", ".join(part.strip() for part in value.split(","))

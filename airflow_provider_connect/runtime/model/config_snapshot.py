@@ -1,4 +1,4 @@
-"""The config topic as a process has read it, up to an offset: whole, or of one connector; as a value and as JSON for another process.
+"""A snapshot of the config topic up to an offset, of all connectors or of one; as JSON it is passed to another process.
 
 No decision depends on it: its reader continues from ``offset``, and a claim's transaction decides on the state at the topic's end.
 """
@@ -21,8 +21,8 @@ Slice = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
-    """``slices`` by connector, ``common`` the rest; neither is ever changed. ``offset`` is the next record to read of the
-    topic of this id."""
+    """``slices`` by connector, and ``common``, the rest; neither is ever changed. ``offset`` is the next record to read of the topic with
+    this id."""
 
     topic_id: str
     offset: int
@@ -31,12 +31,12 @@ class ConfigSnapshot:
 
     @classmethod
     def of(cls, log: ConfigLog, connectors: Iterable[str] | None = None) -> "ConfigSnapshot":
-        """The state of ``log``. ``connectors`` None: of all that it knows."""
+        """A snapshot of ``log``. ``connectors`` None: of all connectors."""
         names = _known(log) if connectors is None else connectors
         return cls(log.topic_id, log.state.offset, {name: _slice(log, name) for name in names}, _common(log.state))
 
     def log(self, only: str | None = None) -> ConfigLog:
-        """A log that continues from here; ``only``: later records of other connectors are left out."""
+        """A log that continues from here; ``only``: leaves out later records of other connectors."""
         state, pending = ClusterConfigState(offset=self.offset), {}
         for name, known in self.slices.items():
             _put(state, name, known)
@@ -57,13 +57,13 @@ class ConfigSnapshot:
 
     @classmethod
     def from_json(cls, text: str) -> "ConfigSnapshot":
-        """Raises ValueError or TypeError for anything that ``to_json`` has not written."""
+        """Raises ValueError or TypeError for a text that ``to_json`` has not written."""
         topic_id, offset, slices, common = json.loads(text)
         return cls(topic_id, offset, slices, common)
 
 
-def handed_on(spec: RunSpec) -> ConfigSnapshot | None:
-    """The snapshot that the run got; None: it reads the whole topic."""
+def received_snapshot(spec: RunSpec) -> ConfigSnapshot | None:
+    """The snapshot that the run received; None: it reads the whole topic."""
     return None if spec.known is None else ConfigSnapshot.from_json(spec.known)
 
 
@@ -78,7 +78,7 @@ _MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),
     "note": ("notes", str, str),
 }
-"""By key of a slice: the map of the state, and the ways to JSON and back."""
+"""By key of a slice: the attribute of the state, and the conversions to JSON and back."""
 _SETS = {"inconsistent": "inconsistent", "unfenced": "pending_fencing"}
 _KNOWN_BY = ("connector_configs", "target_states", "fencing_counts", "claims", "inconsistent", "upgrades", "pending_fencing")
 
@@ -108,7 +108,7 @@ def _put(state: ClusterConfigState, name: str, known: Slice) -> None:
 
 
 def _by_number(configs: Mapping[Any, dict[str, str]]) -> dict[int, dict[str, str]]:
-    """JSON turns numbers that are keys into text."""
+    """Restores the numbers that are text in the keys of JSON."""
     return {int(number): config for number, config in configs.items()}
 
 

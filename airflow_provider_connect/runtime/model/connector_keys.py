@@ -1,4 +1,4 @@
-"""The settings that every connector has, whatever its class: Kafka Connect's own, in its order (contract §4.2 to §4.4), and ours."""
+"""The settings of every connector, whatever its class: Kafka Connect's, in its order (contract §4.2 to §4.4), and ours."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.data.java_text import regex_error
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES, parsed_ranges
+from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES, parse_ranges
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY, check_aliases, check_memory
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import (
@@ -34,7 +34,7 @@ GUARANTEES: Final = ("exactly_once", "at_least_once", "at_most_once")
 
 def _check_name(name: str, value: Any) -> None:
     if value is None:
-        return  # that it is missing is reported already
+        return  # reported as missing already
     if not value:
         raise ConfigException.of(name, value, "String may not be empty")
     control = [ord(character) for character in value if ord(character) < 32 or 127 <= ord(character) < 160]
@@ -55,7 +55,7 @@ def _check_regex(name: str, value: Any) -> None:
 
 
 def _check_topics(name: str, value: Any) -> None:
-    """KIP-1161, in its words, which name no value."""
+    """The rule of KIP-1161, in its words, which name no value."""
     if value and not all(value):
         raise ConfigException(f"Configuration '{name}' values must not be empty.")
     if value and len(set(value)) < len(value):
@@ -63,11 +63,11 @@ def _check_topics(name: str, value: Any) -> None:
 
 
 def _check_ranges(name: str, value: Any) -> None:
-    parsed_ranges(value or "")
+    parse_ranges(value or "")
 
 
 def _if_given(validator: Validator) -> Validator:
-    """``validator`` for keys whose default is null."""
+    """``validator``, for keys whose default is null."""
 
     def check(name: str, value: Any) -> None:
         if value is not None:
@@ -77,13 +77,13 @@ def _if_given(validator: Validator) -> Validator:
 
 
 def _key(group: str, order: int, width: Width, display_name: str, importance: Importance = MEDIUM) -> dict[str, Any]:
-    """Where a form shows a key: what all keys of Connect have beside type, default and meaning."""
+    """The arguments that place a key in a form, which all of Connect's keys have besides type, default and meaning."""
     return {"group": group, "order": order, "width": width, "display_name": display_name, "importance": importance}
 
 
 def _converter_keys(kind: str, order: int) -> list[ConfigKey]:
     title = kind.capitalize()
-    doc = f"Class that converts {kind}s between Kafka's bytes and data. Unset: the worker's."
+    doc = f"Class that converts {kind}s between Kafka's bytes and data. Default: the worker's."
     version_doc = f"Version of the {kind} converter."
     return [
         ConfigKey(f"{kind}.converter", Type.CLASS, None, doc=doc, **_key(COMMON, order, SHORT, f"{title} converter class", LOW)),
@@ -115,14 +115,14 @@ _CONNECTOR_KEYS: Final = (
         Type.INT,
         1,
         validator=Range(at_least=1),
-        doc="Most tasks that the connector may have.",
+        doc="Maximum number of tasks.",
         **_key(COMMON, 4, SHORT, "Tasks max", HIGH),
     ),
     ConfigKey(
         "tasks.max.enforce",
         Type.BOOLEAN,
         True,
-        doc="(Deprecated) Whether a connector that asks for more than tasks.max tasks fails.",
+        doc="(Deprecated) Whether a connector that requests more than tasks.max tasks fails.",
         **_key(COMMON, 5, SHORT, "Enforce tasks max", LOW),
     ),
     *_converter_keys("key", 6),
@@ -133,7 +133,7 @@ _CONNECTOR_KEYS: Final = (
         Type.LIST,
         "",
         validator=check_aliases,
-        doc="Aliases of the transformations that records go through, in this order.",
+        doc="Aliases of the transformations of records, in the order in which they apply.",
         **_key(TRANSFORMS, 12, LONG, "Transforms", LOW),
     ),
     ConfigKey(
@@ -141,28 +141,28 @@ _CONNECTOR_KEYS: Final = (
         Type.LIST,
         "",
         validator=check_aliases,
-        doc="Aliases of the predicates that transformations refer to.",
+        doc="Aliases of the predicates that transformations use.",
         **_key(PREDICATES, 13, LONG, "Predicates", LOW),
     ),
     ConfigKey(
         "config.action.reload",
         default="restart",
         validator=OneOf("none", "restart"),
-        doc="What to do when a variable of the config gets another value: nothing, or restart the connector.",
+        doc="What happens when the value of a variable in the config changes: nothing, or a restart of the connector.",
         **_key(COMMON, 14, WIDE, "Reload Action", LOW),
     ),
     ConfigKey(
         "errors.retry.timeout",
         Type.LONG,
         0,
-        doc="How long, in ms, a failed operation is tried again. 0: not at all; -1: for ever.",
+        doc="How long, in ms, a failed operation is retried. 0: never; -1: without a limit.",
         **_key(ERRORS, 1, WIDE, "Retry Timeout for Errors"),
     ),
     ConfigKey(
         "errors.retry.delay.max.ms",
         Type.LONG,
         60_000,
-        doc="Longest time, in ms, between two tries. Beyond it a random shorter time is waited.",
+        doc="Maximum time, in ms, between two retries. Longer waits become random times up to it.",
         **_key(ERRORS, 2, WIDE, "Maximum Delay Between Retries for Errors"),
     ),
     ConfigKey(
@@ -183,7 +183,7 @@ _CONNECTOR_KEYS: Final = (
         "errors.log.include.messages",
         Type.BOOLEAN,
         False,
-        doc="Whether such a log line names the record: a sink's topic, partition, offset and timestamp, a source's whole record.",
+        doc="Whether log lines include the record: for a sink its topic, partition, offset and timestamp, for a source the whole record.",
         **_key(ERRORS, 5, SHORT, "Log Error Details"),
     ),
 )
@@ -201,27 +201,27 @@ _SINK_KEYS: Final = (
         "topics.regex",
         default="",
         validator=_check_regex,
-        doc="Regular expression that the whole name of a topic to be read matches. Either this or topics.",
+        doc="Regular expression for the whole names of the topics to read. Set either this or topics.",
         **_key(COMMON, 4, LONG, "Topics regex", HIGH),
     ),
     ConfigKey(
         "errors.deadletterqueue.topic.name",
         default="",
-        doc="Topic for the records that could not be converted, transformed or written. Blank: none.",
+        doc="Topic for records that could not be converted, transformed or written. Empty: no topic.",
         **_key(ERRORS, 6, WIDE, "Dead Letter Queue Topic Name"),
     ),
     ConfigKey(
         "errors.deadletterqueue.topic.replication.factor",
         Type.SHORT,
         3,
-        doc="Replication factor of that topic where it has to be made.",
+        doc="Replication factor of that topic, if it has to be created.",
         **_key(ERRORS, 7, WIDE, "Dead Letter Queue Topic Replication Factor"),
     ),
     ConfigKey(
         "errors.deadletterqueue.context.headers.enable",
         Type.BOOLEAN,
         False,
-        doc="Whether records there carry headers __connect.errors.… that say what went wrong.",
+        doc="Whether records there have headers __connect.errors.… with the cause of the failure.",
         **_key(ERRORS, 8, WIDE, "Enable Error Context Headers"),
     ),
 )
@@ -232,7 +232,7 @@ _SOURCE_KEYS: Final = (
         Type.LIST,
         "",
         validator=check_aliases,
-        doc="Groups of settings for topics that the connector makes.",
+        doc="Groups of settings for the topics that the connector creates.",
         **_key(TOPIC_CREATION, 1, LONG, "Topic Creation Groups", LOW),
     ),
     ConfigKey(
@@ -246,7 +246,7 @@ _SOURCE_KEYS: Final = (
         "transaction.boundary",
         default="poll",
         validator=OneOf("interval", "poll", "connector", case_sensitive=False),
-        doc="Where transactions end: after each batch that a task polls, after an interval, or where the connector says.",
+        doc="Where transactions end: after each batch that a task polls, after an interval, or where the connector decides.",
         **_key(EXACTLY_ONCE, 3, SHORT, "Transaction Boundary"),
     ),
     ConfigKey(
@@ -254,14 +254,14 @@ _SOURCE_KEYS: Final = (
         Type.LONG,
         None,
         validator=_if_given(Range(at_least=0)),
-        doc="That interval. Unset: the worker's offset.flush.interval.ms.",
+        doc="Interval of transaction.boundary=interval. Default: the worker's offset.flush.interval.ms.",
         **_key(EXACTLY_ONCE, 4, SHORT, "Transaction boundary interval", LOW),
     ),
     ConfigKey(
         "offsets.storage.topic",
         default=None,
         validator=NonEmptyString(),
-        doc="An offsets topic of the connector's own, made where it does not exist. Unset: the worker's.",
+        doc="An offsets topic of the connector's own, created if it does not exist. Default: the worker's.",
         **_key(OFFSETS_TOPIC, 1, LONG, "Offsets topic", LOW),
     ),
 )
@@ -271,78 +271,79 @@ _OWN_KEYS: Final = (
     ConfigKey(
         "destination.adopt",
         default=None,
-        doc="Of a sink that delivers exactly once: the id of another Connect cluster's config topic, as the refusal of a run names it. The "
-        "connector begins anew at its destination, beside what a connector of the same name in that cluster has delivered.",
+        doc="For a sink that delivers exactly once: the id of another Connect cluster's config topic, as in the error of a refused run. "
+        "The connector starts from the beginning at its destination, in addition to the records of that cluster's connector of the same "
+        "name.",
     ),
     ConfigKey(
         "destination.rollback",
         default=None,
         validator=_if_given(OneOf("redeliver", "fail")),
-        doc="What a sink that delivers exactly once does where its destination holds less than it has committed there: it was rolled back, "
-        "restored or emptied. redeliver: deliver again from the offset that the destination holds, or from the first record. fail: FAIL. "
-        "Unset: redeliver; but fail where offsets are gone or went back, and records did not.",
+        doc="What an exactly-once sink does if its destination holds less than it has committed there, because it was rolled back, "
+        "restored or emptied. redeliver: deliver again from the offset in the destination, or from the first record. fail: FAIL. "
+        "Default: redeliver; but fail if offsets are missing or went back, while the records did not.",
     ),
     ConfigKey(
         "delivery.guarantee",
         default=None,
         validator=_if_given(OneOf(*GUARANTEES)),
-        doc="How often a record arrives when things go wrong: exactly_once, at_least_once (some twice) or at_most_once (some never). "
-        "Unset: the strongest that the worker's settings and the connector allow.",
+        doc="How often a record arrives after failures: exactly_once, at_least_once (some twice) or at_most_once (some never). "
+        "Default: the strongest guarantee that the worker's settings and the connector allow.",
     ),
     ConfigKey(
         "batch.max.records",
         Type.LONG,
         None,
         validator=_if_given(Range(at_least=1)),
-        doc="A task's part in a run ends after about this many records. Unset: the worker's setting.",
+        doc="Approximate maximum number of records of a task in one run. Default: the worker's setting.",
     ),
     ConfigKey(
         "batch.max.duration.ms",
         Type.LONG,
         None,
         validator=_if_given(Range(at_least=1)),
-        doc="A task's part in a run ends after this time. Unset: the worker's setting.",
+        doc="Maximum time of a task in one run. Default: the worker's setting.",
     ),
     ConfigKey(
         TASK_MEMORY,
         default=None,
         validator=check_memory,
-        doc="The most memory that the Python process of one task may hold, such as 512m or 2g: a task that needs more FAILS alone. No more "
-        "than the worker's setting of the same name, which applies where this is unset.",
+        doc="Maximum memory of the Python process of one task, such as 512m or 2g: a task that needs more FAILS alone. At most "
+        "the worker's setting of the same name, which is the default.",
     ),
     ConfigKey(
         "tasks.per.application",
         Type.INT,
         None,
         validator=_if_given(Range(at_least=1)),
-        doc="How many tasks one Spark application hosts. Unset: all of them.",
+        doc="Number of tasks in one Spark application. Default: all tasks.",
     ),
     ConfigKey(
         LOCATION_KEY,
         default=None,
-        doc="Name of the location in plugin.path whose plugin is used: its folder or file, without a path. Unset: the version decides, and "
-        "where Python and Java have a plugin of that name, Python's.",
+        doc="Name of the location in plugin.path whose plugin is used: its folder or file, without a path. Default: the version decides; "
+        "if Python and Java both have a plugin of that name, Python's is used.",
     ),
     ConfigKey(
         RANGES,
         default=None,
         validator=_check_ranges,
-        doc="All that a sink reads, as topic:partition:first:end, several separated by commas; end is the offset behind the last one. Set "
-        "by a backfill. Unset: everything.",
+        doc="The ranges that a sink reads, as topic:partition:first:end, several separated by commas; end is the offset after the last. "
+        "Set by a backfill. Default: everything.",
     ),
     ConfigKey(OF, default=None, validator=_if_given(NonEmptyString()), doc="The connector whose backfill this is. Set by a backfill."),
-    ConfigKey(CHANGED, Type.LIST, "", doc="The settings that differ from that connector's. Set by a backfill."),
+    ConfigKey(CHANGED, Type.LIST, "", doc="The settings that differ from those of backfill.of. Set by a backfill."),
 )
 
 
 def strip_framework_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The config that a connector gets: without the keys for its DAG (``airflow.…``) and for versions and locations of plugins."""
+    """The config for the connector itself: without the keys for its DAG (``airflow.…``) and for versions and locations of plugins."""
     endings = (".plugin.version", ".plugin.location")
     return {key: text for key, text in config.items() if not key.startswith("airflow.") and not key.endswith(endings)}
 
 
 def names_of(definition: ConfigDef, prefix: str = "") -> Iterator[str]:
-    """The names that a definition reads, older names of settings too."""
+    """The names in a definition, including aliases, the older names of settings."""
     for key in definition.keys.values():
         yield f"{prefix}{key.name}"
         if key.alias is not None:
@@ -365,7 +366,7 @@ def sink_config_def(defaults: Mapping[str, object] | None = None) -> ConfigDef:
 
 
 def own_config_def() -> ConfigDef:
-    """The settings of every connector that Kafka Connect does not have. It would pass them on unread, and lists none of them."""
+    """The settings of every connector that Kafka Connect does not have; it would ignore them, and does not list them."""
     return ConfigDef(*_OWN_KEYS)
 
 

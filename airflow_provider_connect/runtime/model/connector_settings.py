@@ -1,6 +1,6 @@
-"""A connector's settings for the framework, as one value. Knows nothing of plugins: class names stay names.
+"""A connector's settings for the framework, as one value. Knows nothing of plugins: class names remain names.
 
-``ConnectorSettings.of`` refuses a config with every mistake in it at once, in Kafka Connect's words (contract §5.3).
+``ConnectorSettings.of`` reports all errors of a config at once, in Kafka Connect's words (contract §5.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLIENTS: Final = ("producer", "consumer", "admin")
 
 
 class Guarantee(StrEnum):
-    """How often a record arrives when things go wrong."""
+    """How often a record arrives after failures."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
@@ -43,7 +43,7 @@ class TransactionBoundary(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """A plugin that the config names, with the settings below its prefix (the prefix taken off, ``plugin.version`` left out)."""
+    """A plugin that the config names, with the settings under its prefix: without the prefix, and without ``plugin.version``."""
 
     class_name: str
     version: str | None
@@ -52,7 +52,7 @@ class PluginSettings:
 
 @dataclass(frozen=True, slots=True)
 class TransformationSettings(PluginSettings):
-    """One step of the chain. ``predicate`` is an alias, None: applies to all records."""
+    """One transformation. ``predicate`` is an alias; None: the transformation applies to all records."""
 
     alias: str
     predicate: str | None
@@ -61,7 +61,7 @@ class TransformationSettings(PluginSettings):
 
 @dataclass(frozen=True, slots=True)
 class ErrorSettings:
-    """The ``errors.*`` keys. ``retry_timeout_ms`` -1: for ever. ``dead_letter_topic`` None: no dead letter queue."""
+    """The ``errors.*`` keys. ``retry_timeout_ms`` -1: no limit. ``dead_letter_topic`` None: no dead letter queue."""
 
     retry_timeout_ms: int
     retry_delay_max_ms: int
@@ -75,10 +75,10 @@ class ErrorSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """A valid config. None stands for what the worker's settings decide.
+    """A valid config. None: the worker's settings decide.
 
-    ``overrides`` are client settings by kind of client (producer, consumer, admin), the prefix taken off. ``ranges`` are all that a sink
-    reads; empty: everything. ``is_backfill``: it has one run, which ends at the end of what it is to read.
+    ``overrides`` are client settings by kind of client (producer, consumer, admin), without the prefix. ``ranges`` are the ranges that a
+    sink reads; empty: everything. ``is_backfill``: the connector has one run, which ends at the end of its data.
     """
 
     name: str
@@ -112,7 +112,7 @@ class ConnectorSettings:
     def of(cls, config: Mapping[str, str], *, is_sink: bool | None = None) -> ConnectorSettings:
         """The settings of a config whose variables are resolved. Raises ConfigException with all errors.
 
-        ``is_sink`` None: a config that names ``topics`` or ``topics.regex`` is a sink's.
+        ``is_sink`` None: a config with ``topics`` or ``topics.regex`` is a sink's.
         """
         sink = ("topics" in config or "topics.regex" in config) if is_sink is None else is_sink
         found = [*validate_framework_keys(config, is_sink=sink), *own_config_def().validate(config)]
@@ -153,13 +153,13 @@ class ConnectorSettings:
         )
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether a sink reads this topic. Raises ConfigException where ``topics.regex`` takes too long for it."""
+        """Whether a sink reads this topic. Raises ConfigException if ``topics.regex`` takes too long."""
         return topic in self.topics if self.topics_regex is None else topics_pattern(self.topics_regex).matches(topic)
 
 
 @lru_cache(maxsize=100)
 def topics_pattern(expression: str) -> BoundedRegex:
-    """The value of ``topics.regex``. Raises ConfigException for one that is valid in Java's syntax alone."""
+    """The value of ``topics.regex``. Raises ConfigException for an expression that is valid in Java only."""
     try:
         return BoundedRegex(expression, "topics.regex")
     except re.error as error:
@@ -168,19 +168,19 @@ def topics_pattern(expression: str) -> BoundedRegex:
 
 
 def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
-    """By key, texts that no config may hold. Clients and file systems written in C end a value at a NUL: what was checked would not be what
-    is used."""
+    """The errors of keys and values with forbidden characters, by key. Clients and file systems in C end a value at a NUL, so they would
+    use another value than the checked one."""
     errors = {}
     for key, value in config.items():
         if any(character < " " or character == "\x7f" for character in key):
-            errors[key] = f"Invalid configuration key {key!r}: it holds control characters. Name it without them."
+            errors[key] = f"Invalid configuration key {key!r}: it holds control characters; remove them."
         elif value is not None and "\0" in value:
-            errors[key] = f"Invalid value for configuration {key}: it holds a NUL character (U+0000). Give it without."
+            errors[key] = f"Invalid value for configuration {key}: it holds a NUL character (U+0000); remove it."
     return errors
 
 
 def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, defaults: Mapping[str, object] | None = None) -> list[ConfigValue]:
-    """One value for each key that every connector has, with its errors, then one for each other key that is null."""
+    """The values of the keys that every connector has, with their errors, then one for each other key that is null."""
     definition = sink_config_def(defaults) if is_sink else source_config_def(defaults)
     found = definition.validate(config)
     by_name = {value.name: value for value in found}
@@ -196,7 +196,7 @@ def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, default
 
 
 def check_topics(found: Mapping[str, ConfigValue]) -> None:
-    """The rules of a sink that take in several keys (SinkConnectorConfig): errors are added to the values ``found``, by their key."""
+    """Applies the rules that involve several keys of a sink (SinkConnectorConfig): adds errors to the values in ``found``."""
     topics, regex = _topics({"topics": found["topics"].value}), found["topics.regex"].value
     dead_letters = found["errors.deadletterqueue.topic.name"].value
     if not topics and not regex:
@@ -233,7 +233,7 @@ def _topics(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _alias_errors(config: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the keys of transformations and predicates, as far as it is known without their classes."""
+    """The errors in the keys of transformations and predicates that are found without their classes."""
     aliases = {"predicates": dict.fromkeys(values["predicates"] or ()), "transforms": dict.fromkeys(values["transforms"] or ())}
     for kind, alias in ((kind, alias) for kind, names in aliases.items() for alias in names):
         if not config.get(f"{kind}.{alias}.type"):

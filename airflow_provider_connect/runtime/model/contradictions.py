@@ -1,6 +1,6 @@
-"""Statuses that contradict the target state, the task set or the runs, and their corrections.
+"""Finds statuses that contradict the target state, the task set or the runs, and corrects them.
 
-They arise where a process was killed between two steps: a verb after its record, a run before it could report its end. Knows nothing of the
+They arise if a process was killed between two steps: a verb after its record, a run before it reported its end. Knows nothing of the
 launcher of runs: facts about runs are arguments (``RunFacts``).
 """
 
@@ -26,10 +26,10 @@ _SETTLED = {
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What is known of a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start by itself, or go on.
+    """The facts about a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start or continue by itself.
 
-    ``ended_ms`` is when the last run ended, in ms since 1970, None if none has; ``failure`` is the reason, None if it did not fail;
-    ``is_marked``: a user marked it so, and an application that he ended may have reported success later.
+    ``ended_ms`` is the end of the last run, in ms since 1970; None: no run has ended. ``failure`` is the reason why it failed; None: it did
+    not. ``is_marked``: a user marked it as failed, and its application may have reported success later.
     """
 
     is_live: bool = False
@@ -41,8 +41,8 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The states to write: the connector's (None: unchanged), its tasks', with ``trace`` for FAILED ones; and whether a run must start, of
-    ``rerun`` where that names tasks."""
+    """The states to write: the connector's (None: unchanged), its tasks', with ``trace`` for FAILED ones; and whether a run must start,
+    limited to the tasks in ``rerun`` if there are any."""
 
     connector: State | None = None
     tasks: Mapping[int, State] = field(default_factory=dict)
@@ -54,28 +54,28 @@ class Correction:
         return self.connector is not None or bool(self.tasks) or self.needs_run
 
 
-def contradicting(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
-    """The connectors whose statuses are not those of their target state: of most, a run or a verb is just about to change that."""
+def contradicting_connectors(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
+    """The connectors whose statuses do not match their target state. For most, a run or a verb is about to change that."""
     found = {name for name in statuses.names() if name not in configs}
     found |= {name for name in configs.connector_configs if is_contradicting(configs, statuses, name)}
     return found
 
 
 def is_contradicting(configs: ClusterConfigState, statuses: StatusState, name: str) -> bool:
-    """Whether the statuses of a connector that exists are not those of its target state."""
+    """Whether the statuses of an existing connector do not match its target state."""
     target = configs.target_states.get(name, TargetState.STARTED)
     connector, tasks = statuses.connectors.get(name), statuses.task_map(name)
     if connector is None or connector.state not in _SETTLED[target]:
         return True
-    if name in statuses.topics and unconsumed(statuses.topics_of(name), configs.connector_configs[name]):
+    if name in statuses.topics and unconsumed_topics(statuses.topics_of(name), configs.connector_configs[name]):
         return True
     if target is TargetState.STOPPED:
         return bool(tasks) or bool(configs.tasks(name))
     return list(tasks) != configs.tasks(name) or any(task.state not in _SETTLED[target] for task in tasks.values())
 
 
-def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
-    """Which of a sink's active topics its raw config no longer names (KIP-558); of a source, or where a variable names them, none."""
+def unconsumed_topics(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
+    """The active topics of a sink that its raw config no longer names (KIP-558); empty for a source, or if a variable names topics."""
     used = list(topics)
     named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
     if "${" in named + pattern:
@@ -90,7 +90,7 @@ def unconsumed(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
-    """What the statuses of a STARTED or PAUSED connector have to become. Nothing while an application lives: it writes them itself."""
+    """The correction for a STARTED or PAUSED connector. Empty while an application is alive: it writes the statuses itself."""
     target = configs.target_state(name)
     if facts.is_live or target is None or target is TargetState.STOPPED:
         return Correction()
@@ -102,7 +102,7 @@ def correction(configs: ClusterConfigState, statuses: StatusState, name: str, fa
 
 
 def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
-    """A pause by the launcher's failure limit leaves what has FAILED as it is."""
+    """Leaves FAILED states unchanged: the launcher pauses a DAG that has failed too often."""
     settled, numbers = _SETTLED[TargetState.PAUSED], set(committed)
     state = None if connector is not None and connector.state in settled else State.PAUSED
     changes = {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled}
@@ -112,7 +112,7 @@ def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: 
 def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus], facts: RunFacts) -> Correction:
     numbers = set(committed)
     states = {status.state for status in (connector, *tasks.values()) if status is not None}
-    hidden = facts.failure is not None and State.FAILED not in states  # the run has failed, and no status shows it
+    hidden = facts.failure is not None and State.FAILED not in states  # the run failed, but no status is FAILED
     missing = State.RUNNING if facts.failure is None else State.FAILED
     changes = {n: _instance(tasks.get(n), facts, missing, hidden=hidden) for n in sorted(numbers)}
     changes |= {n: State.DESTROYED for n in tasks if n not in numbers}
@@ -125,7 +125,7 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
 
 
 def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, missing: State, *, hidden: bool) -> State | None:
-    """The state to write, ``missing`` where there is no status; None: the present state is right, or only a run can correct it."""
+    """The state to write, ``missing`` if there is no status; None: the present state is right, or only a run can correct it."""
     if status is None:
         return missing
     if status.state in _PASSING:
@@ -138,7 +138,7 @@ def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, miss
 
 
 def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
-    """The state of an instance that was about to start: by the result of a run since then; None: there was none."""
+    """The state of an instance that was about to start, from the result of a run since then; None: there was no run."""
     if not _ended_since(status, facts):
         return None
     return State.RUNNING if facts.failure is None else State.FAILED

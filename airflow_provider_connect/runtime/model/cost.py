@@ -1,6 +1,6 @@
-"""What runs of connectors have used, and what that costs by a table of prices. Knows nothing of where either is kept.
+"""The usage of connectors' runs, and its cost by a table of prices. Knows nothing of where either is stored.
 
-A day is one of UTC. Money is ``None`` where no price is set: then no cost is known, and not a cost of 0.
+Days are in UTC. Money is ``None`` if no price is set: the cost is unknown then, not 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """``runs`` delivered something. ``seconds`` and ``cpu_seconds`` are sums over their tasks and attempts."""
+    """Sums over runs. ``runs`` counts those that delivered records; ``seconds`` and ``cpu_seconds`` add up their tasks and attempts."""
 
     runs: int = 0
     records: int = 0
@@ -41,7 +41,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class DayUsage:
-    """What a connector has used in a day, which is counted from 1970."""
+    """The usage of a connector on a day, as a number of days since 1970."""
 
     connector: str
     day: int
@@ -50,7 +50,7 @@ class DayUsage:
 
 @dataclass(frozen=True, slots=True)
 class RunUsage:
-    """What a run of a connector has used. Its last entry in the batch log is of ``last_ms``."""
+    """The usage of a run. ``last_ms`` is the time of its last entry in the batch log, since 1970."""
 
     run: str
     last_ms: int
@@ -59,7 +59,7 @@ class RunUsage:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """Of an hour of CPU, of an hour in which a task exists, and of 10⁹ bytes delivered. ``currency`` is a text for people; may be empty."""
+    """The prices of an hour of CPU, of an hour of a task's time, and of 10⁹ delivered bytes. ``currency`` is for display; may be empty."""
 
     cpu_hour: float = 0.0
     task_hour: float = 0.0
@@ -71,7 +71,7 @@ class Prices:
         return any((self.cpu_hour, self.task_hour, self.gigabyte))
 
     def cost(self, used: Usage) -> Cost:
-        """The usage with its price, both rounded to 6 decimals: the sum of many floats has digits that mean nothing."""
+        """The usage with its price, both rounded to 6 decimals: the last digits in a sum of many floats have no meaning."""
         hours = (used.cpu_seconds * self.cpu_hour + used.seconds * self.task_hour) / _HOUR_SECONDS
         money = round(hours + used.bytes * self.gigabyte / _GIGABYTE, _DIGITS) if self.are_set else None
         seconds, cpu_seconds = round(used.seconds, _DIGITS), round(used.cpu_seconds, _DIGITS)
@@ -80,7 +80,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A ``Usage``, rounded, with what it costs; ``money`` None: no price is set."""
+    """A rounded ``Usage`` with its cost; ``money`` None: no price is set."""
 
     runs: int
     records: int
@@ -92,7 +92,7 @@ class Cost:
 
 @dataclass(frozen=True, slots=True)
 class DayCost:
-    """What a connector has cost in a day, written as ``2026-01-31``."""
+    """The cost of a connector on a day, written as ``2026-01-31``."""
 
     connector: str
     day: str
@@ -101,7 +101,7 @@ class DayCost:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What a run has cost in the days of the answer. Its last entry in the batch log is of ``last_ms``, since 1970."""
+    """The cost of a run in the days of the answer. ``last_ms`` is the time of its last entry in the batch log, since 1970."""
 
     run: str
     last_ms: int
@@ -110,8 +110,8 @@ class RunCost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """What connectors have cost from ``first_day`` to ``last_day``. ``days``, the newest first, are those on which a connector delivered
-    something; ``total`` is over all of them."""
+    """The costs of connectors from ``first_day`` to ``last_day``. ``days``, newest first, are those on which a connector delivered
+    something; ``total`` is their sum."""
 
     first_day: str
     last_day: str
@@ -122,8 +122,8 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCosts:
-    """The same of one connector. ``runs`` are those that delivered something in these days, the newest first; where not ``is_whole`` they
-    are too many for an answer, and the older ones are left out. ``days`` and ``total`` are of all runs."""
+    """The costs of one connector. ``runs`` are those that delivered something in these days, newest first. Not ``is_whole``: the older
+    runs are left out, because they are too many for an answer. ``days`` and ``total`` include all runs."""
 
     first_day: str
     last_day: str
@@ -136,14 +136,14 @@ class ConnectorCosts:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Some days, by their numbers since 1970: from ``first`` to ``last``, both included."""
+    """A range of days, as numbers since 1970, from ``first`` to ``last`` inclusive."""
 
     first: int
     last: int
 
     @classmethod
     def until(cls, now_ms: int, days: int) -> Span:
-        """The day of this instant, and those before it: ``days`` in all."""
+        """The day of this instant and the days before it, ``days`` in all."""
         last = now_ms // DAY_MS
         return cls(last - days + 1, last)
 
@@ -158,14 +158,14 @@ class Span:
 
 
 def costs(found: Sequence[DayUsage], span: Span, prices: Prices) -> Costs:
-    """By connector and day."""
+    """The costs by connector and day."""
     newest_first = sorted(found, key=lambda each: (-each.day, each.connector))
     days = [DayCost(each.connector, _date(each.day), prices.cost(each.used)) for each in newest_first]
     return Costs(_date(span.first), _date(span.last), prices, days, prices.cost(sum((each.used for each in found), Usage())))
 
 
 def connector_costs(found: Sequence[DayUsage], runs: Sequence[RunUsage], span: Span, prices: Prices, *, most_runs: int) -> ConnectorCosts:
-    """Of one connector; ``runs`` has the newest first, and one more than ``most_runs`` where there are more."""
+    """The costs of one connector. ``runs``: newest first, with one more than ``most_runs`` if there are more."""
     by_day = costs(found, span, prices)
     by_run = [RunCost(each.run, each.last_ms, prices.cost(each.used)) for each in runs[:most_runs]]
     is_whole = len(runs) <= most_runs

@@ -1,6 +1,6 @@
-"""The past of one connector as users see it: revisions of its config, changes of its offsets, and what going back would do.
+"""The history of one connector for users: revisions of its config, changes of its offsets, and the effects of going back.
 
-Pure values and rules; the SQL mirror has the lines, the herder carries out.
+Pure values and rules. The SQL mirror has the lines; the herder executes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from airflow_provider_connect.runtime.model.view_json import OMITTED
 from airflow_provider_connect.runtime.model.views import OffsetView
 
 MOST_PAGE_BYTES = 1_048_576
-"""Bytes of recorded JSON in one page of a history. A line that is longer alone is a page of its own."""
+"""Bytes of recorded JSON in one page of a history. A line that is longer is a page of its own."""
 
 MOST_RETURNS = 1000
-"""Partitions that the answer to an undo lists."""
+"""The maximum number of partitions in the answer to an undo."""
 
 _MOST_DIGITS = 18
 MAY_DIFFER = "a value that is hidden may have changed"
@@ -35,7 +35,7 @@ Redact = Callable[[Config], Config]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One change as the mirror recorded it. ``old`` and ``new`` are JSON, None: there was or is nothing; ``at_ms`` is the record's time."""
+    """One change as the mirror recorded it. ``old`` and ``new`` are JSON; None: no value. ``at_ms`` is the record's timestamp."""
 
     id: int
     subject: str
@@ -50,22 +50,22 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some lines of a history, the newest first. ``next_before``: older ones are below this number; None: there are no older ones."""
+    """Some lines of a history, newest first. ``next_before``: older lines have numbers below this one; None: there are no older lines."""
 
     lines: Sequence[Line]
     next_before: int | None = None
 
 
 def page_of(sizes: Sequence[tuple[int, int]], limit: int, most_bytes: int = MOST_PAGE_BYTES) -> tuple[Sequence[int], int | None]:
-    """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, the newest first, and one
-    line more than ``limit`` where there is one."""
+    """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, newest first, with one line
+    more than ``limit`` if there is one."""
     fitting = _fitting([size for _, size in sizes[:limit]], most_bytes)
     numbers = [number for number, _ in sizes[:fitting]]
     return numbers, numbers[-1] if len(sizes) > fitting else None
 
 
 def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
-    """How many, from the first on, have ``most_bytes`` together at the most; at least one where there is one."""
+    """How many lines, from the first on, have ``most_bytes`` or less together; at least 1 if there is a line."""
     return max(sum(total <= most_bytes for total in accumulate(sizes)), min(len(sizes), 1))
 
 
@@ -74,7 +74,7 @@ def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One key of a config between two revisions; None: the key was or is not set."""
+    """The change of one key between two revisions; None: not set."""
 
     key: str
     old: str | None
@@ -83,7 +83,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRevision:
-    """One config that the connector had. ``config`` None: the connector was deleted. ``who`` is a user, or a DAG file; None: not known."""
+    """One config of the connector. ``config`` None: the connector was deleted. ``who`` is a user, or a DAG file; None: unknown."""
 
     revision: int
     at_ms: int
@@ -95,14 +95,14 @@ class ConfigRevision:
 
 @dataclass(frozen=True, slots=True)
 class ConfigHistory:
-    """The newest revision first. ``next_before``: ask with ``before`` of this number for older ones; None: there are no older ones."""
+    """The revisions, newest first. ``next_before``: the value of ``before`` that requests older ones; None: there are no older ones."""
 
     revisions: Sequence[ConfigRevision]
     next_before: int | None = None
 
 
 def config_history(page: Page, redact: Redact, left_out: Iterable[str] = ()) -> ConfigHistory:
-    """The lines of ``page`` as revisions. Keys that are ``left_out`` steer the DAG alone."""
+    """The lines of ``page`` as revisions, without the keys in ``left_out``, which control the DAG only."""
     hidden_keys = frozenset(left_out)
 
     def visible(text: str | None) -> Config | None:
@@ -128,7 +128,7 @@ def key_changes(old: Config, new: Config) -> list[KeyChange]:
 
 
 class Effect(StrEnum):
-    """What the connector would do after its offset in a partition has gone back."""
+    """What the connector would do after its offset in a partition was set back."""
 
     AGAIN = "read again"
     FROM_BEGINNING = "read from the beginning"
@@ -138,7 +138,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """The offset of one source or sink partition before and after a change; None: there was or is none."""
+    """The offset of one source or sink partition before and after a change; None: no offset."""
 
     partition: Mapping[str, object]
     old: Mapping[str, object] | None
@@ -147,8 +147,8 @@ class OffsetMove:
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """What one run, or one request of a user, has done to the offsets. ``run`` is an Airflow run, ``who`` a user, each None where not
-    known. ``entry`` is its number, by which it can be undone, together with all that came after it."""
+    """The changes of offsets by one run, or by one request of a user. ``run`` is an Airflow run, ``who`` a user; None: unknown. ``entry``
+    is the number by which the change can be undone, together with all later ones."""
 
     entry: int
     from_ms: int
@@ -161,8 +161,8 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetHistory:
-    """The newest change first. ``begins_ms``: offsets can go back to this instant or a later one; None: to none.
-    ``next_before`` as of ``ConfigHistory``."""
+    """The changes, newest first. ``begins_ms``: the earliest instant to which offsets can go back; None: there is no such instant.
+    ``next_before`` as in ``ConfigHistory``."""
 
     changes: Sequence[OffsetChange]
     begins_ms: int | None
@@ -171,8 +171,8 @@ class OffsetHistory:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReturn:
-    """What going back does in one partition. ``records`` counts those of a sink's topic that are read again or skipped; of a source only
-    the connector could count them."""
+    """The effect of going back in one partition. ``records`` counts the records of a sink's topic that are read again or skipped; for a
+    source, only the connector could count them."""
 
     partition: Mapping[str, object]
     now: Mapping[str, object] | None
@@ -183,8 +183,8 @@ class OffsetReturn:
 
 @dataclass(frozen=True, slots=True)
 class OffsetUndo:
-    """The answer to an undo. ``to_ms``: the offsets of this instant; ``returns`` are the partitions that differ; ``dry_run``: nothing was
-    changed; ``message`` is the server's text. ``left_out``: how many more partitions differ than are listed."""
+    """The answer to an undo. ``to_ms``: the instant of the offsets; ``returns``: the partitions that differ; ``dry_run``: nothing was
+    changed; ``message``: the server's text; ``left_out``: how many differing partitions are not listed."""
 
     to_ms: int
     dry_run: bool
@@ -194,14 +194,14 @@ class OffsetUndo:
 
     @classmethod
     def of(cls, to_ms: int, dry_run: bool, found: Sequence[OffsetReturn], message: str) -> OffsetUndo:
-        """An answer that lists the first of what was ``found``: ``MOST_RETURNS``, and no more than ``MOST_PAGE_BYTES`` of them."""
+        """An answer that lists the first partitions of ``found``: ``MOST_RETURNS`` and ``MOST_PAGE_BYTES`` at most."""
         first = found[:MOST_RETURNS]
         fitting = _fitting([len(json.dumps([each.partition, each.now, each.then])) for each in first], MOST_PAGE_BYTES)
         return cls(to_ms, dry_run, first[:fitting], message, len(found) - fitting or None)
 
 
 def offset_history(page: Page, begins_ms: int | None) -> OffsetHistory:
-    """The lines of ``page``, put together by the claim under which they were written."""
+    """The lines of ``page``, grouped by the claim under which they were written."""
     groups: dict[str, list[Line]] = {}
     for line in page.lines:
         groups.setdefault(line.claim or f"line {line.id}", []).append(line)
@@ -210,7 +210,7 @@ def offset_history(page: Page, begins_ms: int | None) -> OffsetHistory:
 
 
 def _change(lines: Sequence[Line]) -> OffsetChange:
-    """One change of several lines, the oldest first."""
+    """One change from several lines, oldest first."""
     ends: dict[str, tuple[str | None, str | None]] = {}
     for line in lines:
         ends[line.subject] = (ends.get(line.subject, (line.old, None))[0], line.new)
@@ -220,7 +220,7 @@ def _change(lines: Sequence[Line]) -> OffsetChange:
 
 
 def offsets_before(lines: Iterable[Line]) -> dict[str, OffsetView]:
-    """By ``partition_key``, the offset that each partition had before the first of ``lines``, which are the oldest first."""
+    """By ``partition_key``: the offset of each partition before the first of ``lines``, which are sorted oldest first."""
     before: dict[str, OffsetView] = {}
     for line in lines:
         partition = json.loads(line.subject)
@@ -228,8 +228,8 @@ def offsets_before(lines: Iterable[Line]) -> dict[str, OffsetView]:
     return before
 
 
-def returns(before: Mapping[str, OffsetView], now: Iterable[OffsetView]) -> list[OffsetReturn]:
-    """What setting ``before`` changes of the offsets that hold ``now``; partitions without a change are left out."""
+def offset_returns(before: Mapping[str, OffsetView], now: Iterable[OffsetView]) -> list[OffsetReturn]:
+    """The changes if the offsets in force ``now`` are set to ``before``; partitions without a change are left out."""
     known = {partition_key(view.partition): view for view in now}
     found = []
     for key, view in before.items():
@@ -243,12 +243,12 @@ def returns(before: Mapping[str, OffsetView], now: Iterable[OffsetView]) -> list
 
 
 def partition_key(partition: Mapping[str, object] | None) -> str:
-    """The same text for partitions that differ in the order of their entries alone."""
+    """A text that is equal for partitions that differ only in the order of their entries."""
     return json.dumps(partition, sort_keys=True)
 
 
 def by_partition(offsets: Iterable[OffsetView]) -> dict[str, object]:
-    """Offsets by ``partition_key``, for comparison; those of removed partitions are left out."""
+    """Offsets by ``partition_key``, for comparison, without removed partitions."""
     return {partition_key(view.partition): dict(view.offset) for view in offsets if view.offset is not None}
 
 

@@ -1,4 +1,4 @@
-"""The names of tasks, groups, transactional ids and DAGs, and the partition that a key belongs to: pure functions of text and bytes."""
+"""The names of tasks, groups, transactional ids and DAGs, and the partition of a key: pure functions of text and bytes."""
 
 import hashlib
 import re
@@ -8,19 +8,19 @@ from typing import Any, NamedTuple
 from airflow_provider_connect.errors import ConfigException
 
 DAG_ID_PREFIX = "connect."
-DAG_ID_LENGTH = 248  # Airflow takes 250, but the folder of a DAG's logs is named ``dag_id=«id»``, and file systems take 255 bytes
-NAME_BYTES = 8000  # the name stands in URLs, group ids and transactional ids
+DAG_ID_LENGTH = 248  # Airflow allows 250, but the folder of a DAG's logs is named ``dag_id=«id»``, and file systems allow 255 bytes
+NAME_BYTES = 8000  # the name is a part of URLs, group ids and transactional ids
 TOPIC_LENGTH = 249  # Kafka's own limit
 _READABLE_LENGTH = 160
-_LABEL_NAME, _LABEL_LENGTH = 200, 250  # Airflow keeps so many characters of a mapped task's label
+_LABEL_NAME, _LABEL_LENGTH = 200, 250  # Airflow stores so many characters of a mapped task's label
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
-_SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # no id that is not shortened holds ``--h``: there two hexadecimal digits follow
-_PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that stay as they are in their DAG's id: the fast path, for lists of thousands
+_SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # in other ids, two hexadecimal digits follow ``--``
+_PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that are unchanged in their DAG's id: the fast path, for lists of thousands
 _MASK = 0xFFFFFFFF
 
 
 def refusal_of_topic(topic: str) -> str:
-    """Why Kafka takes no topic of this name, in its words; empty where it does."""
+    """The reason why Kafka accepts no topic of this name, in its words; empty: it does."""
     if not topic:
         return "Topic name is invalid: the empty string is not allowed"
     if topic in (".", ".."):
@@ -33,7 +33,7 @@ def refusal_of_topic(topic: str) -> str:
 
 
 class ConnectorTaskId(NamedTuple):
-    """One task of a connector; printed as everywhere in Connect: ``«connector»-«task»``."""
+    """One task of a connector; its text is Connect's: ``«connector»-«task»``."""
 
     connector: str
     task: int
@@ -43,7 +43,7 @@ class ConnectorTaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ConnectorTaskId | None":
-        """The id that ``text`` prints; the connector's name may hold hyphens itself. None: not such a text."""
+        """The id from its text. The connector's name may contain hyphens. None: not a text of an id."""
         connector, hyphen, task = text.rpartition("-")
         if not (hyphen and connector) or re.fullmatch("[0-9]{1,10}", task) is None or int(task) > 0x7FFFFFFF:
             return None
@@ -51,26 +51,26 @@ class ConnectorTaskId(NamedTuple):
 
 
 def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, worker: Mapping[str, str] | None = None) -> str:
-    """The group in which a sink's offsets are kept: ``connect-«connector»``, unless the worker's ``consumer.group.id`` or, before that,
-    the connector's ``consumer.override.group.id`` names another (contract §7.2). ``overrides`` is the connector's config."""
+    """The group that holds a sink's offsets: the connector's ``consumer.override.group.id``, else the worker's ``consumer.group.id``, else
+    ``connect-«connector»`` (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
 
 
 def named_topics(config: Mapping[str, Any]) -> list[str]:
-    """The topics that a sink's ``topics`` names, in its order; empty where it names none, as with ``topics.regex``."""
+    """The topics in a sink's ``topics``, in its order; empty without that setting, as with ``topics.regex``."""
     return [topic for topic in map(str.strip, (config.get("topics") or "").split(",")) if topic]
 
 
 def transactional_id(group_id: str, connector: str, task: int) -> str:
-    """The id under which one task, source or sink, writes: Connect's own name, so that a real worker fences us and we it."""
+    """The id under which a task of a source or sink writes. It is Connect's, so a real worker and ours fence each other."""
     return f"{group_id}-{connector}-{task}"
 
 
 def offsets_change_id(group_id: str, connector: str) -> str:
-    """The id under which a connector's offsets are altered and reset while no task of it runs (KIP-875).
+    """The id under which a connector's offsets are altered and reset while none of its tasks runs (KIP-875).
 
-    It ends in a word, and task ids in a number: no connector's change of offsets can fence a task of another one, such as task 0 of
-    ``orders`` that of a connector ``orders-0``.
+    It ends in a word, task ids in a number. So a change of offsets cannot fence a task of another connector, such as that of ``orders-0``
+    task 0 of ``orders``.
     """
     return f"{group_id}-{connector}-offsets"
 
@@ -83,9 +83,9 @@ def config_leader_id(group_id: str) -> str:
 def dag_id_for(connector: str) -> str:
     """The id of the connector's DAG, ``connect.«name»``.
 
-    Airflow takes letters, digits, ``_``, ``.`` and ``-``, and no two full stops together. Every other byte of the name becomes ``--xx``
-    (two hexadecimal digits); so do a hyphen and a full stop where they would make the result ambiguous or refused. Where that is longer
-    than ``DAG_ID_LENGTH``, it is cut and ends in ``--h`` and a hash of the name. No two names give the same id.
+    Airflow accepts letters, digits, ``_``, ``.`` and ``-``, but not two full stops in a row. Every other byte of the name becomes ``--xx``
+    (two hexadecimal digits); so does a hyphen or full stop that would make the result ambiguous or invalid. A result longer than
+    ``DAG_ID_LENGTH`` is cut and ends in ``--h`` and a hash of the name. No two names have the same id.
     """
     data = connector.encode(errors="surrogatepass")
     out = connector if _PLAIN.fullmatch(connector) else _all_quoted(data)
@@ -96,17 +96,17 @@ def dag_id_for(connector: str) -> str:
 
 
 def check_name(connector: str) -> None:
-    """Raises ConfigException for a name that no record key or URL could hold."""
+    """Raises ConfigException for a name that record keys or URLs cannot hold."""
     try:
         length = len(connector.encode())
     except UnicodeEncodeError as error:
-        raise ConfigException.of("name", repr(connector[:40]), "it is not text that has UTF-8") from error
+        raise ConfigException.of("name", repr(connector[:40]), "it cannot be encoded in UTF-8") from error
     if length > NAME_BYTES:
-        raise ConfigException.of("name", f"{connector[:40]}…", f"it is {length} bytes long; a name may have {NAME_BYTES}")
+        raise ConfigException.of("name", f"{connector[:40]}…", f"it has {length} bytes; at most {NAME_BYTES} are allowed")
 
 
 def is_shortened(dag_id: str) -> bool:
-    """Whether ``dag_id_for`` had to cut the name: ``connector_for`` returns None then, but the DAG's tasks carry the name."""
+    """Whether ``dag_id_for`` cut the name: ``connector_for`` returns None then, but the DAG's tasks have the name."""
     return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 
@@ -120,7 +120,7 @@ def _all_quoted(data: bytes) -> str:
 
 
 def _quoted(byte: int, rest: str, *, first: bool) -> str:
-    """One byte of a name, given what the byte after it became."""
+    """The form of one byte of a name; ``rest`` is the form of the next byte."""
     char = chr(byte)
     plain = char.isascii() and (char.isalnum() or char == "_")
     plain = plain or (char == "-" and not rest.startswith("-"))
@@ -129,7 +129,7 @@ def _quoted(byte: int, rest: str, *, first: bool) -> str:
 
 
 def connector_for(dag_id: str) -> str | None:
-    """The connector whose DAG has this id; None: the id is not one that ``dag_id_for`` gives, or it is shortened."""
+    """The connector whose DAG has this id; None: the id is not one of ``dag_id_for``, or it is shortened."""
     if not dag_id.startswith(DAG_ID_PREFIX) or len(dag_id) > DAG_ID_LENGTH or is_shortened(dag_id):
         return None
     quoted = dag_id.removeprefix(DAG_ID_PREFIX).encode()
@@ -142,7 +142,7 @@ def connector_for(dag_id: str) -> str | None:
 
 
 def tasks_label(connector: str, tasks: Sequence[int]) -> str:
-    """What names an application of some of the connector's tasks in Airflow's UI: ``orders 0-2, 5``."""
+    """The label of an application of some of the connector's tasks in Airflow's UI, such as ``orders 0-2, 5``."""
     spans: list[list[int]] = []
     for task in sorted(tasks):
         if spans and task == spans[-1][1] + 1:
@@ -154,7 +154,7 @@ def tasks_label(connector: str, tasks: Sequence[int]) -> str:
 
 
 def has_task(label: str, connector: str, task: int) -> bool:
-    """Whether a label of ``tasks_label`` names ``task``. One that was cut may name fewer tasks than the application has."""
+    """Whether a label of ``tasks_label`` includes ``task``. A label that was cut may lack some tasks of the application."""
     ranges = label.removeprefix(f"{connector[:_LABEL_NAME]} ").split(", ")
     bounds = [found for each in ranges if (found := re.fullmatch("([0-9]{1,10})(?:-([0-9]{1,10}))?", each))]
     return any(int(found[1]) <= task <= int(found[2] or found[1]) for found in bounds)
@@ -176,5 +176,5 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's Java producer would choose for ``key``; the same key must never lie in two (contract §2.1)."""
+    """The partition that Kafka's Java producer would choose for ``key``; a key must never be in two partitions (contract §2.1)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

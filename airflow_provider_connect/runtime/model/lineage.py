@@ -1,6 +1,6 @@
-"""What a run has read and written: datasets under OpenLineage's names, and the offsets that it has delivered.
+"""The lineage of a run: datasets under OpenLineage's names, and the delivered offsets.
 
-Knows no client of OpenLineage.
+Knows nothing of OpenLineage's client.
 """
 
 from __future__ import annotations
@@ -14,28 +14,28 @@ from airflow_provider_connect.runtime.model.run import RunResult, TaskResult
 from airflow_provider_connect.sdk.datasets import kafka_namespace
 
 MOST_FIELDS: Final = 10_000
-"""Fields of all datasets of a task together; those behind are left out."""
+"""The maximum number of fields over all datasets of a task; later ones are left out."""
 MOST_DATASETS: Final = 1000
 LONGEST_TEXT: Final = 1000
 _DEEPEST: Final = 8
 
 FieldJson = dict[str, Any]
-"""``{"name", "type"}``, for structs and what holds them also ``"fields"``. Any: these are JSON."""
+"""``{"name", "type"}``; for structs, and for arrays and maps of structs, also ``"fields"``. Any: these are JSON."""
 
 
 @dataclass(slots=True)
 class Fields:
-    """Turns schemas into fields, ``left`` of them at most: a stranger's schema may have any number. ``hide`` masks secrets."""
+    """Converts schemas to fields, ``left`` of them at most: a foreign schema may have any number. ``hide`` masks secrets."""
 
     hide: Callable[[str], str]
     left: int = MOST_FIELDS
 
     def text(self, text: object) -> str:
-        """A name or type as it may be shown."""
+        """A name or type, masked and cut."""
         return str(self.hide(str(text)))[:LONGEST_TEXT]
 
     def of(self, schema: Schema | Mapping[str, str] | None) -> list[FieldJson]:
-        """The columns of a dataset. Empty: they are not known, or values are no structs."""
+        """The columns of a dataset. Empty: unknown, or values are not structs."""
         if schema is None:
             return []
         if isinstance(schema, Schema):
@@ -61,7 +61,7 @@ class Fields:
 
 
 def type_name(schema: Schema) -> str:
-    """A type in one word: Kafka Connect's, a logical type's last one, and for arrays and maps what is in them."""
+    """The name of a type: Kafka Connect's, the last word of a logical type's, and for arrays and maps with their element types."""
     if schema.logical_name is not None:
         return schema.logical_name.rpartition(".")[2].lower()
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
@@ -73,7 +73,7 @@ def type_name(schema: Schema) -> str:
 
 @dataclass(slots=True)
 class NamedDataset:
-    """One dataset of an event. ``fields`` empty: they are not known."""
+    """One dataset of an event. ``fields`` empty: unknown."""
 
     namespace: str
     name: str
@@ -91,7 +91,7 @@ class RunLineage:
 
 
 def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -> RunLineage:
-    """The lineage of a run, from what its tasks have reported."""
+    """The lineage of a run, from the reports of its tasks."""
     cluster = kafka_namespace(bootstrap_servers)
     topics = [NamedDataset(cluster, topic, fields) for task in result.tasks for topic, fields in _topics(task).items()]
     outside = [NamedDataset(**each) for task in result.tasks for each in task.datasets]
@@ -115,7 +115,7 @@ def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -
 
 
 def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
-    """By topic and partition: first and next offset of each range with records."""
+    """By topic and partition: the first and the next offset of each range with records."""
     topics: dict[str, dict[str, list[list[int]]]] = {}
     for task in tasks:
         for topic, partitions in task.ranges.items():
@@ -126,13 +126,13 @@ def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[li
 
 
 def _topics(task: TaskResult) -> dict[str, list[FieldJson]]:
-    """The topics of a task with the fields of their values. Where no ranges are known (Java connectors) those that it has used."""
+    """The topics of a task with the fields of their values. Without known ranges (Java connectors), the topics that it has used."""
     delivered = delivered_ranges([task])
     return {topic: task.topics.get(topic, []) for topic in (delivered or (task.topics if task.records else ()))}
 
 
 def _merged(datasets: Iterable[NamedDataset]) -> list[NamedDataset]:
-    """Each dataset once, with its fields where any task knows them, in the order of the names."""
+    """Each dataset once, with its fields if any task knows them, sorted by name."""
     found: dict[tuple[str, str], NamedDataset] = {}
     for each in datasets:
         known = found.setdefault((each.namespace, each.name), each)

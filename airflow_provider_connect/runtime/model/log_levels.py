@@ -21,9 +21,9 @@ _LEVELS = {
 
 
 def set_level(name: str, level: str) -> list[str]:
-    """Set the level of the logger and of all whose names begin like it; the root's name means all.
+    """Sets the level of a logger and of all loggers whose names begin with its name; the root's name means all.
 
-    Returns the names, sorted, of those that had another level in force. Raises NotFoundException for an unknown level,
+    Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level,
     BadRequestException for an empty one.
     """
     number, name = _LEVELS[checked_level(level)], logger_name(name)
@@ -35,17 +35,17 @@ def set_level(name: str, level: str) -> list[str]:
 
 
 def apply_levels(records: Iterable[LoggerRecord]) -> None:
-    """Set the levels in the order of the records; a level of an unknown word is passed over, for another client may have written it."""
+    """Sets the levels in the order of the records. Ignores unknown levels: another client may have written them."""
     for record in sorted(records, key=lambda record: record.offset):
         with suppress(ConnectException):
             set_level(record.logger, record.level)
 
 
 def checked_level(level: str) -> str:
-    """``level`` as one of Log4j's words. Raises as ``set_level``."""
+    """``level`` as one of Log4j's levels. Raises as ``set_level``."""
     word = level.strip().upper()
     if not word:
-        raise BadRequestException(f"'level' is empty; there are: {', '.join(_LEVELS)}")
+        raise BadRequestException(f"'level' is empty; valid levels: {', '.join(_LEVELS)}")
     if word not in _LEVELS:
         raise NotFoundException(f"invalid log level '{level}'.")
     return word
@@ -57,7 +57,7 @@ def logger_name(name: str) -> str:
 
 
 def logger_names() -> Iterable[str]:
-    """Every logger that has been requested in this process, and the root."""
+    """Every logger that this process has created, and the root."""
     known = {name for name, logger in list(logging.root.manager.loggerDict.items()) if isinstance(logger, logging.Logger)}
     return {ROOT, *known}
 
@@ -68,5 +68,5 @@ def logger_of(name: str) -> logging.Logger:
 
 
 def level_word(level: int) -> str:
-    """The word of a level; that of the next lower one for a level between two."""
+    """The name of a level; for a level between two, that of the lower one."""
     return max(((value, word) for word, value in _LEVELS.items() if value <= level), default=(1, "ALL"))[1]

@@ -1,6 +1,6 @@
-"""Log records as lines of text, on their way from the processes of a run to Airflow's log of its task. Knows no streams and no Airflow.
+"""Log records as lines of text, by which the processes of a run send them to the log of its Airflow task. Knows nothing of Airflow.
 
-A line is ``LEVEL logger: text``, as people read it in an executor's log. All but the last line of a longer text have ``|`` for ``:``.
+A line is ``LEVEL logger: text``, readable in an executor's log. All but the last line of a longer text have ``|`` instead of ``:``.
 """
 
 import logging
@@ -14,7 +14,7 @@ KEPT_RECORDS = 1000
 
 
 def write_logs(stream: TextIO | None = None) -> None:
-    """Have this process write its log as lines, from INFO on, to ``stream`` (None: stderr). Nothing changes where logging is set up."""
+    """Makes this process log lines, from INFO on, to ``stream`` (None: stderr). Does nothing if logging is configured already."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -22,19 +22,19 @@ def write_logs(stream: TextIO | None = None) -> None:
 
 
 def escape_unprintable(stream: TextIO) -> None:
-    """Have ``stream`` write characters that its encoding lacks, such as half a surrogate pair, as escapes: else their lines are lost."""
+    """Makes ``stream`` escape characters that its encoding lacks, such as half a surrogate pair, which would lose their lines."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
 
 def quiet_libraries() -> None:
-    """Have libraries that log every call log their warnings only. An admin may give them another level."""
+    """Limits libraries that log every call to warnings. An admin may set another level."""
     for name in ("py4j", "httpx", "httpx2", "pyiceberg.io"):
         logging.getLogger(name).setLevel(logging.WARNING)
 
 
 class LineFormatter(logging.Formatter):
-    """Writes the lines of one record. Traces belong to its text."""
+    """Formats a record as lines. Its text includes the trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         head = f"{record.levelname} {record.name}"
@@ -43,13 +43,13 @@ class LineFormatter(logging.Formatter):
 
 
 class LineReader:
-    """Reads such lines of another process and logs them here, under their own level and logger. Lines come one at a time, in order."""
+    """Reads lines of another process, one at a time and in order, and logs them here under their own level and logger."""
 
     def __init__(self) -> None:
         self._begun: dict[tuple[str, str], list[str]] = {}
 
     def read(self, line: str) -> bool:
-        """Take a line; false: it is not one of a log, and nothing has happened."""
+        """Logs a line when its record is complete. False: it is not a line of a log, and was ignored."""
         found = _LINE.fullmatch(line.rstrip("\r\n"))
         if found is None:
             return False
@@ -63,7 +63,7 @@ class LineReader:
 
 
 class KeptLines(logging.Handler):
-    """Keeps the lines of the last ``KEPT_RECORDS`` records, for a process whose output another one cannot read."""
+    """Keeps the lines of the last ``KEPT_RECORDS`` records, for a process whose output no other process can read."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -82,7 +82,7 @@ class KeptLines(logging.Handler):
 
 
 def _log(name: str, level: int, text: str) -> None:
-    """Log a text of another process. That has decided on its level, so records below INFO, which an admin asked for, pass here too."""
+    """Logs a text of another process. Passes records below INFO too, since the level was decided in that process."""
     logger = logging.getLogger(name)
     if level < logging.INFO or logger.isEnabledFor(level):
         record = logger.makeRecord(name, level, "", 0, text, (), None)

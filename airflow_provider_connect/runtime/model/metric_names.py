@@ -1,6 +1,6 @@
-"""Kafka Connect's metrics by group and name (contract §14), with those of KIP-891, KIP-1278 and our own: meaning and kind of each.
+"""The metrics by group and name: Kafka Connect's (contract §14), with those of KIP-891 and KIP-1278, and ours; meaning and kind of each.
 
-Knows nothing of where values come from or go. ``docs/metrics.md`` lists the same.
+Knows nothing of the source and destination of values. ``docs/metrics.md`` lists the same metrics.
 """
 
 from collections.abc import Sequence
@@ -15,11 +15,11 @@ TRANSFORM, PREDICATE = "connector-transform-metrics", "connector-predicate-metri
 
 
 class Kind(StrEnum):
-    """How values of different runs go together."""
+    """How the values of different runs are combined."""
 
-    TOTAL = "total"  # adds up
-    GAUGE = "gauge"  # the newest holds
-    TEXT = "text"  # a word, shown as a label of the value 1
+    TOTAL = "total"  # added
+    GAUGE = "gauge"  # the newest value counts
+    TEXT = "text"  # a word: a label of the value 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ METRICS: Sequence[Metric] = (
         ("connector-class", W, "the class or alias that the config names"),
         ("connector-version", W, "the version that runs or ran last"),
         ("records-lag", G, "of a sink: records between what it has delivered and the ends of its partitions (not of Connect)"),
-        ("records-lag-max", G, "of these, the records of the partition that is furthest behind (not of Connect)"),
+        ("records-lag-max", G, "of these, the records of the partition with the largest lag (not of Connect)"),
         ("held-wal-bytes", G, "of Debezium for PostgreSQL: what its replication slot holds back on the server (not of Connect)"),
     ),
     *_metrics(
@@ -158,7 +158,7 @@ METRICS: Sequence[Metric] = (
 BY_NAME = {(metric.group, metric.name): metric for metric in METRICS}
 """Every metric by group and name."""
 TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTAL)
-"""The names of those that add up."""
+"""The names of the metrics whose values are added."""
 
 
 def group_of(name: str, *, is_source: bool) -> str:

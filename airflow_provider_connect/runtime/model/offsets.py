@@ -1,6 +1,6 @@
-"""Offsets of sources and sinks as users and connectors give them: checked, and converted to the form in which they are stored.
+"""Checks offsets of sources and sinks from users and connectors, and converts them to the stored form.
 
-A source's are maps of its own making, on the offsets topic; a sink's are Kafka's own, in its consumer group. Knows nothing of either store.
+A source's offsets are maps of its own, on the offsets topic; a sink's are Kafka's, in its consumer group. Knows nothing of either store.
 """
 
 import base64
@@ -17,13 +17,13 @@ from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
-"""How the metadata of a group's offset begins that a task of ours has committed, and of one that was altered over our REST API. Any
-other is of a foreign writer: a real Connect, or an admin tool."""
+"""The beginning of the metadata of a group's offset that a task of ours committed, or that was altered over our REST API. Other metadata
+is of a foreign writer: a real Connect, or an admin tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """A source partition's offset, as read; ``offset`` None: removed. ``key`` is the record's key, by which the offset is found."""
+    """A source partition's offset, as read; ``offset`` None: removed. ``key`` is the record's key, the key of the lookup."""
 
     connector: str
     partition: Mapping[str, object]
@@ -33,9 +33,9 @@ class OffsetRecord:
 
 
 def requested_offsets(body: object) -> list[tuple[object, object]]:
-    """The pairs of partition and offset in the body of a PATCH of offsets, in its order; a missing one of the two is None.
+    """The pairs of partition and offset in the body of a PATCH of offsets, in its order; None for a missing partition or offset.
 
-    Raises BadRequestException for a body that holds none, or is not of this form.
+    Raises BadRequestException for a body without pairs, or of another form.
     """
     entries = body.get("offsets") if isinstance(body, Mapping) else None
     if not entries:
@@ -49,8 +49,8 @@ def requested_offsets(body: object) -> list[tuple[object, object]]:
 
 
 def checked_source_offset(value: object) -> Mapping[str, object]:
-    """``value``, if it can be a source partition or a source offset: a map of text to null, booleans, 64-bit integers, floats, text and
-    bytes. Raises DataException in Connect's words, naming the field."""
+    """Returns ``value`` if it is a valid source partition or offset: a map of text to null, booleans, 64-bit integers, floats, text and
+    bytes. Raises DataException in Connect's words, with the field."""
     if not isinstance(value, Mapping):
         raise DataException("Offsets must be specified as a Map")
     for name, member in value.items():
@@ -68,9 +68,9 @@ def _schema_type(value: object) -> str:
 
 
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
-    """A checked partition or offset as it is after a round trip through the offsets topic in a real worker: bytes are base64 text, floats
-    beyond numbers are their names, and the entries stand in the order of a Java HashMap (contract §2.2). Offsets that users alter are
-    converted to this form, so that every reader finds them by the bytes of their key."""
+    """A checked partition or offset after a round trip through the offsets topic in a real worker: bytes are base64 text, NaN and the
+    infinities are their names, and the entries are in the order of a Java HashMap (contract §2.2). Offsets that users alter are converted
+    to this form, so that every reader finds them by the bytes of their key."""
     return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 
@@ -88,15 +88,15 @@ def _read_back(value: object) -> object:
 
 
 def sink_offsets(pairs: Iterable[tuple[object, object]]) -> dict[tuple[str, int], int | None]:
-    """Topic and partition → offset, or None where the offset is to be removed; of two pairs for one partition the later counts.
+    """Topic and partition → offset; None: the offset is to be removed. Of two pairs for one partition, the later counts.
 
-    Numbers may be given as text. Raises BadRequestException in Connect's words for the first pair that is wrong.
+    Numbers may be text. Raises BadRequestException in Connect's words for the first pair that is wrong.
     """
     return {_topic_partition(partition): _offset(offset) for partition, offset in pairs}
 
 
 def sink_partition(topic: str, partition: int) -> dict[str, object]:
-    """How GET offsets shows a topic's partition."""
+    """A topic's partition as in GET offsets."""
     return in_hash_order([(TOPIC, topic), (PARTITION, partition)])
 
 
@@ -176,7 +176,7 @@ SOURCE_WRITE_TIMEOUT = "Timed out while attempting to modify offsets for source 
 
 
 def beyond_end(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str | None:
-    """A note about a sink's offsets beyond the ends of their partitions, which Kafka takes and no record has. None: there are none."""
+    """A note about a sink's offsets beyond the ends of their partitions, which Kafka accepts. None: there are no such offsets."""
     found = sorted(at for at, offset in offsets.items() if at in ends and offset > ends[at])
     if not found:
         return None

@@ -1,6 +1,6 @@
-"""What the page in Airflow's UI is shown beside the answers of Kafka Connect's API: rows of its list, runs, lags, and dead letters.
+"""The answers for the page in Airflow's UI, besides those of Kafka Connect's API: rows of its list, runs, lags, dead-letter records.
 
-Fields are as in JSON.
+Fields are named as in JSON.
 """
 
 import re
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.model.view_json import named
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView
 
 Distances = Mapping[str, Distance]
-"""By connector: how far it is from the end of what it reads."""
+"""By connector: its distance to the end of its data."""
 
 _MOST_OF_A_TRACE: Final = 300
 _IN_FRONT: Final = "Tolerance exceeded in error handler: "
@@ -26,7 +26,7 @@ _CLASS = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*")
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """What one run has delivered, all its tasks together; ``seconds`` and ``cpu_seconds`` are sums over them. Times in ms since 1970."""
+    """The deliveries of one run, summed over its tasks, as are ``seconds`` and ``cpu_seconds``. Times in ms since 1970."""
 
     run: str
     tasks: int
@@ -40,9 +40,9 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's; None: it has not
-    been scheduled. ``map_index`` is -1 and ``label`` None where the run has one application. ``next_ms``, since 1970: when the next
-    attempt begins; None: not known, or none is planned."""
+    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's; None: not
+    scheduled yet. ``map_index`` is -1 and ``label`` None if the run has one application. ``next_ms``: the start of the next attempt,
+    since 1970; None: unknown, or not planned."""
 
     run: str
     task: str
@@ -56,8 +56,8 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """What Airflow has planned for a connector's DAG. ``next_run_ms``, since 1970, may have passed; None: no run will begin by itself.
-    ``attempt`` is of a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
+    """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past; None: no run starts by itself. ``attempt``
+    belongs to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
 
     next_run_ms: int | None
     owner: str | None
@@ -68,12 +68,12 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
-    """One connector of the list. ``state`` None: it has no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a
-    trace, ``note`` what the source lacks, such as its file. ``last_run`` is the last application that delivered something, as far as that
-    is known. ``lag``: records between a sink's positions and the ends of its topics; None: not known, or a source. ``left``, of a sink the
-    same, is how many of ``left_unit`` a source had before the end that its last run had in sight; None: not known. ``hours``: records by
-    hour, the last one the present hour; empty: none, or not known. ``plan`` None: Airflow has no DAG of it, or, where ``has_dag`` is None,
-    it is not known whether it has."""
+    """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a trace,
+    ``note`` a missing part of the source, such as its file. ``last_run`` is the last known application that delivered something. ``lag``:
+    the records between a sink's positions and the ends of its topics; None: unknown, or a source. ``left`` is the same for a sink; for a
+    source, how many of ``left_unit`` remained before the end that was known to its last run; None: unknown. ``hours``: records by hour, the
+    present hour last; empty: no records, or unknown. ``plan`` None: Airflow has no DAG of the connector; if ``has_dag`` is None, that is
+    unknown."""
 
     name: str
     dag_id: str
@@ -96,8 +96,8 @@ class ConnectorRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRows:
-    """The connectors that a user may read; ``may_create``: connectors of some names. ``may_administer``: what concerns
-    all connectors, such as log levels."""
+    """The connectors that a user may read. ``may_create``: the user may create connectors of some names; ``may_administer``: the user may
+    change settings of all connectors, such as log levels."""
 
     connectors: Sequence[ConnectorRow]
     may_create: bool
@@ -106,9 +106,8 @@ class ConnectorRows:
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """What the applications that run now have delivered since they began; ``rate`` in records a second. ``left``: how many of ``left_unit``
-    lie before the end, for a sink records before the ends of its topics; ``seconds_left`` is how long they take at this rate. None: not
-    known."""
+    """The deliveries of the running applications since their start; ``rate`` in records per second. ``left``: how many of ``left_unit``
+    remain, for a sink the records before the ends of its topics; ``seconds_left``: the time for these at this rate. None: unknown."""
 
     records: int | None
     bytes: int | None
@@ -120,7 +119,7 @@ class ProgressView:
 
 @dataclass(frozen=True, slots=True)
 class FailedRun:
-    """A run that Airflow has marked failed, and when, in ms since 1970."""
+    """A run that Airflow marked as failed, and its end in ms since 1970."""
 
     run: str
     ended_ms: int
@@ -128,10 +127,10 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
-    """One connector with its runs, the newest first. ``target`` is the state that users have asked for, STARTED, PAUSED or STOPPED, which
-    the status follows in time. ``defined_in``: the DAG file that has its config; None: REST may change it. ``attempts`` are those of the
-    newest run. ``progress`` None: nothing of it runs, or what runs is not known yet. ``dag_config`` are the ``airflow.*`` keys of its
-    config, which Connect's answers do not have, secrets hidden. ``failed_runs``: the newest first."""
+    """One connector with its runs, newest first. ``target`` is the state that users requested, STARTED, PAUSED or STOPPED; the status
+    follows it. ``defined_in``: the DAG file with its config; None: REST may change it. ``attempts`` are those of the newest run.
+    ``progress`` None: no application runs, or it is unknown yet. ``dag_config``: the ``airflow.*`` keys of its config, which Connect's
+    answers do not have, with secrets hidden. ``failed_runs``: newest first."""
 
     row: ConnectorRow
     target: str
@@ -146,7 +145,7 @@ class ConnectorDetail:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorClass:
-    """One version of a connector class from which users may make a connector. ``summary`` is its author's; None: not known."""
+    """One version of a connector class of which users may create connectors. ``summary`` is its author's; None: unknown."""
 
     class_name: str = field(metadata=named("class"))
     type: str
@@ -156,7 +155,7 @@ class ConnectorClass:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """How far a sink is in one partition. ``position`` None: it has committed nothing there, and ``lag`` counts from the beginning."""
+    """The lag of a sink in one partition. ``position`` None: it has no committed offset, and ``lag`` counts from the beginning."""
 
     topic: str
     partition: int
@@ -167,7 +166,7 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorLag:
-    """The partitions that a sink reads, those furthest behind where they are too many; ``left_out`` counts the others. ``lag`` is the sum
+    """The partitions that a sink reads; of too many, those with the largest lags, and ``left_out`` counts the others. ``lag`` is the sum
     over all."""
 
     partitions: Sequence[PartitionLag]
@@ -176,14 +175,14 @@ class ConnectorLag:
 
 
 LAG_SPANS: Final = {1: 60, 24: 300, 168: 2400}
-"""The spans for which lags are shown, in hours, with the seconds of one point: 60 to 288 points each."""
+"""The time spans of a lag history in hours, and the seconds of one point: 60 to 288 points each."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagHistory:
-    """How far a connector was from the end of what it reads, a sink from the ends of its topics: the largest distance in each span of
-    ``step_ms`` from ``from_ms`` on; None: not measured. Empty ``distances``: no history is kept here. ``unit`` is the newest one, and
-    distances in others are left out; None: nothing was measured."""
+    """A connector's distances to the end of its data, for a sink to the ends of its topics: the largest in each span of ``step_ms`` from
+    ``from_ms`` on; None: not measured. Empty ``distances``: no history is stored here. ``unit`` is the newest one, and distances in other
+    units are left out; None: nothing was measured."""
 
     from_ms: int
     step_ms: int
@@ -193,10 +192,10 @@ class LagHistory:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The newest records of a sink's dead letter queue, the newest first, each as ``herder.dead_letters.row_of`` has it, with
-    ``is_whole``, whether key and value are shown as they are, and ``is_replayed``. ``topic`` None:
-    the connector has no queue. ``has_headers``: its records name the connector, without which none are shown. Not ``is_whole``: the time
-    was over before all was read. ``left_out``: older ones of those that were asked for, for which the answer had no room."""
+    """The newest records of a sink's dead letter queue, newest first, each as ``herder.dead_letters.row_of`` returns it, with ``is_whole``,
+    whether key and value are complete, and ``is_replayed``. ``topic`` None: the connector has no queue. ``has_headers``: its records name
+    the connector; without headers, none are shown. Not ``is_whole``: the search timed out. ``left_out``: the number of older requested
+    records for which the answer had no room."""
 
     topic: str | None
     has_headers: bool
@@ -207,8 +206,8 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class ReplayView:
-    """The last replay of a sink's dead-letter records; None: there was none. ``connector`` replays them, its DAG is ``dag_id``. ``run`` is
-    the newest run of that DAG; None: not known, or the user may not read that connector. ``may_replay``: the user may request one."""
+    """The last replay of a sink's dead-letter records, or None. ``connector`` replays them; its DAG is ``dag_id``. ``run`` is the newest
+    run of that DAG; None: unknown, or the user may not read that connector. ``may_replay``: the user may request a replay."""
 
     replay: Replay | None
     connector: str
@@ -219,7 +218,7 @@ class ReplayView:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRow:
-    """A backfill with its DAG. ``last_run`` is the last application that delivered something; None: none has, or that is not known."""
+    """A backfill with its DAG. ``last_run`` is the last application that delivered something; None: no such run, or unknown."""
 
     backfill: Backfill
     dag_id: str
@@ -229,8 +228,8 @@ class BackfillRow:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRows:
-    """A connector's backfills that a user may read, the newest first. ``may_create``: the user may create one. ``of``: the connector that
-    this one is a backfill of itself, which has none; None: it is no backfill."""
+    """A connector's backfills that a user may read, newest first. ``may_create``: the user may create one. ``of``: the connector that this
+    one is a backfill of; None: it is not a backfill."""
 
     backfills: Sequence[BackfillRow]
     may_create: bool
@@ -247,7 +246,7 @@ def row_of(
     hours: Sequence[int] = (),
     planned: Mapping[str, PlanView] | None = None,
 ) -> ConnectorRow:
-    """The connector as a row of the list. Nothing of its config but the class is in it. ``planned`` is by DAG; None: not known."""
+    """The connector as a row of the list, with no part of its config but the class. ``planned`` is by DAG; None: unknown."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
     first = next((_reason(trace) for trace in traces if trace and trace.strip()), None)
@@ -273,7 +272,7 @@ def row_of(
 
 
 def _reason(trace: str) -> str:
-    """The message of the last cause, without its class; what has no message is called by its class."""
+    """The message of the last cause without its class; for a cause without a message, the class."""
     lines = trace.strip().splitlines()
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     line = causes[-1] if causes else lines[0]

@@ -1,4 +1,4 @@
-"""Two previews of one connector, in an old and a new version of its plugin: the differences, and which of them prevent an upgrade."""
+"""Compares two previews of a connector, by an old and a new version of its plugin, and finds the differences that prevent an upgrade."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ class Change(StrEnum):
 
 
 class Subject(StrEnum):
-    """What a difference is about. All but counts are a matter of schema."""
+    """The subject of a difference. All but COUNT are differences of schema."""
 
     TOPIC = "topic"
     KEY = "key"
@@ -26,7 +26,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``path`` is the field, or empty; ``old`` and ``new`` are types, topics or numbers as text, None: there is none."""
+    """``path`` is the field, or empty; ``old`` and ``new`` are types, topics or numbers as text; None: missing."""
 
     subject: Subject
     change: Change
@@ -43,8 +43,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``equal_records`` of the ``records`` that both have read are the same, byte by byte. ``has_seen_enough`` is false when the old
-    version found no record: there is nothing to compare then."""
+    """``equal_records`` counts those of the ``records`` read by both versions that are equal byte by byte. ``has_seen_enough`` False: the
+    old version found no record, so there is nothing to compare."""
 
     old_version: str
     new_version: str
@@ -53,7 +53,7 @@ class Comparison:
     differences: Sequence[Difference]
     has_seen_enough: bool = True
 
-    def hindrances(self, *, accept_schema_change: bool) -> list[Difference]:
+    def blockers(self, *, accept_schema_change: bool) -> list[Difference]:
         """The differences that prevent the new version."""
         return [found for found in self.differences if found.subject is Subject.COUNT or not accept_schema_change]
 
@@ -62,15 +62,15 @@ class Comparison:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Comparison":
-        """Raises KeyError, TypeError or ValueError for what is no comparison."""
+        """Raises KeyError, TypeError or ValueError for JSON of another form."""
         found = [
             Difference(**{**each, "subject": Subject(each["subject"]), "change": Change(each["change"])}) for each in values["differences"]
         ]
         return cls(**{**values, "differences": found})
 
 
-def compared(old: Preview, new: Preview) -> Comparison:
-    """``old`` ran first, so the new version may have found a few more records at the source's end."""
+def compare_previews(old: Preview, new: Preview) -> Comparison:
+    """Compares the previews. ``old`` ran first, so the new version may have found a few more records at the source's end."""
     before, after = ({topic.topic: topic for topic in preview.topics} for preview in (old, new))
     differences = [*_topics(before, after), *_fields(Subject.OFFSETS, "", old.offsets, new.offsets), *_counts(old, new)]
     for name in before.keys() & after.keys():
@@ -94,7 +94,7 @@ def _topics(before: Mapping[str, PreviewedTopic], after: Mapping[str, PreviewedT
 
 
 def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iterator[Difference]:
-    if not before or not after:  # one has no records: nothing to compare
+    if not before or not after:  # one has no records, so there is nothing to compare
         return
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)
@@ -104,7 +104,7 @@ def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iter
 
 
 def _counts(old: Preview, new: Preview) -> Iterator[Difference]:
-    """Fewer records read, or, of as many, more or fewer that go on."""
+    """Reports fewer read records; or another number of resulting records from as many."""
     if new.read < old.read:
         yield Difference(Subject.COUNT, Change.CHANGED, "", "read", str(old.read), str(new.read))
         return

@@ -1,4 +1,4 @@
-"""What a preview found: a dry run of a connector that reads the next records and commits nothing. Values that travel as JSON."""
+"""The result of a preview: a dry run of a connector that reads the next records and commits nothing. Values that are sent as JSON."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -8,14 +8,14 @@ from typing import Any
 from airflow_provider_connect.runtime.model.view_json import OMITTED
 
 Fields = Mapping[str, str]
-"""What records look like: a type by path. ``$`` is the whole value, ``a.b`` a field in a field, ``a[]`` the elements of an array,
-``a{}`` the values of a map. A type that ends with ``?`` may be missing or null."""
+"""The structure of records: a type by path. ``$`` is the whole value, ``a.b`` a field of a field, ``a[]`` the elements of an array,
+``a{}`` the values of a map. A value whose type ends with ``?`` may be missing or null."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
-    """``config`` is raw. ``version``: a version or range in place of the config's own; None: what a run would take. ``seconds`` is the time
-    for reading."""
+    """``config`` is raw. ``version``: a version or range instead of the config's own; None: the version that a run would use. ``seconds``:
+    the time limit for reading."""
 
     connector: str
     config: Mapping[str, str]
@@ -25,19 +25,19 @@ class PreviewRequest:
 
 
 class PreviewEnd(StrEnum):
-    """Why a task read no further."""
+    """Why a task stopped reading."""
 
-    RECORDS = "records"  # it has read what was asked for
-    END = "end"  # there is nothing more in its source
-    IDLE = "idle"  # nothing came for a while
-    TIME = "time"  # the time for the preview was over
-    NOT_ASKED = "not_asked"  # the tasks before it have read all records of the preview; it was not started
+    RECORDS = "records"  # it has read the requested number
+    END = "end"  # its source has no more
+    IDLE = "idle"  # no record came for a while
+    TIME = "time"  # the time of the preview was over
+    NOT_ASKED = "not_asked"  # not started: the tasks before it have read all records of the preview
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTask:
-    """One planned task. ``config`` is as on the config topic, secrets hidden; ``partitions`` are those of the source that it read from, or
-    the sink's topic partitions with the offset at which it would go on."""
+    """One planned task. ``config`` is as on the config topic, with secrets hidden; ``partitions`` are the source partitions it read, or
+    the sink's topic partitions with the next offset."""
 
     task: int
     config: Mapping[str, str]
@@ -48,7 +48,7 @@ class PreviewedTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTopic:
-    """What goes to a topic, or comes from it: ``bytes`` of keys and values, ``digests`` of each record in order."""
+    """The records to a topic, or from it: ``bytes`` of keys and values, ``digests`` of the records in order."""
 
     topic: str
     records: int
@@ -60,10 +60,9 @@ class PreviewedTopic:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRecord:
-    """One record as far as it is shown. ``offset`` None: it is not on Kafka yet. ``source_offset`` None: the record is of a sink, or its
-    source cannot resume behind it; of a replay of dead-letter records it is the partition and the offset in the queue. A key, a value or a
-    header of bytes is text where they are UTF-8, else ``0x`` and hexadecimal. Other values that JSON has no word for are text;
-    ``is_cut``: something of it was too long."""
+    """One record for display. ``offset`` None: not on Kafka yet. ``source_offset`` None: the record is of a sink, or its source cannot
+    resume after it; in a replay of dead-letter records, it is the partition and offset in the queue. A key, value or header of bytes is
+    text if they are UTF-8, else ``0x`` and hexadecimal. Other values without a form in JSON are text; ``is_cut``: a part was too long."""
 
     task: int
     topic: str
@@ -74,23 +73,23 @@ class PreviewedRecord:
     value: Any
     headers: Sequence[Mapping[str, object]] = ()
     is_cut: bool = False
-    source_offset: Any = None  # an object, or the beginning of its text where it is too long
+    source_offset: Any = None  # an object, or the beginning of its text if it is too long
 
 
 class StepOutcome(StrEnum):
-    """What became of a record in one transformation."""
+    """The outcome of a transformation of a record."""
 
     APPLIED = "applied"
-    SKIPPED = "skipped"  # its predicate has chosen other records; the record goes on as it was
+    SKIPPED = "skipped"  # its predicate does not apply to the record, which passes unchanged
     DROPPED = "dropped"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedStep:
-    """One transformation of one record. ``predicate`` is the alias of its predicate, with ``not`` before it where it is negated; None: it
-    applies to all records. ``records`` are those that left it, more than one where it splits; none where it was skipped, or all are dropped
-    or failed. ``error``: why one has failed, or cannot be shown."""
+    """One transformation of one record. ``predicate`` is the alias of its predicate, after ``not`` if it is negated; None: it applies to
+    all records. ``records`` are its results, several if it splits; empty if it was skipped, or all were dropped or failed. ``error``: why
+    a record failed, or cannot be shown."""
 
     alias: str
     class_name: str
@@ -102,8 +101,7 @@ class PreviewedStep:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSteps:
-    """A record as it was read, and each of ``transforms`` that it met, in their order; the last one may have dropped it. ``is_cut``: there
-    was no room for all."""
+    """A record as it was read, and its ``transforms`` in order; the last one may have dropped it. ``is_cut``: there was no room for all."""
 
     read: PreviewedRecord
     transforms: Sequence[PreviewedStep]
@@ -112,10 +110,10 @@ class PreviewedSteps:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A whole preview. ``read`` counts the records that tasks gave, before transformations; ``offsets`` is what a source's offsets look
-    like; ``records`` are the first ones, as many as may be shown; ``skipped`` have failed and are left out, for the first
-    ``failures``. ``steps`` are those of the first few records that were read; none without transformations. ``missing``: what a run waits
-    for; None: all that the config names is there."""
+    """A whole preview. ``read`` counts the records before transformations; ``offsets`` is the structure of a source's offsets; ``records``
+    are the first ones, as many as may be shown; ``skipped`` counts failed records that are left out, ``failures`` has the first reasons.
+    ``steps`` are those of the first few records; empty without transformations. ``missing``: what a run waits for; None: everything that
+    the config names exists."""
 
     connector: str
     type: str
@@ -141,7 +139,7 @@ class Preview:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Preview":
-        """Raises KeyError, TypeError or ValueError for what is no preview."""
+        """Raises KeyError, TypeError or ValueError for JSON of another form."""
         parts = dict(values)
         parts["tasks"] = [PreviewedTask(**{**task, "end": PreviewEnd(task["end"])}) for task in parts["tasks"]]
         parts["topics"] = [PreviewedTopic(**topic) for topic in parts["topics"]]

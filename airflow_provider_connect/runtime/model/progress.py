@@ -1,4 +1,4 @@
-"""What a connector's applications deliver while they run, and how fast. Knows no clock and no store."""
+"""The progress and the rate of a connector's running applications. Knows no clock and no store."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """What the applications of a connector that run now have delivered since they began; ``rate`` in records a second; ``left`` are what
-    ``workers`` report. None: not known."""
+    """The deliveries of a connector's running applications since their start; ``rate`` in records per second; ``left`` as in
+    ``WorkerView``. None: unknown."""
 
     records: int | None = None
     bytes: int | None = None
@@ -25,18 +25,18 @@ class Progress:
     left_unit: str | None = None
 
     def seconds_left(self, left: int | None, unit: str | None) -> float | None:
-        """Until ``left`` of ``unit`` are delivered, at the rate of now. None: not known in records, or nothing is left."""
+        """The seconds until ``left`` of ``unit`` are delivered, at the present rate. None: ``unit`` is not records, or nothing is left."""
         return left / self.rate if left and self.rate and unit in (None, "records") else None
 
 
 class Rates:
-    """Records a second of the last half minute, from counts at successive calls; before there are any, those of the whole run."""
+    """Records per second in the last half minute, from the counts of successive calls; before the second call, of the whole run."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, list[tuple[float, int]]] = {}
 
     def progress(self, workers: Iterable[WorkerView], at: float) -> dict[str, Progress]:
-        """Of each connector that has an application among ``workers``, which are all of them; ``at`` is a monotonic time in seconds."""
+        """The progress by connector; ``workers`` are all running applications, ``at`` is a monotonic time in seconds."""
         applications: dict[str, list[WorkerView]] = {}
         for worker in workers:
             applications.setdefault(worker.connector, []).append(worker)
@@ -50,7 +50,7 @@ class Rates:
         }
 
     def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
-        """``counts`` are records and, where that is known, the seconds that their delivery took; ``at`` is a monotonic time in seconds."""
+        """The rates. ``counts`` are records and, if known, the seconds of their delivery; ``at`` is a monotonic time in seconds."""
         kept = {
             key: [*(each for each in self._samples.get(key, ()) if at - each[0] <= _WINDOW_SECONDS), (at, records)]
             for key, (records, _) in counts.items()
@@ -81,7 +81,7 @@ def _bytes(applications: Iterable[WorkerView]) -> int | None:
 
 
 def _left(applications: Iterable[WorkerView]) -> tuple[int | None, str | None]:
-    """The sum, where all know it and count by one unit."""
+    """The sum and its unit, if all applications report both in one unit."""
     known = [(each.left, each.left_unit) for each in applications]
     units = {unit for _, unit in known}
     if len(units) != 1 or any(left is None for left, _ in known):

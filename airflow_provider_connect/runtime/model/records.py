@@ -1,7 +1,7 @@
 """The records of the config topic as values; and ``Unreadable``, for a record on any of our topics that cannot be decoded.
 
 ``offset`` is the record's own offset on its topic, -1 for one that is not written yet. Two records of different offsets may be equal.
-``author`` is the user who asked for it, for the history; it is written, of a config also read, and never decides.
+``author`` is the user who asked for the change, for the history. It is written, read for configs only, and has no effect.
 """
 
 from collections.abc import Mapping
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.upgrades import Upgrade
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """A record that is skipped, and why. A reader counts it, logs the reason once, and continues."""
+    """A record that cannot be decoded, and the reason. A reader counts it, logs the reason once, and continues."""
 
     reason: str
     key: bytes | None = None
@@ -34,7 +34,7 @@ class ConnectorRecord:
 
 @dataclass(frozen=True, slots=True)
 class TargetStateRecord:
-    """``target-state-«c»``. None goes with the deletion of the connector."""
+    """``target-state-«c»``. None: the connector is deleted."""
 
     connector: str
     state: TargetState | None
@@ -44,7 +44,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """``task-«c»-«t»``: one task's config, inert until a commit record counts it in. None: a foreign writer removed the task's config."""
+    """``task-«c»-«t»``: one task's config, without effect until a commit record. None: a foreign writer removed the task's config."""
 
     task: ConnectorTaskId
     config: Mapping[str, str] | None
@@ -62,7 +62,7 @@ class CommitRecord:
 
 @dataclass(frozen=True, slots=True)
 class RestartRecord:
-    """``restart-connector-«c»``: a request, of no effect once it was seen."""
+    """``restart-connector-«c»``: a request for running workers, which changes no state."""
 
     connector: str
     include_tasks: bool = False
@@ -73,8 +73,8 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim`` it is itself a new claim, at its own offset; with it, a
-    later count by the holder of that claim."""
+    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim``, the record is a new claim with its own offset; with
+    ``claim``, a later count by the holder of that claim."""
 
     connector: str
     count: int
@@ -84,7 +84,7 @@ class FencingRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyRecord:
-    """``session-key``: with which real workers sign their requests to one another. ``key`` is base64 text; never logged."""
+    """``session-key``: the key by which real workers sign requests to one another. ``key`` is base64 text; never logged."""
 
     key: str = field(repr=False)
     algorithm: str
@@ -114,8 +114,8 @@ class UpgradeRecord:
 
 @dataclass(frozen=True, slots=True)
 class NoteRecord:
-    """``note-«c»``, a key of ours, which Kafka Connect skips: what the source of the connector's config lacks, for people. None: nothing. A
-    later config removes it."""
+    """``note-«c»``, a key of ours, which Kafka Connect skips: a text about missing parts of the source. None: nothing is missing. A later
+    config removes it."""
 
     connector: str
     note: str | None

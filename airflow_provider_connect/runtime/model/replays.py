@@ -1,4 +1,4 @@
-"""Replays of dead-letter records: what is asked for, and how far the last one is. Fields are as in JSON."""
+"""Requests for replays of dead-letter records, and the progress of the last one. Fields are named as in JSON."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.view_json import OMITTED
 
 Edits = Mapping[str, Mapping[str, str | None]]
-"""By ``PARTITION:OFFSET`` the new ``key``, the new ``value``, or both; None is a null."""
+"""By ``PARTITION:OFFSET``: the new ``key``, the new ``value``, or both; None is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """Which records of a sink's queue, and what is done to them. Empty conditions are met by every record.
+    """The records of a sink's queue to replay, and the changes to them. Every record meets an empty condition.
 
-    ``offsets`` are entries such as ``0:5-20``, ``PARTITION:RANGE``; ``from_topics`` where records failed; ``exceptions`` class names, whole
-    or their last part. ``topic``: where the records go; None: each back to the topic on which it failed. ``transforms`` are settings such
-    as ``transforms`` and ``transforms.a.type``, with ``predicates`` where they name some. ``replay`` identifies the request: the same
-    one twice is one replay; None: each is another.
+    ``offsets`` are entries such as ``0:5-20``, ``PARTITION:RANGE``; ``from_topics`` the topics on which records failed; ``exceptions``
+    class names, whole or their last part. ``topic``: the destination; None: each record's original topic. ``transforms`` are settings
+    such as ``transforms`` and ``transforms.a.type``, with ``predicates`` if they use some. ``replay`` identifies the request: a repeated
+    one is the same replay; None: each request is a new replay.
     """
 
     offsets: Sequence[str] = ()
@@ -33,11 +33,11 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The last replay of a sink's dead-letter records, or with ``preview`` what one would write.
+    """The last replay of a sink's dead-letter records; with ``preview``, a dry run.
 
-    ``connector`` is the connector whose runs do it; ``queue`` the topic that it reads, ``until`` its ends by partition. ``records`` were
-    written so far. ``is_done``: all was read. ``state`` is the worst of the connector and its task, None: none is known yet; ``failure``
-    the first line of the trace where that is FAILED.
+    ``connector`` is the connector that replays; ``queue`` the topic that it reads, ``until`` its ends by partition. ``records``: the number
+    written so far. ``is_done``: everything was read. ``state`` is the worst state of the connector and its task; None: unknown yet.
+    ``failure``: the first line of the trace if that is FAILED.
     """
 
     connector: str

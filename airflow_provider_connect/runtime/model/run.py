@@ -1,7 +1,7 @@
-"""One run of a connector as two values: what a Spark application gets, and what it reports.
+"""One run of a connector as two values: the input of a Spark application, and its report.
 
-Both travel as JSON files in a directory of mode 0700 that belongs to the run: ``run.json`` (written before spark-submit, mode 0600: it
-holds secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (written last, by rename).
+Both are JSON files in the run's directory of mode 0700: ``run.json`` (written before spark-submit, with mode 0600, because it holds
+secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (written last, by rename).
 """
 
 import dataclasses
@@ -13,15 +13,15 @@ from typing import Any
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
-"""The result as it stands after each task, for the case that the driver dies before the last has ended."""
+"""The result so far, written after each task, in case the driver dies before the last one ends."""
 UNREPORTED = "The application ended and did not report this task."
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Claim:
-    """The right to write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger is the newer.
+    """The right to write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger claim is newer.
 
-    Claims of two topic ids cannot be compared: the config topic was created anew, and the claim on the topic that exists holds.
+    Claims with different topic ids cannot be compared: the config topic was recreated, and the claim on the present topic is valid.
     """
 
     offset: int
@@ -32,19 +32,19 @@ class Claim:
 
     @classmethod
     def parse(cls, text: str) -> "Claim":
-        """The claim that ``str`` wrote. Raises ValueError for anything else."""
+        """The claim from its text. Raises ValueError for any other text."""
         topic_id, _, offset = text.rpartition(":")
         return cls(int(offset), topic_id)
 
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """What an application gets. ``tasks`` None: all tasks that the connector has; otherwise these ids alone.
+    """The input of an application. ``tasks``: the ids to run; None: all tasks of the connector.
 
-    ``claim`` is given when an earlier step of the run has claimed and planned (``tasks.per.application``); None: the application does both.
-    ``define`` is the config of a connector that a DAG file defines, raw, written to the config topic when the topic has none.
-    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is what was
-    read of the config topic before, as JSON of a ConfigSnapshot: the application reads on from there.
+    ``claim`` is set if an earlier step of the run claimed and planned (``tasks.per.application``); None: the application does both.
+    ``define`` is the raw config of a connector that a DAG file defines, written to the config topic if the topic has no config of it.
+    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is a
+    ConfigSnapshot as JSON: the application continues to read the config topic from there.
     """
 
     connector: str
@@ -71,19 +71,19 @@ class RunSpec:
 class RunState(StrEnum):
     """How an application ended."""
 
-    DONE = "done"  # every task came to the end of what there was
+    DONE = "done"  # every task reached the end of its data
     STOPPED = "stopped"  # ended early: paused, stopped, deleted, killed gracefully, or a newer claim
-    SKIPPED = "skipped"  # did nothing: the connector is not STARTED, gone, or a newer claim came first
+    SKIPPED = "skipped"  # did nothing: the connector is not STARTED or deleted, or a newer claim came first
     FAILED = "failed"  # the connector or at least one task FAILED
 
 
 @dataclass(slots=True)
 class TaskResult:
-    """What one task did in one run. ``ranges`` maps topic and partition to first and next offset; for a source what it wrote, for a
-    sink what it delivered. ``trace`` is None unless the task FAILED; ``stopped_by`` is None when it came to the end of what there was.
-    For lineage: ``topics`` maps topics that were used to the fields of their values (``model.lineage``), ``datasets`` are those outside of
-    Kafka, each ``{"namespace", "name", "fields"}``. ``failed``: records that were left out because errors are tolerated, the last one for
-    ``error``, without secrets."""
+    """The result of one task in one run. ``ranges`` maps topic and partition to the first and the next offset of written (source) or
+    delivered (sink) records. ``trace`` is None unless the task FAILED; ``stopped_by`` is None if it reached the end of its data. For
+    lineage: ``topics`` maps used topics to the fields of their values (``model.lineage``), ``datasets`` are those outside of Kafka, each
+    ``{"namespace", "name", "fields"}``. ``failed``: the number of records skipped because errors are tolerated; ``error``: the last reason,
+    without secrets."""
 
     task: int
     state: str = "RUNNING"
@@ -104,7 +104,7 @@ class TaskResult:
 
 @dataclass(slots=True)
 class RunResult:
-    """What an application reports."""
+    """The report of an application."""
 
     connector: str
     state: RunState

@@ -1,4 +1,4 @@
-"""Which settings hold secrets, found by their names, and what is shown instead."""
+"""Finds settings that hold secrets by their names, and variables in texts."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ HIDDEN = "[hidden]"
 """Shown instead of a secret."""
 
 SHORTEST = 4
-"""Shorter values cannot be hidden in texts: they would blot out ordinary words."""
+"""The minimum length of a secret that is hidden in texts: shorter ones would hide ordinary words."""
 
 _NAME = re.compile(
     r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",
@@ -16,12 +16,12 @@ _NAME = re.compile(
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a setting named ``key`` holds a secret; rather too often than too seldom."""
+    """Whether a setting named ``key`` may hold a secret: true in case of doubt."""
     return _NAME.search(key) is not None
 
 
 def is_variable(text: str) -> bool:
-    """Whether ``text`` consists of variables, ``${…}``, and white space alone: such a text names its secrets and holds none."""
+    """Whether ``text`` consists only of variables, ``${…}``, and white space: such a text refers to secrets and contains none."""
     at, rest = 0, text.strip()
     while at < len(rest):
         end = rest.find("}", at) if rest.startswith("${", at) else -1
@@ -34,7 +34,7 @@ def is_variable(text: str) -> bool:
 
 
 def variable_spans(text: str) -> Iterator[tuple[int, int]]:
-    """Where variables, ``${provider:path:key}``, begin and end: Kafka Connect's pattern, found in one pass whatever the text."""
+    """The start and end of each variable, ``${provider:path:key}``: Kafka Connect's pattern, in linear time."""
     start = text.find("${")
     while start >= 0 and (end := text.find("}", start)) >= 0:
         if text.find(":", start, end) >= 0:

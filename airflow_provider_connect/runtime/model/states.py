@@ -1,10 +1,10 @@
-"""The states that Connect knows: what a user wants (target state), and what a connector or task is in (contract §6)."""
+"""Connect's states: the target state that a user wants, and the state of a connector or task (contract §6)."""
 
 from enum import StrEnum
 
 
 class TargetState(StrEnum):
-    """What the user wants of a connector; lives on the config topic."""
+    """The state that the user wants for a connector; stored on the config topic."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -12,11 +12,11 @@ class TargetState(StrEnum):
 
 
 INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
-"""Target states by the words of ``initial_state`` in requests (KIP-980)."""
+"""The target states by the values of ``initial_state`` in requests (KIP-980)."""
 
 
 class State(StrEnum):
-    """What a connector or task is in. STOPPED is for connectors only; DESTROYED is never seen: it is written as a tombstone."""
+    """The state of a connector or task. STOPPED is for connectors only; DESTROYED is written as a tombstone and never shown."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -38,7 +38,7 @@ def connector_state_for(target: TargetState, current: State | None = None) -> St
 
 def task_state_for(target: TargetState, current: State | None = None) -> State:
     """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
-    (contract §6.3); resuming leaves it FAILED, only a restart remedies it."""
+    (contract §6.3); resuming leaves it FAILED; only a restart changes that."""
     if target is TargetState.STOPPED:
         return State.DESTROYED
     if target is TargetState.PAUSED:

@@ -1,7 +1,7 @@
-"""The state of the status topic: of every connector and task, and the topics that each connector has used (contract §2.9).
+"""The state of the status topic: the states of connectors and tasks, and the topics that each connector has used (contract §2.9).
 
-A status of ours carries the claim of the run that wrote it. A status without one is a real worker's and is applied as it comes.
-``author`` is the user whose restart or reset wrote it, for the history; it is written and not read here.
+A status of ours has the claim of the run that wrote it. A status without one is a real worker's, and is always applied. ``author`` is the
+user whose restart or reset wrote the status, for the history; it is written, but not read here.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.model.states import State
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in ours: a real worker's then always replaces it."""
+    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in ours, so a real worker's always replaces it."""
 
     connector: str
     state: State
@@ -32,8 +32,8 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures``: in how many applications in a row the task has FAILED, the one
-    that runs now not counted; a restart and a change of the config begin anew."""
+    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures``: in how many applications in a row the task has FAILED, without
+    the running one; a restart or a change of the config resets it."""
 
     connector: str
     task: int
@@ -81,7 +81,7 @@ class FailedStatuses:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """``status-topic-«t»:connector-«c»``: the connector uses the topic; ``task`` saw it first, at ``discover_timestamp`` (ms)."""
+    """``status-topic-«t»:connector-«c»``: the connector uses the topic; ``task`` used it first, at ``discover_timestamp`` (ms)."""
 
     topic: str
     connector: str
@@ -109,22 +109,22 @@ _NO_TASKS: Mapping[int, TaskStatus] = {}
 
 
 class StatusState:
-    """A fold of status records. Each key lies in one partition, so its records come in order; records of different keys may come in any.
+    """Folds status records. Each key is in one partition, so its records arrive in order; those of different keys arrive in any order.
 
-    Not thread-safe; changes in place: take a ``copy``. ``version`` rises with every change.
+    Not thread-safe; changes in place: take a ``copy``. ``version`` increases with every change.
     """
 
     def __init__(self) -> None:
         self.connectors: dict[str, ConnectorStatus] = {}
         self.topics: dict[str, dict[str, TopicStatus]] = {}
-        self._own_topics: set[str] = set()  # connectors whose topics no copy shares
+        self._own_topics: set[str] = set()  # connectors whose topics are not shared with a copy
         self.skipped = 0
         self.version = 0
-        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # the inner ones are never changed, only replaced: copies share them
+        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # inner dicts are replaced, never changed: copies share them
         self._newest: dict[object, Claim] = {}
 
     def copy(self) -> "StatusState":
-        """A state that later records leave alone."""
+        """A copy that later records do not change."""
         copied = StatusState()
         copied.connectors, copied.topics = self.connectors.copy(), self.topics.copy()
         self._own_topics.clear()
@@ -138,15 +138,15 @@ class StatusState:
         return {status.id: status for tasks in self._tasks.values() for status in tasks.values()}
 
     def names(self) -> set[str]:
-        """The connectors of which anything is known: a status of their own, of a task, or a topic."""
+        """The connectors with a status of their own, of a task, or a topic."""
         return {*self.connectors, *self._tasks, *self.topics}
 
     def connector(self, connector: str) -> ConnectorStatus | None:
-        """The connector's status; None: there is none."""
+        """The connector's status, or None."""
         return self.connectors.get(connector)
 
     def task(self, connector: str, task: int) -> TaskStatus | None:
-        """The task's status; None: there is none."""
+        """The task's status, or None."""
         return self._tasks.get(connector, _NO_TASKS).get(task)
 
     def tasks_of(self, connector: str) -> list[TaskStatus]:
@@ -154,7 +154,7 @@ class StatusState:
         return list(self.task_map(connector).values())
 
     def task_map(self, connector: str) -> Mapping[int, TaskStatus]:
-        """The same by number, in order; the very same object as long as none of them changes."""
+        """The statuses of the connector's tasks by number, in order; the same object until one of them changes."""
         return self._tasks.get(connector, _NO_TASKS)
 
     def topics_of(self, connector: str) -> list[str]:
@@ -162,16 +162,17 @@ class StatusState:
         return sorted(self.topics.get(connector, {}))
 
     def apply(self, record: StatusRecord | Unreadable) -> str:
-        """Takes one record in. Returns why it was skipped, or an empty text if it was not; never raises."""
+        """Applies one record. Returns the reason why it was skipped, or an empty text; never raises."""
         reason = record.reason if isinstance(record, Unreadable) else self._superseded(record) or self._applied(record)
         self.skipped += bool(reason)
         self.version += not reason
         return reason
 
     def _superseded(self, record: StatusRecord) -> str:
-        """A zombie's status: its claim is older than the newest that wrote this key, be that status shown, replaced or removed meanwhile.
+        """The reason to skip a zombie's status, whose claim is older than the newest one of the same key; empty: apply it.
 
-        Compared key by key, because a run rewrites only the statuses of the tasks it hosts; those of the others keep their older claim.
+        The newest claim counts even if its status was replaced or removed. Claims are compared per key, because a run rewrites only the
+        statuses of the tasks that it hosts; the others keep their older claim.
         """
         claim, key = record.claim, _key(record)
         if claim is None:
@@ -199,14 +200,15 @@ class StatusState:
         return ""
 
     def _remove(self, tombstone: ConnectorStatus) -> None:
-        """Takes the tasks along, but for those written after the tombstone: they lie in other partitions and may be read before it."""
+        """Removes the connector and its tasks, except those written after the tombstone: they may be read before it."""
         self.connectors.pop(tombstone.connector, None)
         tasks = self.task_map(tombstone.connector)
         later = {n: task for n, task in tasks.items() if tombstone.timestamp >= 0 and task.timestamp > tombstone.timestamp}
         self._put_tasks(tombstone.connector, later)
 
     def _task(self, status: TaskStatus) -> str:
-        """A real worker may report that it gave up a task after another has started it; among our own writers the claim decides."""
+        """Applies a task's status. A real worker may report that it gave up a task after another one started it; for our writers, the claim
+        decides."""
         known = self.task(status.connector, status.task)
         is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
         if is_running and status.state is State.UNASSIGNED and status.claim is None:
@@ -227,7 +229,7 @@ class StatusState:
             del self.topics[tombstone.connector]
 
     def _topics_to_change(self, connector: str) -> dict[str, TopicStatus]:
-        """Copied once where a copy of this state shares them, and not for each: a connector may have used a hundred thousand topics."""
+        """The connector's topics, copied first if a copy of this state shares them, once: there may be a hundred thousand of them."""
         if connector not in self._own_topics or connector not in self.topics:
             self.topics[connector] = dict(self.topics.get(connector, ()))
             self._own_topics.add(connector)

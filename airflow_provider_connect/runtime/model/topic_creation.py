@@ -1,4 +1,4 @@
-"""Which settings a source's new topics get: ``topic.creation.*`` of its config, as groups (KIP-158, contract §4.6). Knows no broker."""
+"""The settings of a source's new topics: ``topic.creation.*`` of its config, as groups (KIP-158, contract §4.6). Knows no broker."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class TopicGroup:
     include: tuple[BoundedRegex, ...]
     exclude: tuple[BoundedRegex, ...]
 
-    def holds(self, topic: str) -> bool:
-        """Whether the whole name matches an expression of ``include`` (default: any name) and none of ``exclude``. Raises
-        ConfigException, by the key, for an expression that takes too long."""
+    def includes(self, topic: str) -> bool:
+        """Whether the whole name matches an expression of ``include`` (default: any name), and no expression of ``exclude``. Raises
+        ConfigException, with the key, for an expression that takes too long."""
         if self.name != DEFAULT and not any(pattern.matches(topic) for pattern in self.include):
             return False
         return not any(pattern.matches(topic) for pattern in self.exclude)
@@ -44,15 +44,15 @@ class TopicGroup:
 
 @dataclass(frozen=True, slots=True)
 class TopicCreation:
-    """The groups of one connector in their order; ``default``, to which every other topic belongs, is the last."""
+    """The groups of one connector in order; the last one is ``default``, which includes every other topic."""
 
     groups: tuple[TopicGroup, ...]
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> TopicCreation | None:
-        """The groups of a config whose variables are resolved; None: it has no key of ``topic.creation.``, and makes no topics.
+        """The groups of a config whose variables are resolved; None: it has no key of ``topic.creation.``, and creates no topics.
 
-        Raises ConfigException with every error there is.
+        Raises ConfigException with all errors.
         """
         if not uses_topic_creation(config):
             return None
@@ -66,8 +66,8 @@ class TopicCreation:
         return cls((*groups, _group(config, DEFAULT, default | {"include": [], "exclude": []})))
 
     def group_of(self, topic: str) -> TopicGroup:
-        """The first group that holds ``topic``."""
-        return next(group for group in self.groups if group.holds(topic))
+        """The first group that includes ``topic``."""
+        return next(group for group in self.groups if group.includes(topic))
 
 
 def uses_topic_creation(config: Mapping[str, str]) -> bool:
@@ -76,7 +76,7 @@ def uses_topic_creation(config: Mapping[str, str]) -> bool:
 
 
 def unused_keys(config: Mapping[str, str]) -> list[str]:
-    """Keys below ``topic.creation.`` that belong to no group which ``topic.creation.groups`` names. Connect passes them over."""
+    """Keys under ``topic.creation.`` that belong to no group in ``topic.creation.groups``. Connect ignores them."""
     known = {DEFAULT, *(name.strip() for name in config.get(GROUPS, "").split(","))}
     return [key for key in config if key.startswith(PREFIX) and key != GROUPS and not _group_in(key, known)]
 
@@ -86,7 +86,7 @@ def _group_in(key: str, names: set[str]) -> bool:
 
 
 def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas: object, errors: list[str]) -> dict[str, Any]:
-    """A group's own four settings, by their names without the prefix; errors are added to ``errors``."""
+    """A group's own four settings, by their names without the prefix. Adds errors to ``errors``."""
     prefix = f"{PREFIX}{group}."
     is_default = group == DEFAULT  # which includes every topic and excludes none, by any config
     patterns = (
@@ -129,7 +129,7 @@ def _group(config: Mapping[str, str], name: str, values: Mapping[str, Any]) -> T
 
 
 def _topic_configs(config: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str]]:
-    """Everything else below the prefix: settings of the topic itself."""
+    """All other settings under the prefix: those of the topic itself."""
     for key, text in config.items():
         name = key.removeprefix(prefix)
         if key.startswith(prefix) and name not in ("include", "exclude", "partitions", "replication.factor"):

@@ -1,4 +1,4 @@
-"""Settings that nothing reads: warnings, with the nearest name that something does. Kafka Connect accepts such settings silently."""
+"""Warnings about settings that nothing reads, with the most similar known name. Kafka Connect accepts such settings silently."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from airflow_provider_connect.runtime.model.config_limits import cut
 
 
 def unknown_settings(given: Iterable[str], known: Collection[str]) -> list[str]:
-    """A warning for each setting that nothing reads, with the nearest that something does. Kafka Connect accepts such settings silently.
+    """A warning for each setting that nothing reads, with the most similar known name.
 
-    The settings of the DAG, of clients and of new topics are left out: they have checks of their own.
+    Leaves out the settings of the DAG, of clients and of new topics, which have checks of their own.
     """
     names = sorted(name for name in given if name not in known and not name.startswith(_CHECKED_ELSEWHERE))
     texts = [_unknown(name, known, given) for name in names[:_MOST_UNKNOWN]]
@@ -37,19 +37,20 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
 
 
 def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
-    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelt name."""
+    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelled name."""
     if not any(error.startswith(_MISSING) for error in errors):
         return []
     return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name most like ``name``; None: no name is like it. Takes up to a millisecond."""
+    """The name that is most similar to ``name``; None: no name is similar. Takes up to a millisecond."""
     return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
 
 
 def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
-    """The same, but settings share so many words that a name with points must be more like another, or its end (``schemas.enable``)."""
+    """The most similar setting. Settings share many words, so a name with full stops must be more similar, or the end of another one
+    (``schemas.enable``)."""
     whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # that of the value before that of the key
     if whole:
         return whole[0]
@@ -67,7 +68,7 @@ _MOST_UNKNOWN, _LONGEST_NAME = 20, 100
 _ALIKE: Final = 0.76
 
 
-# Settings that configs bring along from other connectors and from Confluent's products, and what to do about each. Only for warnings.
+# Settings of other connectors and of Confluent's products, with advice for each. Only for warnings.
 _CLUSTER: Final = "the worker settings name the cluster; remove it"
 _KERBEROS: Final = "Kerberos is not used; remove it"
 _PROXY: Final = "requests go to the store directly, without a proxy; remove it"
@@ -115,11 +116,11 @@ _ADVICE: Final = (
     ("dialect.name", "connection.url chooses the dialect; remove it"),
     ("connection.javax.net.ssl.*", "it is a Java key store, which only Java reads: name PEM files in connection.url, and remove it"),
     ("connection.oracle.*", "it is of Java's driver for Oracle; remove it"),
-    ("*.value.schema.id.serializer", "ids of schemas stand in front of the bytes, not in headers; remove it"),
-    ("*.key.schema.id.serializer", "ids of schemas stand in front of the bytes, not in headers; remove it"),
+    ("*.value.schema.id.serializer", "schema ids are written before the bytes, not in headers; remove it"),
+    ("*.key.schema.id.serializer", "schema ids are written before the bytes, not in headers; remove it"),
 )
 
 
 def foreign_setting(name: str) -> str | None:
-    """What to do about a setting that nothing here reads; None: nothing is known about it."""
+    """The advice about a setting that nothing here reads; None: there is no advice."""
     return next((advice for pattern, advice in _ADVICE if fnmatchcase(name, pattern)), None)

@@ -1,7 +1,7 @@
-"""An upgrade of a connector to another version of its plugin: its state, and the version that holds meanwhile. Plain values.
+"""An upgrade of a connector to another version of its plugin: its state, and the version that runs use. Plain values.
 
-It lies on the config topic beside the connector's config, so that every process sees it, and one transaction changes both. The config
-itself is not touched before the new version has proved itself in a run.
+It is on the config topic, like the connector's config, so every process sees it, and one transaction changes both. The config does not
+change before the new version has succeeded in a run.
 """
 
 import dataclasses
@@ -21,20 +21,20 @@ CLASS_KEY = "connector.class"
 
 class UpgradeState(StrEnum):
     REQUESTED = "REQUESTED"  # the next run compares the versions first; runs use the old one
-    HELD = "HELD"  # the comparison stood in the way; runs use the old version
-    TRIAL = "TRIAL"  # nothing stood in the way; the first run with the new version is due, or under way
-    DONE = "DONE"  # that run has ended well; runs use what was asked for
-    ROLLED_BACK = "ROLLED_BACK"  # it has not; runs use the old version
+    HELD = "HELD"  # the comparison found differences that prevent the upgrade; runs use the old version
+    TRIAL = "TRIAL"  # the comparison found no such differences; the first run with the new version is due, or running
+    DONE = "DONE"  # that run succeeded; runs use the requested version
+    ROLLED_BACK = "ROLLED_BACK"  # that run failed; runs use the old version
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """``to`` is the range that was asked for, ``new`` the version that it stood for, ``old`` the one before, both exact. ``named`` and
-    ``class_name`` are those of the config at the request: an upgrade does not hold for a config with another version or class.
+    """``to`` is the requested range, ``new`` the exact version that it resolved to, ``old`` the exact version before. ``named`` and
+    ``class_name`` are version and class in the config at the request: the upgrade does not apply to a config with others.
 
-    ``claim`` is the run that tries the new version, None: none has begun. ``passed`` are the tasks of it that have ended well.
-    ``is_replanned``: after a failure, whether the tasks were planned anew by the old version. ``comparison`` is a Comparison as
-    JSON. Times are epoch ms.
+    ``claim`` is the run that tries the new version; None: no run has started. ``passed`` are its tasks that have succeeded.
+    ``is_replanned``: whether the old version has planned the tasks again after a failure. ``comparison`` is a Comparison as JSON. Times
+    are epoch ms.
     """
 
     state: UpgradeState
@@ -55,15 +55,15 @@ class Upgrade:
 
     @property
     def is_open(self) -> bool:
-        """Whether runs have still something to do about it."""
+        """Whether a run still has to compare or try the versions."""
         return self.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL)
 
     def concerns(self, config: Mapping[str, str]) -> bool:
-        """Whether it holds for this config, which has the same version and class as at the request."""
+        """Whether the upgrade applies to this config: version and class are those at the request."""
         return config.get(VERSION_KEY) == self.named and config.get(CLASS_KEY) == self.class_name
 
     def version(self, *, is_trying: bool = True) -> str:
-        """The version, or range, that runs use as things are; without ``is_trying``, the one that has proved itself."""
+        """The version, or range, that runs use now; without ``is_trying``, the one that has succeeded."""
         if self.state is UpgradeState.TRIAL and is_trying:
             return self.new
         return self.to if self.state is UpgradeState.DONE else self.old
@@ -78,7 +78,7 @@ class Upgrade:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Upgrade":
-        """Raises KeyError, TypeError or ValueError for values of another form; unknown keys are left out."""
+        """Raises KeyError, TypeError or ValueError for values of another form; ignores unknown keys."""
         plain = {name: values[name] for name in _PLAIN if name in values}
         claim = values.get("claim")
         return cls(
@@ -93,44 +93,44 @@ _PLAIN = tuple(each.name for each in dataclasses.fields(Upgrade) if each.name no
 
 
 def version_in_force(upgrade: Upgrade | None, config: Mapping[str, str], *, is_trying: bool = True) -> str | None:
-    """The version or range that an upgrade lays down for a connector with this config; None: the config decides."""
+    """The version or range that an upgrade sets for a connector with this config; None: the config decides."""
     return None if upgrade is None or not upgrade.concerns(config) else upgrade.version(is_trying=is_trying)
 
 
-def judged(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
-    """The upgrade after a comparison of the two versions: TRIAL or HELD; or REQUESTED still, where there was nothing to compare."""
+def evaluate(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
+    """The upgrade after a comparison of the two versions: TRIAL or HELD; still REQUESTED if there was nothing to compare."""
     seen = dataclasses.replace(upgrade, comparison=comparison.to_json())
     if not comparison.has_seen_enough:
-        return dataclasses.replace(seen, reason="the source had no record to compare the versions by; the next run compares again")
-    hindrances = comparison.hindrances(accept_schema_change=upgrade.accepts_schema_change)
+        return dataclasses.replace(seen, reason="the source had no record for a comparison of the versions; the next run compares again")
+    hindrances = comparison.blockers(accept_schema_change=upgrade.accepts_schema_change)
     if not hindrances:
         return dataclasses.replace(seen, state=UpgradeState.TRIAL, reason="")
     reason = f"version {upgrade.new} is not like {upgrade.old}: {'; '.join(map(str, hindrances))}"
     return dataclasses.replace(seen, state=UpgradeState.HELD, reason=reason)
 
 
-def refused(upgrade: Upgrade, reason: str) -> Upgrade:
-    """The new version could not even be compared."""
+def hold(upgrade: Upgrade, reason: str) -> Upgrade:
+    """The upgrade if the new version could not be compared: HELD."""
     return dataclasses.replace(upgrade, state=UpgradeState.HELD, reason=reason)
 
 
-def tried(upgrade: Upgrade, claim: Claim) -> Upgrade:
-    """A run begins to use the new version."""
+def begin_trial(upgrade: Upgrade, claim: Claim) -> Upgrade:
+    """The upgrade as a run starts to use the new version."""
     return dataclasses.replace(upgrade, claim=claim, passed=())
 
 
-def rolled_back(upgrade: Upgrade, reason: str) -> Upgrade:
-    """The trial has failed."""
+def roll_back(upgrade: Upgrade, reason: str) -> Upgrade:
+    """The upgrade after a failed trial."""
     return dataclasses.replace(upgrade, state=UpgradeState.ROLLED_BACK, reason=reason, is_replanned=False)
 
 
-def passed(upgrade: Upgrade, tasks: Collection[int], of: int) -> Upgrade:
-    """``tasks`` have ended well in the trial, of ``of`` in all: DONE once all have."""
+def pass_tasks(upgrade: Upgrade, tasks: Collection[int], of: int) -> Upgrade:
+    """The upgrade after ``tasks``, of ``of`` in all, succeeded in the trial: DONE once all have."""
     together = tuple(sorted({*upgrade.passed, *tasks}))
     state = UpgradeState.DONE if set(together) >= set(range(of)) else upgrade.state
     return dataclasses.replace(upgrade, passed=together, state=state)
 
 
-def postponed(upgrade: Upgrade) -> Upgrade:
-    """The trial was ended before it had a result; the next run is one."""
+def postpone(upgrade: Upgrade) -> Upgrade:
+    """The upgrade after a trial that ended without a result: the next run is another trial."""
     return dataclasses.replace(upgrade, claim=None, passed=())

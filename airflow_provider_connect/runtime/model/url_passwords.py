@@ -1,8 +1,8 @@
-"""Where URLs hold passwords, and what is shown instead. Knows no driver: it hides all text that any of them may take for a password.
+"""Finds and hides passwords in URLs. Knows no driver: it hides any text that some driver may take for a password.
 
-Drivers disagree about which characters a password may hold and where it ends. So a setting is read liberally: its user-info reaches to the
-last ``@``, and an option reaches to the next ``&``, or ``;``, whatever stands between. In a text with other words URLs end at white space.
-All functions take time linear in the length of the text.
+Drivers disagree about the characters of a password and about its end. So a setting is read liberally: its user-info reaches to the last
+``@``, and an option to the next ``&`` or ``;``, whatever is between them. In a text with other words, URLs end at white space. All
+functions take time linear in the length of the text.
 """
 
 import re
@@ -33,23 +33,23 @@ _IN_URLS = ("pass", "passcode", "auth", "sig", "signature", "keyvaultprovidercli
 
 
 def without_url_passwords(setting: str) -> str:
-    """``setting``, the whole value of a setting, with ``[hidden]`` in place of its ``url_passwords``; variables are shown."""
+    """``setting``, the whole value of a setting, with ``[hidden]`` instead of its ``url_passwords``; variables stay visible."""
     return _without(setting, _of_setting(setting))
 
 
 def text_without_url_passwords(text: str) -> str:
-    """``text``, such as a line of a log, with ``[hidden]`` in place of passwords of the URLs in it and of ``password=…``."""
+    """``text``, such as a line of a log, with ``[hidden]`` instead of passwords in URLs and in ``password=…``."""
     return _without(text, _of_text(text))
 
 
 def url_passwords(setting: str) -> list[str]:
-    """What ``without_url_passwords`` hides in ``setting``, as it is written and decoded; and the parts that a stricter reader takes."""
+    """The texts that ``without_url_passwords`` hides in ``setting``, as written and decoded; and the parts that a stricter reader uses."""
     found: dict[str, None] = {}
     for start, end in _of_setting(setting):
         hidden = setting[start:end]
         if start < end and not is_variable(hidden):
-            before, _, behind = hidden.partition("@")
-            for part in (hidden, hidden.rstrip(), hidden.strip(), hidden.strip("{}'\" "), before if "/" in behind else ""):
+            before, _, after = hidden.partition("@")
+            for part in (hidden, hidden.rstrip(), hidden.strip(), hidden.strip("{}'\" "), before if "/" in after else ""):
                 found |= dict.fromkeys((part, unquote(part), unquote_plus(part)))
     return [part for part in found if part]
 
@@ -91,7 +91,7 @@ def _of_text(text: str) -> list[Span]:
 
 
 def _neutral(text: str) -> str:
-    """``text`` with letters in place of variables: their ``:`` and ``/`` are no part of a URL. One with a mark of a URL stays as it is."""
+    """``text`` with letters instead of variables, whose ``:`` and ``/`` are not part of a URL. A variable with a mark of a URL stays."""
     parts, at = [], 0
     for start, end in variable_spans(text):
         if start >= at and not any(mark in text[start:end] for mark in "@&=?"):
@@ -114,7 +114,7 @@ def _user_infos(text: str, is_one: bool) -> Iterator[Span]:
 
 
 def _end_in_text(text: str, start: int) -> int:
-    """Where the URL ends whose ``://`` is at ``start``: with its word, or behind it with an ``@`` that only a password explains."""
+    """The end of the URL whose ``://`` is at ``start``: the end of its word, or a later ``@`` that only a password explains."""
     tail = start + 3
     word = _WORD_END.search(text, tail)
     end = word.start() if word else len(text)
@@ -131,7 +131,7 @@ def _end_in_text(text: str, start: int) -> int:
 
 
 def _user_info(text: str, start: int, end: int, is_http: bool) -> Span | None:
-    """The password between the ``://`` at ``start`` and the last ``@``; None where only hosts, ports and names of users are there."""
+    """The password between the ``://`` at ``start`` and the last ``@``; None: there are only hosts, ports and user names."""
     tail = start + 3
     last = text.rfind("@", tail, end)
     colon = text.find(":", tail, max(last, tail))
@@ -163,7 +163,7 @@ def _of_oracle_in_text(text: str) -> Iterator[Span]:
 
 
 def _options(text: str) -> Iterator[Span]:
-    """Options of a query: to the next ``&``, whatever characters stand before it."""
+    """Options of a query: to the next ``&``, whatever characters come before it."""
     at = 0
     while (found := _OPTION_OF_SETTING.search(text, at)) is not None:
         at = found.end()

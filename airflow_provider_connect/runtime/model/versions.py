@@ -11,8 +11,8 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.runtime.model.config_limits import cut
 
 LATEST = "latest"
-UNDEFINED = "undefined"  # the version of a plugin that has none: below every version that begins with a number above zero
-MAX_LENGTH = 200  # of a version; parts nest, so a limit on its length is one on their depth
+UNDEFINED = "undefined"  # the version of a plugin without one: less than every version that begins with a number above zero
+MAX_LENGTH = 200  # of a version; parts nest, so this limits their depth too
 
 _QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _OTHER_NAMES = {"cr": "rc", "ga": "", "final": "", "release": ""}
@@ -21,7 +21,7 @@ _ONE_LETTER = {"a": "alpha", "b": "beta", "m": "milestone"}
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """Digits without leading zeros; of any length, so compared as text."""
+    """Digits without leading zeros, of any length, and therefore compared as text."""
 
     digits: str
 
@@ -38,7 +38,7 @@ class _Word:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Known qualifiers come in their order, unknown ones after them by their text."""
+        """Known qualifiers in their order, then unknown ones by their text."""
         return (_QUALIFIERS.index(self.text), "") if self.text in _QUALIFIERS else (len(_QUALIFIERS), self.text)
 
 
@@ -48,9 +48,9 @@ _RELEASE = _Word("")
 
 @total_ordering
 class MavenVersion:
-    """A version, ordered as Maven orders: numbers by value, ``alpha < beta < milestone < rc < snapshot < release < sp <`` other words.
+    """A version in Maven's order: numbers by value, ``alpha < beta < milestone < rc < snapshot < release < sp <`` other words.
 
-    Equal means of the same rank: ``1``, ``1.0`` and ``1-ga`` are. Therefore not hashable; use ``text`` as a key.
+    Versions of the same rank are equal, such as ``1``, ``1.0`` and ``1-ga``. Therefore not hashable; use ``text`` as a key.
     """
 
     def __init__(self, text: str) -> None:
@@ -75,8 +75,8 @@ class MavenVersion:
 
 
 class _Parser:
-    """Cuts a version into parts: at full stops and hyphens, and where digits meet anything else. A hyphen, and a change between digits
-    and other characters, begin a list inside the list (``1-1`` is less than ``1.1``)."""
+    """Splits a version into parts: at full stops and hyphens, and between digits and other characters. A hyphen, and a change between
+    digits and other characters, begin a nested list (``1-1`` is less than ``1.1``)."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -135,7 +135,7 @@ def _number(digits: str) -> _Number:
 
 
 def _normalize(members: list[_Part]) -> None:
-    """Removes the empty parts (0, ``final``, empty lists) at the end, also those before lists that stand at the end."""
+    """Removes the empty parts (0, ``final``, empty lists) at the end, also those before lists at the end."""
     for at in range(len(members) - 1, -1, -1):
         member = members[at]
         if member in (_Number(""), _RELEASE, []):
@@ -145,7 +145,7 @@ def _normalize(members: list[_Part]) -> None:
 
 
 def _compare(left: _Part | None, right: _Part | None) -> int:
-    """Below zero: ``left`` is the older. None stands for a part that a shorter version lacks."""
+    """Less than zero: ``left`` is older. None is a part that a shorter version lacks."""
     if left is None:
         return 0 if right is None else -_compare(right, None)
     if right is None:
@@ -197,14 +197,14 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A union of intervals; or, with ``recommended``, a version that is wanted but not required."""
+    """A union of intervals; or, with ``recommended``, a preferred version."""
 
     restrictions: tuple[Restriction, ...]
     recommended: MavenVersion | None = None
 
     @classmethod
     def parse(cls, spec: str) -> "VersionRange":
-        """Maven's reading of ``spec``. Raises ConfigException, in Maven's words, for what is no range."""
+        """Parses ``spec`` as Maven does. Raises ConfigException, in Maven's words, for a malformed range."""
         rest, restrictions = spec, list[Restriction]()
         while rest.startswith(("[", "(")):
             end = re.search(r"[])]", rest)
@@ -252,9 +252,9 @@ def _restriction(spec: str) -> Restriction:
 
 
 def requirement(spec: str | None) -> VersionRange | None:
-    """What a ``….plugin.version`` setting demands; None: nothing, the latest will do (unset, or exactly ``latest``).
+    """The versions that a ``….plugin.version`` setting allows; None: the latest (unset, or exactly ``latest``).
 
-    A bare version is a hard requirement. Raises ConfigException for what is no range.
+    A bare version is a hard requirement. Raises ConfigException for a malformed range.
     """
     if spec is None or spec == LATEST:
         return None
@@ -263,15 +263,15 @@ def requirement(spec: str | None) -> VersionRange | None:
 
 
 def oldest_first(versions: Iterable[str]) -> list[str]:
-    """The versions in Maven's order; those of equal rank stay as they come."""
+    """The versions in Maven's order; versions of equal rank keep their order."""
     return [version.text for version in sorted(map(MavenVersion, versions))]
 
 
 def choose_version(plugin: str, installed: Sequence[str], spec: str | None) -> str:
     """The newest installed version of ``plugin`` that satisfies ``spec``; of several of equal rank the last.
 
-    Raises ConfigException for a ``spec`` that is no range, PluginVersionException where no installed version satisfies it, and
-    PluginNotFoundException where none is installed.
+    Raises ConfigException for a malformed ``spec``, PluginVersionException if no installed version satisfies it, and
+    PluginNotFoundException if no version is installed.
     """
     wanted = requirement(spec)
     if not installed:

@@ -1,7 +1,7 @@
-"""Values as JSON, and back, by the fields and types of dataclasses and named tuples: the one codec of Connect's answers.
+"""Converts values to JSON and back by the fields and types of dataclasses and named tuples: the codec of Connect's answers.
 
-A class that has ``to_json`` and ``of_json`` converts itself. Texts, numbers and truth values are not checked when they are read; unknown
-fields are ignored, since servers add some.
+A class with ``to_json`` and ``of_json`` converts itself. Reading does not check texts, numbers and booleans, and ignores unknown fields,
+because newer servers may add some.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from types import NoneType
 from typing import Any, Final, get_args, get_origin, get_type_hints
 
 OMITTED: Final = {"is_omitted": True}
-"""Metadata of a field that is left out of JSON where it is empty."""
+"""Metadata of a field that is left out of JSON if it is empty."""
 EXCLUDED: Final = {"is_excluded": True}
 """Metadata of a field that is never in JSON."""
 
@@ -56,7 +56,7 @@ def json_fields(kind: type) -> tuple[JsonField, ...]:
 
 
 def to_json(value: Any) -> Any:
-    """``value`` as dicts, lists, texts, numbers and None."""
+    """``value`` as dicts, lists, texts, numbers, booleans and None."""
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
@@ -70,8 +70,8 @@ def to_json(value: Any) -> Any:
 
 
 def of_json(kind: Any, value: Any) -> Any:
-    """The value of type ``kind`` that ``to_json`` made ``value`` of. Raises KeyError, TypeError, ValueError or AttributeError for JSON of
-    another shape."""
+    """The value of type ``kind`` from the JSON of ``to_json``. Raises KeyError, TypeError, ValueError or AttributeError for JSON of another
+    form."""
     return _reader(kind)(value)
 
 
@@ -107,7 +107,7 @@ def _read_field(field: JsonField, value: Mapping[str, Any]) -> Any:
 
 def _read_list(read: Callable[[Any], Any], value: object) -> list[Any]:
     if not isinstance(value, list):
-        raise TypeError(f"a list is expected, not {type(value).__name__}")
+        raise TypeError(f"expected a list, got {type(value).__name__}")
     return [read(inner) for inner in value]
 
 
@@ -116,6 +116,6 @@ def _is_record(kind: type) -> bool:
 
 
 def escaped(text: str, kept: str = "") -> str:
-    """``text`` with JSON's escape sequences for characters that would steer a terminal, but for those that are ``kept``. In a document each
-    such character is within a string."""
+    """``text`` with JSON's escape sequences for characters that would control a terminal, except those in ``kept``. In a JSON document,
+    such characters are within strings."""
     return text if text.isprintable() else "".join(each if each.isprintable() or each in kept else json.dumps(each)[1:-1] for each in text)

@@ -1,6 +1,6 @@
-"""The answers of Kafka Connect's API as plain values, for herder, REST, clients, hook and command line; ``view_json`` is their JSON.
+"""The answers of Kafka Connect's API as plain values, for herder, REST, clients, hook and command line; ``view_json`` converts them.
 
-The order of fields is that of Kafka Connect's JSON (contract §3.2).
+Fields are in the order of Kafka Connect's JSON (contract §3.2).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.view_json import EXCLUDED, OMITTED, 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """A Kafka Connect's version and commit, and the Kafka cluster behind it. ``commit`` of ours is the installed distribution's version."""
+    """Version and commit of a Connect server, and its Kafka cluster. ``commit`` of ours is the version of the installed distribution."""
 
     version: str
     commit: str
@@ -32,7 +32,7 @@ class HealthView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector with its config, ``name`` in it and our own keys left out; ``type`` is source, sink or unknown."""
+    """A connector with its config, including ``name`` but not our own keys; ``type`` is source, sink or unknown."""
 
     name: str
     config: Mapping[str, str]
@@ -42,7 +42,7 @@ class ConnectorInfo:
 
 @dataclass(frozen=True, slots=True)
 class StateView:
-    """The state of a connector; ``version`` and ``trace`` are None where there is none."""
+    """The state of a connector; ``version`` and ``trace`` None: unknown."""
 
     state: str
     worker_id: str
@@ -63,8 +63,8 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON has no room for, is what the source lacks,
-    or what its database holds back for it."""
+    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON does not have, names missing parts of the
+    source, or the WAL that its database retains."""
 
     name: str
     connector: StateView
@@ -84,7 +84,7 @@ class RetainedWalView:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedConnector:
-    """What a list of connectors with ``expand`` has of one; null: it is being deleted, or has no status yet."""
+    """One connector in a list with ``expand``; null: it is being deleted, or has no status yet."""
 
     status: ConnectorStatusView | None = field(default=None, metadata=OMITTED)
     info: ConnectorInfo | None = field(default=None, metadata=OMITTED)
@@ -100,7 +100,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """One task with its state; None: it has none yet."""
+    """One task with its state; None: no state yet."""
 
     id: ConnectorTaskId
     config: Mapping[str, str]
@@ -116,7 +116,7 @@ class ActiveTopics:
 
 @dataclass(frozen=True, slots=True)
 class OffsetView:
-    """One partition with its offset. Offset None: it was removed, or is to be removed. Partition None: a request that names none."""
+    """One partition with its offset. Offset None: it was removed, or is to be removed. Partition None: missing in the request."""
 
     partition: Mapping[str, object] | None
     offset: Mapping[str, object] | None
@@ -138,7 +138,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class PluginView:
-    """An entry of ``GET /connector-plugins``. ``location``, which Kafka Connect does not have, is that of a Java plugin."""
+    """An entry of ``GET /connector-plugins``. ``location``, which Kafka Connect does not have, is the location of a Java plugin."""
 
     class_name: str = field(metadata=named("class"))
     type: str
@@ -165,7 +165,7 @@ class ConfigKeyView:
 
 @dataclass(frozen=True, slots=True)
 class ConfigValueView:
-    """What a validation reports of one key's value. Secrets are never in it."""
+    """The result of the validation of one key's value, without secrets."""
 
     name: str
     value: str | None
@@ -175,7 +175,7 @@ class ConfigValueView:
 
 
 class ValidatedKey(NamedTuple):
-    """A key's definition and its value; without a definition the key is unknown."""
+    """A key's definition and its value; definition None: the key is unknown."""
 
     definition: ConfigKeyView | None
     value: ConfigValueView
@@ -183,8 +183,8 @@ class ValidatedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A whole validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters: Connect counts those of them that
-    have errors, not their errors. ``warnings`` name settings that nothing reads; they go into a header of the answer."""
+    """A whole validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters: of these, Connect counts the keys
+    with errors, not the errors. ``warnings`` are about settings that nothing reads; they are sent in a header."""
 
     name: str
     error_count: int
@@ -202,7 +202,7 @@ class Validation:
         counted_by_key: int = 0,
         warnings: Sequence[str] = (),
     ) -> Validation:
-        """With Connect's count of errors."""
+        """A validation with Connect's count of errors."""
         counts = [len(value.errors) for _, value in configs]
         split = len(counts) - counted_by_key
         return cls(name, sum(counts[:split]) + sum(map(bool, counts[split:])), groups, configs, counted_by_key, warnings)
@@ -210,11 +210,11 @@ class Validation:
 
 @dataclass(frozen=True, slots=True)
 class WorkerView:
-    """One Spark application that runs now: its host and process, its claim, and the tasks that it hosts.
+    """One running Spark application: its host and process, its claim, and the tasks that it hosts.
 
-    ``records`` and ``bytes`` are what those tasks have delivered since it began, ``seconds`` the time of the task that took longest.
-    ``left`` is how many of ``left_unit`` lie before the ends that the tasks have in sight. None: not known. A worker without Airflow
-    counts records alone, since its process began.
+    ``records`` and ``bytes`` are the deliveries of these tasks since its start, ``seconds`` the time of the task that took longest.
+    ``left``: how many of ``left_unit`` remain before the ends that are known to the tasks. None: unknown. A worker without Airflow counts
+    only records, since the start of its process.
     """
 
     worker_id: str

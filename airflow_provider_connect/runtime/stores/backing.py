@@ -50,7 +50,7 @@ class Offsets(Protocol):
     def close(self) -> None: ...
 
 
-def repairs(offsets: Offsets, connector: str) -> list[ProducerRecord]:
+def repair_records(offsets: Offsets, connector: str) -> list[ProducerRecord]:
     """The records to write so that a reader of uncommitted records finds no aborted offset. A real worker without exactly once is one."""
     return [ProducerRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 

@@ -80,7 +80,7 @@ class BatchLog(Closing):
         for task, entry in self._entries.items():
             if entry.type is ConnectorType.SINK:
                 entries.setdefault(task.connector, []).append(entry)
-        return {connector: positions_of(found) for connector, found in entries.items()}
+        return {connector: newest_positions(found) for connector, found in entries.items()}
 
     def _apply(self, entry: BatchRecord | BatchReset | Unreadable) -> str:
         match entry:
@@ -96,21 +96,21 @@ class BatchLog(Closing):
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
         """The positions in the connector's entries. Of several for a partition, the newest claim's counts, then the furthest. Positions in
         topics that have another id now are left out."""
-        return positions_of(self.entries(connector), topic_ids)
+        return newest_positions(self.entries(connector), topic_ids)
 
     def lost(
         self, connector: str, retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
     ) -> dict[TopicPartition, int]:
-        """The positions to restore where the group has no offsets; see ``lost_of``."""
-        return lost_of(self.entries(connector), retention_seconds, now_seconds, topic_ids)
+        """The positions to restore where the group has no offsets; see ``lost_positions``."""
+        return lost_positions(self.entries(connector), retention_seconds, now_seconds, topic_ids)
 
     def of_destination(self, connector: str, destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
         """The partitions whose last position this destination has committed too."""
-        return committed_by(self.entries(connector), destination, topic_ids)
+        return partitions_committed_by(self.entries(connector), destination, topic_ids)
 
     def unfinished(self, connector: str) -> set[TopicPartition]:
         """The partitions whose position a REST request was changing when its process died."""
-        return unfinished_of(self.entries(connector))
+        return unfinished_partitions(self.entries(connector))
 
     @staticmethod
     def record(
@@ -168,12 +168,12 @@ class BatchLog(Closing):
         self._entries, self._delivered = {}, {}
 
 
-def positions_of(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
+def newest_positions(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
     """The positions in the entries of a connector's tasks, without those in topics that have another id now."""
     return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
 
 
-def lost_of(
+def lost_positions(
     entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
 ) -> dict[TopicPartition, int]:
     """The positions to restore for a group that lost its offsets: they expired in a group without members, or a process died while it
@@ -187,12 +187,12 @@ def lost_of(
     return {at: position for at, (_, position, run, timestamp) in newest if run == ALTERING or oldest is None or timestamp <= oldest}
 
 
-def unfinished_of(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
+def unfinished_partitions(entries: Iterable[BatchRecord]) -> set[TopicPartition]:
     """The partitions whose position is in the entry of an unfinished change."""
     return {partition for partition, (_, _, run, _) in _newest(entries).items() if run == ALTERING}
 
 
-def committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
+def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
     """The partitions whose newest position the exactly-once destination of this name has committed too."""
     here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
     return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}

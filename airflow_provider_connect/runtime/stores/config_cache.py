@@ -219,7 +219,7 @@ class _Reading:
         with self._transaction(is_kept=is_kept):
             position = self._position() or _Position(0, self._now(), 0.0, "{}")
             if position.read_to < self._from:
-                raise sqlite3.OperationalError("another process has started anew")
+                raise sqlite3.OperationalError("another process has started the file again")
             concerned = {name for record in self._waiting if (name := connector_of(record))}
             wanted = None if self._connector is None and not is_kept else concerned | {self._connector or ""}
             log = ConfigSnapshot(self._topic_id, position.read_to, self._slices(wanted), json.loads(position.common)).log()

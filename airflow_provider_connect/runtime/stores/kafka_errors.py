@@ -151,7 +151,7 @@ def translated(error: KafkaError | BaseException, stage: str) -> ConnectExceptio
 _UNPACKED = (
     ". The client unpacks no batch that becomes more than 100 MB, or than fetch.max.bytes where that is larger, and of zstd perhaps "
     "a third of that. Set fetch.max.bytes (of a connector: consumer.override.fetch.max.bytes) to three times what the batch becomes, "
-    "or set the offset behind it"
+    "or set the offset after it"
 )
 _HINTS: Mapping[int, str] = {KafkaError._BAD_COMPRESSION: _UNPACKED}
 

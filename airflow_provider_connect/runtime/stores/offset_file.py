@@ -96,7 +96,7 @@ def _offsets_of(connector: str, values: Mapping[bytes, bytes | None]) -> SourceO
 
 
 class FileOffsets:
-    """The file behind the interface of an OffsetStore, for one task at a time."""
+    """The file as an OffsetStore, for one task at a time."""
 
     def __init__(self, file: OffsetFile) -> None:
         self.topic = str(file.path)

@@ -55,7 +55,7 @@ class SourceOffsets:
         """The key of the partition's offset, with its entries in this order."""
         return offset_topic.key_bytes(self.connector, partition)
 
-    def spelled(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
+    def spellings(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
         """For each of ``partitions``, those with an offset that differ from it only in the order of their entries."""
         known: dict[bytes, list[Partition]] = {}
         for record in self.by_key.values():

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import capped, known_ranges, not_before, read_partitions
+from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges, read_partitions
 from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_topic
 from airflow_provider_connect.runtime.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.runtime.model.page import PartitionLag
@@ -46,8 +46,8 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
             for number in range(count)
         ]
         partitions = read_partitions(every, ranges)
-        ends = capped(admin.end_offsets(partitions), ranges)
-        begins = not_before(admin.beginning_offsets(partition for partition in partitions if partition not in committed), ranges)
+        ends = ends_within(admin.end_offsets(partitions), ranges)
+        begins = beginnings_within(admin.beginning_offsets(partition for partition in partitions if partition not in committed), ranges)
     finally:
         admin.close()
     known = committed | begins

@@ -1,4 +1,4 @@
-"""A config topic of many claims: what one process has read another goes on from, and what they know is what the whole topic holds."""
+"""A config topic of many claims: a process continues from what another has read, and both have the state of the whole topic."""
 
 import os
 import sqlite3
@@ -152,7 +152,7 @@ def test_a_reader_that_is_killed_leaves_what_it_had_read(
     assert found.log().state == whole(settings)
 
 
-def test_what_is_known_by_way_of_the_file_is_what_the_topic_holds(settings: WorkerSettings, store: ConfigStore, tmp_path: Path) -> None:
+def test_the_file_has_the_state_of_the_topic(settings: WorkerSettings, store: ConfigStore, tmp_path: Path) -> None:
     cache = ConfigCache(tmp_path)
     cache.read(settings, "c3")
     claims(settings, 3000)
@@ -216,7 +216,7 @@ def test_a_state_of_another_topic_is_not_used(settings: WorkerSettings, store: C
 
 
 @pytest.mark.parametrize(("lag_ms", "kept_seconds"), [("900000", 450), ("0", 3600), (str(40 * 3_600_000), 6 * 3600)])
-def test_a_state_that_is_too_old_is_not_gone_on_from(
+def test_a_state_that_is_too_old_is_discarded(
     settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded, *, lag_ms: str, kept_seconds: int
 ) -> None:
     """A tombstone that a newer record replaced may be gone after the lag."""
@@ -230,9 +230,7 @@ def test_a_state_that_is_too_old_is_not_gone_on_from(
     assert decoded.since() >= 10
 
 
-def test_reads_go_on_without_an_end_while_each_is_soon_enough(
-    settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded
-) -> None:
+def test_each_read_extends_the_validity_of_the_file(settings: WorkerSettings, store: ConfigStore, tmp_path: Path, decoded: Decoded) -> None:
     ConfigCache(tmp_path, now=lambda: 0.0).read(settings, "c1")
     decoded.since()
     for minutes in range(5, 60, 5):
@@ -241,7 +239,7 @@ def test_reads_go_on_without_an_end_while_each_is_soon_enough(
 
 
 @pytest.mark.parametrize("harm", ["text", "folder", "rows", "position"])
-def test_a_file_that_was_harmed_is_done_without(settings: WorkerSettings, store: ConfigStore, tmp_path: Path, harm: str) -> None:
+def test_a_damaged_file_is_ignored(settings: WorkerSettings, store: ConfigStore, tmp_path: Path, harm: str) -> None:
     cache = ConfigCache(tmp_path)
     cache.read(settings, "c1")
     (file,) = tmp_path.glob("config-topic-*.sqlite")

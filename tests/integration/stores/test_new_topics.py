@@ -1,4 +1,4 @@
-"""Requests right behind the creation of a topic: brokers answer it before they list the topic, and list it before its partitions answer."""
+"""Requests right after the creation of a topic: brokers confirm it before they list the topic, and list it before its partitions answer."""
 
 from confluent_kafka.admin import AdminClient, NewTopic
 

@@ -185,7 +185,7 @@ def test_other_connectors_open_transaction_is_not_waited_for(settings: WorkerSet
         task.abort_transaction(60)
 
 
-def test_own_record_behind_an_open_transaction_is_waited_for(settings: WorkerSettings, task: Producer) -> None:
+def test_own_record_that_an_open_transaction_hides_is_waited_for(settings: WorkerSettings, task: Producer) -> None:
     with OffsetStore(settings, timeout_seconds=60) as store, OffsetStore(settings, settle_seconds=1.0) as hasty:
         task.begin_transaction()
         _send(task, store.topic, store.records("frozen", [({"n": str(number)}, {"position": number}) for number in range(50)]))

@@ -197,7 +197,7 @@ def test_missing_topic_is_reported_at_once(settings: WorkerSettings) -> None:
     assert TopicAdmin(settings).partitions(["nowhere"]) == {}
 
 
-def test_log_gives_what_is_new(settings: WorkerSettings, produce: Produce) -> None:
+def test_reader_returns_new_records(settings: WorkerSettings, produce: Produce) -> None:
     with TopicReader(settings.offset_topic, internal_client_config(settings, "consumer", "x"), raw) as log:
         assert log.read_to_end() == []
         produce(settings.offset_topic, [(b"k%d" % number, b"v", [("h", b"x")]) for number in range(50)])
@@ -265,11 +265,11 @@ def test_offsets_are_read_though_connections_are_cut(settings: WorkerSettings, b
         connections.wait_until_calm()
 
 
-def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) -> None:
+def test_recreated_topic_is_noticed(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"v")] * 10)
     with TopicReader(settings.batch_topic, internal_client_config(settings, "consumer", "x"), raw) as log:
         assert len(log.read_to_end()) == 10
-        _delete_and_make(settings)
+        _recreate(settings)
         produce(settings.batch_topic, [(b"k", b"v")] * 3)
         with pytest.raises(LogTruncatedException):
             log.read_to_end(10)
@@ -277,7 +277,7 @@ def test_topic_made_anew_is_noticed(settings: WorkerSettings, produce: Produce) 
         assert len(log.read_to_end()) == 3
 
 
-def test_batch_log_made_anew_is_read_from_its_beginning(settings: WorkerSettings, produce: Produce) -> None:
+def test_batch_log_of_a_recreated_topic_is_read_from_its_beginning(settings: WorkerSettings, produce: Produce) -> None:
     def write(*tasks: int) -> None:
         for task in tasks:
             record = partial(BatchLog.record, settings, connector="c", task=task, run="r", claim=Claim(1, "t"), is_source=False)
@@ -286,13 +286,13 @@ def test_batch_log_made_anew_is_read_from_its_beginning(settings: WorkerSettings
     with BatchLog(settings) as log:
         write(0, 1, 2)
         assert [entry.task.task for entry in log.entries("c")] == [0, 1, 2]
-        _delete_and_make(settings)
+        _recreate(settings)
         write(4)
         assert [entry.task.task for entry in log.entries("c")] == [4]
         assert [task.task for task in log.delivered()] == [4]
 
 
-def _delete_and_make(settings: WorkerSettings) -> None:
+def _recreate(settings: WorkerSettings) -> None:
     client = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     client.delete_topics([settings.batch_topic])[settings.batch_topic].result(60)
     deadline = time.monotonic() + 60
@@ -301,7 +301,7 @@ def _delete_and_make(settings: WorkerSettings) -> None:
     TopicAdmin(settings).ensure_internal_topics()
 
 
-def test_follower_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
+def test_tail_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"0"), (b"k", b"1")])
     with TopicTail(internal_client_config(settings, "consumer", "x"), {TopicPartition(settings.batch_topic, 0): 1}, raw) as follower:
         assert [record.value for record in follower.poll(60)] == [b"1"]

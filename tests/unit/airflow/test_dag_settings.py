@@ -211,7 +211,7 @@ def test_a_deadline_that_would_never_be_noticed_is_refused_with_the_fix(keys: di
 @pytest.mark.parametrize("topics", [{}, {"topics": " "}])
 def test_a_source_has_no_lag_to_limit(topics: dict[str, str]) -> None:
     config = {**CONFIG, **NOTIFIED, "airflow.deadline.lag": "5"}
-    with pytest.raises(ConfigException, match=r"value 5 for configuration airflow\.deadline\.lag: a source has no lag: leave it out"):
+    with pytest.raises(ConfigException, match=r"value 5 for configuration airflow\.deadline\.lag: a source has no lag: omit it"):
         check_definition("orders", {**config, **topics})
     no_topics = lag_errors({**config, **topics})
     assert own_errors("orders", {**config, **topics}, lambda *_: {"airflow.deadline.lag": ["first"]}) == {

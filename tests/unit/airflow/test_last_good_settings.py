@@ -85,7 +85,7 @@ def test_where_nothing_was_good_before_a_layer_that_cannot_be_read_asks_for_a_la
 @pytest.mark.parametrize("key", ["offset.storage.topic", "group.id", "bootstrap.servers"])
 def test_what_decides_where_the_state_lies_never_comes_from_a_lower_layer_instead(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
     variable(monkeypatch, {key: " "})
-    with pytest.raises(WorkerSettingsException, match="Nothing can go on"):
+    with pytest.raises(WorkerSettingsException, match="Nothing can run"):
         worker_settings()
     variable(monkeypatch, {key: "good:1"})
     worker_settings()

@@ -135,7 +135,7 @@ def test_an_unreachable_server_is_named_without_its_password(ask: Ask) -> None:
         (httpx.Response(404, text="<html>no</html>"), ServerException, "<html>no</html>"),
         (httpx.Response(302, headers={"Location": "/login"}), ServerException, "answers 302"),
         (httpx.Response(200, text="<html>hello</html>"), ServerException, "check the address"),
-        (httpx.Response(200, json={"a": 1}), ServerException, "a list is expected"),
+        (httpx.Response(200, json={"a": 1}), ServerException, "expected a list"),
     ],
 )
 def test_a_refusal_is_raised_at_once(ask: Ask, reply: httpx.Response, exception: type[Exception], message: str) -> None:

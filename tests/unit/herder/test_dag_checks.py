@@ -45,7 +45,7 @@ def test_a_text_that_a_client_would_cut_is_refused_on_its_key(environment: RunEn
 def test_a_name_of_300_characters_is_a_name(environment: RunEnvironment) -> None:
     name = "long/" * 60
     assert environment.herder.create_connector(name, CONFIG).name == name
-    with pytest.raises(ConfigException, match="8001 bytes long"):
+    with pytest.raises(ConfigException, match="8001 bytes"):
         environment.herder.create_connector("x" * 8001, CONFIG)
 
 

@@ -12,10 +12,10 @@ from airflow_provider_connect.runtime.model.backfill import (
     OF,
     RANGES,
     backfill_name,
-    capped,
+    beginnings_within,
     changed_config,
-    not_before,
-    parsed_ranges,
+    ends_within,
+    parse_ranges,
     ranges_text,
     read_partitions,
 )
@@ -44,9 +44,9 @@ LIVE = {
 
 def test_ranges_are_read_as_they_are_written() -> None:
     ranges = {A0: (0, 5), A1: (7, 8), B0: (10, 10**18 - 1)}
-    assert parsed_ranges(ranges_text(ranges)) == ranges
-    assert parsed_ranges(" a:0:0:5 , a:1:7:8") == {A0: (0, 5), A1: (7, 8)}
-    assert parsed_ranges("") == {}
+    assert parse_ranges(ranges_text(ranges)) == ranges
+    assert parse_ranges(" a:0:0:5 , a:1:7:8") == {A0: (0, 5), A1: (7, 8)}
+    assert parse_ranges("") == {}
 
 
 @pytest.mark.parametrize(
@@ -67,17 +67,17 @@ def test_ranges_are_read_as_they_are_written() -> None:
 )
 def test_other_texts_are_refused_with_the_form(text: str, reason: str) -> None:
     with pytest.raises(ConfigException, match=reason):
-        parsed_ranges(text)
+        parse_ranges(text)
 
 
 def test_only_what_lies_within_the_ranges_is_read() -> None:
     ranges = {A0: (3, 5)}
     assert read_partitions([A0, A1], ranges) == [A0]
-    assert capped({A0: 9, A1: 9}, ranges) == {A0: 5}
-    assert capped({A0: 4}, ranges) == {A0: 4}
-    assert not_before({A0: 0, A1: 0}, ranges) == {A0: 3}
-    assert not_before({A0: 4}, ranges) == {A0: 4}
-    assert (capped({A0: 9}, {}), not_before({A0: 0}, {}), read_partitions([A0, A1], {})) == ({A0: 9}, {A0: 0}, [A0, A1])
+    assert ends_within({A0: 9, A1: 9}, ranges) == {A0: 5}
+    assert ends_within({A0: 4}, ranges) == {A0: 4}
+    assert beginnings_within({A0: 0, A1: 0}, ranges) == {A0: 3}
+    assert beginnings_within({A0: 4}, ranges) == {A0: 4}
+    assert (ends_within({A0: 9}, {}), beginnings_within({A0: 0}, {}), read_partitions([A0, A1], {})) == ({A0: 9}, {A0: 0}, [A0, A1])
 
 
 @pytest.mark.parametrize(("topics", "is_right"), [("a", True), ("a,b", False), ("b", False), ("", False)])
@@ -121,7 +121,7 @@ def test_what_a_backfill_sets_itself_cannot_be_changed(changes: Mapping[str, str
 
 
 def test_there_is_no_backfill_of_a_backfill() -> None:
-    with pytest.raises(BadRequestException, match="is a backfill of orders itself"):
+    with pytest.raises(BadRequestException, match="is itself a backfill of orders"):
         changed_config("orders.backfill.1.backfill.2", "orders.backfill.1", {**LIVE, OF: "orders"}, {})
 
 
@@ -200,7 +200,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
 @pytest.mark.parametrize("text", ["1969-12-31T23:59:59.997Z", "0001-01-01T00:00:00Z", "999999999999999"])
 def test_a_time_that_no_record_has_is_refused(text: str) -> None:
     """Brokers take the negative ones for something else: -1 for the end, -2 for the beginning."""
-    with pytest.raises(BadRequestException, match="from 1970 on"):
+    with pytest.raises(BadRequestException, match="from 1970"):
         AskedRange(end=text).instants()
 
 

@@ -5,7 +5,13 @@ from dataclasses import replace
 import pytest
 
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.contradictions import Correction, RunFacts, contradicting, correction, unconsumed
+from airflow_provider_connect.runtime.model.contradictions import (
+    Correction,
+    RunFacts,
+    contradicting_connectors,
+    correction,
+    unconsumed_topics,
+)
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
@@ -76,7 +82,7 @@ def statuses(connector: State | None, *tasks: State | None) -> StatusState:
 def test_whose_statuses_are_not_those_of_the_target_state(
     target: TargetState | None, count: int, reported: tuple[State | None, ...], is_contradicting: bool
 ) -> None:
-    assert contradicting(configs(target, count), statuses(*reported)) == ({"c"} if is_contradicting else set())
+    assert contradicting_connectors(configs(target, count), statuses(*reported)) == ({"c"} if is_contradicting else set())
 
 
 @pytest.mark.parametrize(
@@ -155,4 +161,4 @@ def test_a_failure_is_reported_with_its_reason() -> None:
     ],
 )
 def test_which_topics_a_config_no_longer_names(config: dict[str, str], gone: list[str]) -> None:
-    assert unconsumed(["a", "bb"], config) == gone
+    assert unconsumed_topics(["a", "bb"], config) == gone

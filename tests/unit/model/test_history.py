@@ -16,9 +16,9 @@ from airflow_provider_connect.runtime.model.history import (
     config_history,
     instant_ms,
     offset_history,
+    offset_returns,
     offsets_before,
     page_of,
-    returns,
 )
 from airflow_provider_connect.runtime.model.views import OffsetView
 
@@ -108,12 +108,12 @@ def test_going_back_takes_the_offset_before_the_first_change_of_each_partition()
     lines = [line(3, A, {"n": 1}, {"n": 2}), line(4, B, None, {"n": 9}), line(5, A, {"n": 2}, {"n": 3})]
     before = offsets_before(lines)
     turned = {"split": 1, "file": "b"}
-    found = returns(before, [OffsetView(A, {"n": 3}), OffsetView(turned, {"n": 9}), OffsetView({"file": "c"}, {"n": 4})])
+    found = offset_returns(before, [OffsetView(A, {"n": 3}), OffsetView(turned, {"n": 9}), OffsetView({"file": "c"}, {"n": 4})])
     assert [(each.partition, each.now, each.then, each.effect) for each in found] == [
         (A, {"n": 3}, {"n": 1}, "read again"),
         (turned, {"n": 9}, None, "read from the beginning"),
     ]
-    assert returns(before, [OffsetView(A, {"n": 1})]) == []
+    assert offset_returns(before, [OffsetView(A, {"n": 1})]) == []
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_going_back_takes_the_offset_before_the_first_change_of_each_partition()
     ],
 )
 def test_the_effect_of_going_back(now: object, then: object, effect: str, records: int | None) -> None:
-    (found,) = returns(offsets_before([line(1, A, then, now)]), [OffsetView(A, now)] if now else [])  # type: ignore[arg-type]
+    (found,) = offset_returns(offsets_before([line(1, A, then, now)]), [OffsetView(A, now)] if now else [])  # type: ignore[arg-type]
     assert (found.effect, found.records) == (effect, records)
 
 

@@ -110,7 +110,7 @@ def test_the_longest_id_is_as_it_is() -> None:
     assert dag_id_for("x" * 240) == "connect." + "x" * 240
 
 
-@pytest.mark.parametrize(("name", "message"), [("x" * 8001, "8001 bytes long; a name may have 8000"), ("\ud800", "has UTF-8")])
+@pytest.mark.parametrize(("name", "message"), [("x" * 8001, "8001 bytes; at most 8000 are allowed"), ("\ud800", "encoded in UTF-8")])
 def test_what_no_topic_could_hold_is_no_name(name: str, message: str) -> None:
     with pytest.raises(ConfigException, match=message):
         check_name(name)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.runtime.model.preview_comparison import Comparison, compared
+from airflow_provider_connect.runtime.model.preview_comparison import Comparison, compare_previews
 from airflow_provider_connect.runtime.model.previews import Preview, PreviewedRecord, PreviewedTask, PreviewedTopic, PreviewEnd
 
 ID, WORD = {"$": "struct", "id": "int64"}, {"$": "struct", "id": "int64", "word": "string?"}
@@ -35,15 +35,15 @@ OLD = preview("1.0", 3, topic("t", 3, ID, "a", "b", "c"))
     ],
 )  # fmt: skip
 def test_differences_and_what_of_them_stands_in_the_way(new: Preview, reported: list[str], accepted: list[str]) -> None:
-    comparison = compared(OLD, new)
-    assert list(map(str, comparison.hindrances(accept_schema_change=False))) == reported
-    assert list(map(str, comparison.hindrances(accept_schema_change=True))) == accepted
+    comparison = compare_previews(OLD, new)
+    assert list(map(str, comparison.blockers(accept_schema_change=False))) == reported
+    assert list(map(str, comparison.blockers(accept_schema_change=True))) == accepted
     assert Comparison.of_json(comparison.to_json()) == comparison
 
 
 def test_equal_records_are_counted_and_an_empty_source_shows_nothing() -> None:
-    assert compared(OLD, preview("2.0", 3, topic("t", 3, ID, "a", "x", "c"))).equal_records == 2
-    assert not compared(preview("1.0", 0), preview("2.0", 0)).has_seen_enough
+    assert compare_previews(OLD, preview("2.0", 3, topic("t", 3, ID, "a", "x", "c"))).equal_records == 2
+    assert not compare_previews(preview("1.0", 0), preview("2.0", 0)).has_seen_enough
 
 
 def test_a_preview_travels_as_json() -> None:

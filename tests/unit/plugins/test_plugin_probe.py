@@ -238,7 +238,7 @@ def test_nothing_of_the_host_is_resolved_where_no_rule_allows_it(plugin_path: Pa
     with PluginProbe(settings(plugin_path, **env), secrets=secrets) as probe:
         with pytest.raises(ConfigException) as refused:
             probe.validate(None, config)
-        assert "setting of the worker lets this connector look it up" in refused.value.message
+        assert "setting of the worker lets this connector read it" in refused.value.message
         assert ".access.shop=" in refused.value.message
         assert "config.providers.access.default=allow" in refused.value.message
         assert asked == []
@@ -531,7 +531,7 @@ def test_words_of_an_unknown_class_are_not_taken_for_a_password(probe: PluginPro
 def test_a_variable_that_no_provider_resolves_is_a_warning(probe: PluginProbe) -> None:
     found = probe.validate(None, {**FILE_SOURCE, "topic": "${securepass:/secrets:topic}"})
     assert [each for each in found.warnings if "securepass" in each] == [
-        "topic: ${securepass:/secrets:topic} is used as it is written: no worker setting declares a config provider 'securepass'"
+        "topic: ${securepass:/secrets:topic} is used as written: no worker setting declares a config provider 'securepass'"
     ]
     assert "config.providers=file and config.providers.file.class=FileConfigProvider" in str(
         probe.validate(None, {**FILE_SOURCE, "file": "${file:/secrets:file}"}).warnings

@@ -89,7 +89,7 @@ def test_more_aliases_than_the_limit_are_refused_before_any_plugin_is_asked(serv
         status, text = served.ask("PUT", path, config)
         assert not served.asked.exists()
         assert status == 400
-        assert f"configuration {key}: It lists 20000 aliases, and at most 100 are taken" in text
+        assert f"configuration {key}: It lists 20000 aliases; at most 100 are allowed" in text
         assert len(text) < 1000
 
 

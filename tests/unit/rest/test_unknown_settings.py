@@ -228,8 +228,8 @@ def test_variables_without_a_value_are_named_with_the_reason(tmp_path: Path, cap
     example = "config.providers=file and config.providers.file.class=FileConfigProvider"
     assert logged(declared, "path") == []
     assert logged(declared, "paht") == [
-        f"${{file:{secrets}:paht}} is used as it is written: '{secrets}' has no 'paht' that the config provider 'file' may read"
+        f"${{file:{secrets}:paht}} is used as written: '{secrets}' has no 'paht' that the config provider 'file' may read"
     ]
     assert logged(undeclared, "path") == [
-        f"${{file:{secrets}:path}} is used as it is written: no worker setting declares a config provider 'file', such as {example}"
+        f"${{file:{secrets}:path}} is used as written: no worker setting declares a config provider 'file', such as {example}"
     ]

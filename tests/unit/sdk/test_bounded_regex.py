@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.model.contradictions import unconsumed
+from airflow_provider_connect.runtime.model.contradictions import unconsumed_topics
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 SLOW = r"(?!__)(a|aa|a?a)+[^a]"
@@ -110,10 +110,10 @@ def test_an_expression_that_is_slow_for_many_topics_is_given_up_after_the_time_f
     slow = {"topics.regex": r"(?:(?:\w\w?|[.]){0,25}[A-Z]|shop.*)"}
     topics = [f"shop.orders.europe.germany.{number:04d}" for number in range(200)]
     started = time.thread_time()
-    assert unconsumed(topics, slow) == [], "unknown, so nothing is forgotten"
+    assert unconsumed_topics(topics, slow) == [], "unknown, so nothing is forgotten"
     assert time.thread_time() - started < 2.0
     started = time.thread_time()
-    assert unconsumed(reversed(topics), slow) == []
+    assert unconsumed_topics(reversed(topics), slow) == []
     assert time.thread_time() - started < 0.4
 
 
@@ -138,4 +138,6 @@ def test_large_expressions_are_not_kept_when_nothing_uses_them_any_more() -> Non
 
 def test_a_slow_expression_of_one_connector_does_not_stop_the_comparison_of_all() -> None:
     another = r"(?!_)(a|aa|a?a)+[^a]"
-    assert unconsumed(["a" * length for length in range(180, 200)], {"topics.regex": another}) == [], "unknown, so nothing is forgotten"
+    assert unconsumed_topics(["a" * length for length in range(180, 200)], {"topics.regex": another}) == [], (
+        "unknown, so nothing is forgotten"
+    )

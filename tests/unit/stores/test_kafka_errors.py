@@ -34,7 +34,7 @@ def test_errors_of_the_client_become_ours(code: int, kind: type[ConnectException
     assert is_retriable(error) is retriable
 
 
-def test_fatal_error_in_a_callback_is_found_behind_its_system_error() -> None:
+def test_fatal_error_in_a_callback_is_found_in_its_system_error() -> None:
     outer = SystemError("returned a result with an exception set")
     outer.__cause__ = KafkaException(KafkaError(KafkaError._FENCED))
     found = kafka_error(outer)

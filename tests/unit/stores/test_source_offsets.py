@@ -15,14 +15,14 @@ def test_source_offsets_are_found_by_the_bytes_of_their_key() -> None:
     assert offsets.get({"a": "1", "b": "2"}) is None
     assert offsets.get({"a": "9"}) is None
     assert offsets.partitions() == [{"b": "2", "a": "1"}]
-    assert offsets.spelled([{"a": "1", "b": "2"}, {"a": "1"}]) == [[{"b": "2", "a": "1"}], []]
+    assert offsets.spellings([{"a": "1", "b": "2"}, {"a": "1"}]) == [[{"b": "2", "a": "1"}], []]
 
 
 def test_as_many_partitions_as_a_request_holds_are_found() -> None:
     """A MiB of JSON; with a comparison of each with each this would take minutes."""
     partitions = [{"filename": f"/data/{number}"} for number in range(10_000)]
     offsets = offsets_of("c", *((partition, {"position": 1}) for partition in partitions))
-    assert offsets.spelled(reversed(partitions)) == [[partition] for partition in reversed(partitions)]
+    assert offsets.spellings(reversed(partitions)) == [[partition] for partition in reversed(partitions)]
 
 
 def test_source_offsets_that_were_altered_over_rest_are_found_in_any_order() -> None:

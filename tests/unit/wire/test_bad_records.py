@@ -1,4 +1,4 @@
-"""Records that no reader may stumble over: each is skipped with a reason, whatever is wrong with it, and the ones around it count."""
+"""Malformed records: each is skipped with a reason, and does not affect the records around it."""
 
 import pytest
 

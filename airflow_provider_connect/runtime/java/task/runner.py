@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.java.task.connector_jvm import start_conne
 from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.stores.backing import repairs
+from airflow_provider_connect.runtime.stores.backing import repair_records
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, sink_admin_overrides
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, known_ids
@@ -231,7 +231,7 @@ class JavaSourceRunner(JavaTaskRunner):
         self._open.callback(self._store.close)
         self._store.ensure()
         if payload.tasks == 1:
-            self._owner.write(repairs(self._store, payload.connector))
+            self._owner.write(repair_records(self._store, payload.connector))
         bounded = bounded_source(self._environment.checked.plugin.class_name)
         if bounded is not None and not payload.endless:
             config = java_config(payload.connector, self._environment.checked.resolved)

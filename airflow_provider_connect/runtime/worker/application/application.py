@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot, handed_on
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot, received_snapshot
 from airflow_provider_connect.runtime.model.log_levels import apply_levels
 from airflow_provider_connect.runtime.model.run import UNREPORTED, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.runtime.model.states import State
@@ -56,7 +56,7 @@ class Application:
     ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
-        self._backing = backing or TopicBacking(self._settings, known=handed_on(spec), only=spec.connector)
+        self._backing = backing or TopicBacking(self._settings, known=received_snapshot(spec), only=spec.connector)
         self._engine = _StartingEngine(start_engine)
         self._stop_server = StopServer(host)
         self._on_claim = on_claim
@@ -82,7 +82,7 @@ class Application:
         spec = self._spec
         claim: Claim | None = None
         trial: UpgradeTrial | None = None
-        if (known := handed_on(spec)) is not None:
+        if (known := received_snapshot(spec)) is not None:
             apply_levels(known.log_levels().values())
         try:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))

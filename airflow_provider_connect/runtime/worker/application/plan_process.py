@@ -23,7 +23,7 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.config_snapshot import handed_on
+from airflow_provider_connect.runtime.model.config_snapshot import received_snapshot
 from airflow_provider_connect.runtime.model.log_levels import apply_levels
 from airflow_provider_connect.runtime.model.log_lines import LineReader, write_logs
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
@@ -87,7 +87,7 @@ def main(directory: Path) -> None:
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     mask = Mask(spec.secrets.values())
     mask_output(mask)
-    if (known := handed_on(spec)) is not None:
+    if (known := received_snapshot(spec)) is not None:
         apply_levels(known.log_levels().values())
     try:
         answer = _answer(spec, mask)
@@ -110,7 +110,7 @@ def write_private(path: Path, text: str) -> None:
 def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     settings = WorkerSettings.of(spec.settings, spec.secrets)
     mask.add(secret_values(settings.originals, settings.config_providers(), spec.secrets))
-    backing = TopicBacking(settings, known=handed_on(spec), only=spec.connector)
+    backing = TopicBacking(settings, known=received_snapshot(spec), only=spec.connector)
     backing.ensure()
     store = backing.configs()
     planner = Planner(settings, backing, store, Fence(settings), hide=mask.add)

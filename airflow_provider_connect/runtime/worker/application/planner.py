@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigSt
 from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.runtime.model.run import Claim, RunSpec
 from airflow_provider_connect.runtime.model.states import TargetState
-from airflow_provider_connect.runtime.stores.backing import Backing, repairs
+from airflow_provider_connect.runtime.stores.backing import Backing, repair_records
 from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
@@ -174,7 +174,7 @@ class Planner:
         offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
         with closing(offsets), self._fence.owner(checked.name, checked.producer_overrides(self._settings)) as owner:
             require_newest_claim(self._store.read(), checked.name, claim)  # 2
-            owner.write(repairs(offsets, checked.name))  # 3
+            owner.write(repair_records(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
         """The tasks of the last run have an open transaction: fence them now rather than after the plan."""

@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.config.client_settings import client_confi
 from airflow_provider_connect.runtime.config.dag_settings import PROBE_INTERVAL, java_seconds
 from airflow_provider_connect.runtime.config.masking import HideSecrets, Mask, password_values, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import capped, ranges_of, read_partitions
+from airflow_provider_connect.runtime.model.backfill import ends_within, ranges_of, read_partitions
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
@@ -348,7 +348,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
             committed = consumer.committed(partitions, COMMITTED_SECONDS)
         except StoreTimeoutException:  # the broker has answered until now
             return Readiness(WORK, LEFT_OPEN)
-        ends = capped(consumer.end_offsets(partitions), ranges)
+        ends = ends_within(consumer.end_offsets(partitions), ranges)
     offsets = {p: committed[p].offset for p in partitions if p in committed}
     if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open there
         with LogConsumer(config, read_committed=False) as reader:

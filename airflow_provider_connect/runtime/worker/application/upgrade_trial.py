@@ -80,12 +80,12 @@ class UpgradeTrial:
             return False
         if upgrade.state is UpgradeState.TRIAL and upgrade.claim is not None:
             upgrade = self._change(
-                upgrade, lambda known: upgrades.rolled_back(known, f"the first run with version {known.new} never reported its end")
+                upgrade, lambda known: upgrades.roll_back(known, f"the first run with version {known.new} never reported its end")
             )
         if upgrade.state is UpgradeState.REQUESTED and is_whole:
             upgrade = self._compared(upgrade)
         if upgrade.state is UpgradeState.TRIAL:
-            begun = self._change(upgrade, lambda known: upgrades.tried(known, self._claim))
+            begun = self._change(upgrade, lambda known: upgrades.begin_trial(known, self._claim))
             self._is_trying = self._is_own_trial(begun)
             return True
         if upgrade.state is UpgradeState.ROLLED_BACK and not upgrade.is_replanned:
@@ -101,14 +101,14 @@ class UpgradeTrial:
             return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")
         done = [result.task for result in results if result.stopped_by in _DID_ITS_WORK]
         if len(done) < len(results):
-            self._end(upgrades.postponed)
+            self._end(upgrades.postpone)
         else:
-            self._end(lambda known: upgrades.passed(known, done, tasks))
+            self._end(lambda known: upgrades.pass_tasks(known, done, tasks))
         return ""
 
     def failed(self, reason: str) -> str:
         """The connector failed, or one of its tasks: back to the old version, if this was a trial."""
-        ended = self._end(lambda known: upgrades.rolled_back(known, reason))
+        ended = self._end(lambda known: upgrades.roll_back(known, reason))
         if ended is None or ended.state is not UpgradeState.ROLLED_BACK:
             return ""
         log.warning("Connector %s goes back from version %s to %s: %s", self._connector, ended.new, ended.old, reason)
@@ -120,7 +120,7 @@ class UpgradeTrial:
     def _compared(self, upgrade: Upgrade) -> Upgrade:
         if upgrade.canary == 0:
             return self._change(upgrade, lambda known: dataclasses.replace(known, state=UpgradeState.TRIAL, reason=""))
-        from airflow_provider_connect.runtime.model.preview_comparison import compared
+        from airflow_provider_connect.runtime.model.preview_comparison import compare_previews
 
         previews = self._previews()
         try:
@@ -133,9 +133,9 @@ class UpgradeTrial:
             new = previews.preview(self._connector, self._config, records=upgrade.canary, version=upgrade.new)
         except ConnectException as error:
             reason = f"version {upgrade.new} could not read the next records: {error.message}"
-            changed = self._change(upgrade, lambda known: upgrades.refused(known, reason))
+            changed = self._change(upgrade, lambda known: upgrades.hold(known, reason))
         else:
-            changed = self._change(upgrade, lambda known: upgrades.judged(known, compared(old, new)))
+            changed = self._change(upgrade, lambda known: upgrades.evaluate(known, compare_previews(old, new)))
         reason = f": {changed.reason}" if changed.reason else ""
         log.info("Connector %s: upgrade from version %s to %s is %s%s", self._connector, changed.old, changed.new, changed.state, reason)
         return changed

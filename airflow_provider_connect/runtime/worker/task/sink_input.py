@@ -11,7 +11,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.client_settings import ClientConfig, client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import capped, not_before
+from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within
 from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import FORCED_SETTINGS, READER_SETTINGS
@@ -48,9 +48,9 @@ class SinkInput:
 
     def bounds(self, partitions: Collection[TopicPartition], admin: TopicAdmin) -> dict[TopicPartition, Bounds]:
         """Where there is something to read in each partition now."""
-        ends = capped(admin.end_offsets(partitions, read_committed=self._isolation == READ_COMMITTED), self.ranges)
-        beginnings = not_before(admin.beginning_offsets(partitions), self.ranges)
-        highs = capped(admin.end_offsets(partitions, read_committed=False), self.ranges)
+        ends = ends_within(admin.end_offsets(partitions, read_committed=self._isolation == READ_COMMITTED), self.ranges)
+        beginnings = beginnings_within(admin.beginning_offsets(partitions), self.ranges)
+        highs = ends_within(admin.end_offsets(partitions, read_committed=False), self.ranges)
         return {p: Bounds(beginnings[p], ends[p], highs[p]) for p in partitions}
 
 

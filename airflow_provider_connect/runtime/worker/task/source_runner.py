@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.connector_keys import strip_framewor
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee, TransactionBoundary
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.stores.backing import OffsetCommitter, Offsets, repairs
+from airflow_provider_connect.runtime.stores.backing import OffsetCommitter, Offsets, repair_records
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.stores.offset_store import ProducedOffset, SourceOffsets
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
@@ -107,7 +107,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._open.callback(self._store.close)
         self._store.ensure()
         if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
-            self._owner.write(repairs(self._store, payload.connector))
+            self._owner.write(repair_records(self._store, payload.connector))
         return self._store.read(payload.connector)
 
     def start(self, known: SourceOffsets) -> SourceLoop:
