@@ -351,7 +351,7 @@ def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
         count = _move(found.name, there, verbs)
     except ConnectException as error:
         back = f"airflow connect delete {found.name}; then resume it at the other side"
-        state = "It is STOPPED on both sides, or still runs there. To go on, repeat the command."
+        state = "It is STOPPED on both sides, or still runs there. To continue, repeat the command."
         raise ConnectException(f"{error.message}. {state} To go back: {back}") from error
     if found.state is TargetState.STARTED:
         verbs.resume(found.name)

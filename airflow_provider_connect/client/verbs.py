@@ -79,7 +79,7 @@ class _Verbs:
 
     @verb
     def server_info(self) -> Call[ServerView]:
-        """The server's version, and the Kafka cluster behind it."""
+        """The server's version and its Kafka cluster."""
         return call("server_info")
 
     @verb

@@ -13,7 +13,7 @@ from airflow_provider_connect.runtime.model.cost import MOST_DAYS, ConnectorCost
 
 MOST_ROWS: Final = 50_000
 MOST_RUNS: Final = 1000
-_NO_RUNS = "This server keeps no record of runs: it has no database beside the topics. Airflow's API server has one"
+_NO_RUNS = "This server keeps no record of runs: it has only topics, and no database. Airflow's API server has one"
 
 Readable = Callable[[Collection[str]], Collection[str]]
 """Returns the connectors, among those given, that the user may read."""

@@ -328,7 +328,7 @@ class Herder:
         return self._offsets.reset(name, author or self._author)
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """How far the sinks among ``names`` are behind their topics. See ``Sinks.lags``."""
+        """The lags of the sinks among ``names``. See ``Sinks.lags``."""
         return self._sinks.lags(names)
 
     def partition_lags(self, name: str) -> ConnectorLag:
@@ -336,7 +336,7 @@ class Herder:
         return self._sinks.partition_lags(name)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
-        """How far those of ``names`` are from the end of what they read. See ``Sinks.distances``."""
+        """The distances of the connectors ``names`` from their ends. See ``Sinks.distances``."""
         return self._sinks.distances(names)
 
     # ── dead-letter records and backfills ──

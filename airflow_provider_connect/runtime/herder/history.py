@@ -37,7 +37,7 @@ from airflow_provider_connect.runtime.model.views import OffsetView
 
 _STEERING = (DEFINED_IN, RELEASED)
 _CATCH_UP_SECONDS = 20.0
-_NO_HISTORY = "This server keeps no history: it has no database beside the topics. Airflow's API server has one"
+_NO_HISTORY = "This server keeps no history: it has only topics, and no database. Airflow's API server has one"
 
 
 class ConnectorHistory:
