@@ -30,9 +30,9 @@ _LOOPBACK = "127.0.0.1"
 
 
 def run_with_spark(directory: Path) -> NoReturn:
-    """Run the ``run.json`` of ``directory``, leave the result there and end the process. The exit code is 0 whenever there is a result.
+    """Run the ``run.json`` of ``directory``, write the result there and end the process. The exit code is 0 whenever there is a result.
 
-    SIGTERM ends every task body after its current batch.
+    SIGTERM ends every task after its current batch.
     """
     spec, engines, mask = _spec(directory), list[SparkEngine](), Mask()
     host = os.environ.get("SPARK_LOCAL_IP") or own_address(spec.settings.get("bootstrap.servers", ""))
@@ -44,7 +44,7 @@ def run_with_spark(directory: Path) -> NoReturn:
 
 
 def run_without_spark(directory: Path) -> NoReturn:
-    """The same with the tasks in processes of their own, or where it has one task or a Java connector's, in this process."""
+    """As ``run_with_spark``, with the tasks in processes of their own; a single task, or a Java connector's, runs in this process."""
     spec, mask, java = _spec(directory), Mask(), JavaHost()
     _run(directory, spec, lambda: _here(mask, java), host=_LOOPBACK, mask=mask, java=java)
     exit_at_once(0)
@@ -54,7 +54,7 @@ def run_without_spark(directory: Path) -> NoReturn:
 def _spec(directory: Path) -> RunSpec:
     write_logs(sys.stdout)
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
-    write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is not needed any more
+    write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is no longer needed
     return spec
 
 

@@ -1,4 +1,4 @@
-"""The failures that no task reported: applications that ended without a result, connectors without a plan."""
+"""Reports failures that no task reported: applications that ended without a result, connectors without a plan."""
 
 from __future__ import annotations
 
@@ -41,9 +41,8 @@ def report_lost(
 
     Written under the application's own claim, so that a newer run's statuses hold. Returns the tasks. An application that never claimed
     has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under this
-    claim, keep the status that they have. ``tasks`` are those that the application had to run, None: all; the others may run
-    elsewhere under the same claim, or be done. ``cache`` holds what processes of this host have read of the config topic; None: it is
-    read whole.
+    claim, keep their status. ``tasks`` are those that the application had to run, None: all; others may run elsewhere under the same
+    claim, or be done. ``cache`` holds the part of the config topic that processes of this host have read; None: it is read whole.
     """
     path = directory / CLAIM_FILE
     if not path.exists():
@@ -75,7 +74,7 @@ def _config_state(settings: WorkerSettings, connector: str, known: ConfigSnapsho
 
 
 def _reported(directory: Path) -> set[int]:
-    """The tasks of which the driver had a result before it died."""
+    """The tasks whose results the driver had before it died."""
     try:
         progress = RunResult.from_json((directory / PROGRESS_FILE).read_text())
     except (OSError, ValueError, KeyError, TypeError):
@@ -88,8 +87,8 @@ def report_unready(
 ) -> None:
     """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
 
-    As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is what was read of the config topic before.
-    """
+    As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is the part of the config topic that was read
+    before."""
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     with closing(StatusWriter(settings, claim=claim)) as writer:
         trace = f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
@@ -120,8 +119,8 @@ def report_failed(
 ) -> None:
     """Write that a connector FAILED because its config, plan or start did.
 
-    If ``error`` says that something outside is missing, its ``tasks`` are FAILED and the connector is RUNNING, as when the tasks find that
-    out themselves (``report_unready``). A connector without tasks is FAILED with the trace."""
+    If ``error`` is a MissingException, its ``tasks`` are FAILED and the connector is RUNNING, as when tasks raise it themselves
+    (``report_unready``). A connector without tasks is FAILED with the trace."""
     is_outside = isinstance(error, MissingException) and bool(tasks)
     with closing(backing.status_notes(failed.claim)) as writer:
         _put(writer, failed.beside_running() if is_outside else failed.of_connector(trace), failed, tasks if is_outside else (), trace)

@@ -37,7 +37,7 @@ from airflow_provider_connect.runtime.worker.application.upgrade_trial import Up
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """The tasks there are to run, and the claim under which they all do; without a claim there is nothing to run, for ``reason``."""
+    """The tasks to run, and the claim under which all of them run; None: no task is to run, for ``reason``."""
 
     tasks: list[int]
     claim: Claim | None
@@ -45,7 +45,7 @@ class SharedPlan:
 
 
 def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: Callable[[], None] | None = None) -> SharedPlan:
-    """Plan the run whose ``run.json`` lies in ``directory``; the plugin's code runs in a process that has ``timeout_seconds``.
+    """Plan the run whose ``run.json`` is in ``directory``. The plugin's code runs in a process that has ``timeout_seconds``.
 
     That process gets none of Airflow's environment. Raises ConfigException or ConnectException with the planner's message,
     RetriableException after the time.
@@ -99,7 +99,7 @@ def main(directory: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a small file of a run, whole, readable by its owner alone: under another name with mode 0600, then renamed."""
+    """Write a small file of a run atomically, readable by its owner only: under another name with mode 0600, then renamed."""
     unfinished = path.with_name(f".{path.name}.partial")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:

@@ -34,7 +34,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import require_ne
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What an application is to host. ``task_configs`` are raw: what variables stand for is resolved where a task runs."""
+    """The tasks that an application runs. ``task_configs`` are raw: variables are resolved where a task runs."""
 
     connector: CheckedConnector
     claim: Claim
@@ -45,7 +45,7 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """There is nothing to host: the connector is gone, not STARTED, or a newer claim came first."""
+    """No task to run: the connector is deleted or not STARTED, or a newer claim exists."""
 
     reason: str
 
@@ -74,7 +74,7 @@ class Planner:
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
-        """1 define the connector when its DAG does and the topic has none 2 check the target state 3 claim.
+        """1 define the connector if its DAG does and the topic has no config 2 check the target state 3 claim.
 
         Raises ConfigException for a definition that names what is another connector's.
         """
@@ -102,15 +102,15 @@ class Planner:
         self._store.change(decide)
 
     def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
-        """What must not be shown of the connector's config, whatever its code reports."""
+        """The secrets of the connector's config, which no output may show."""
         raw = state.connector_config(spec.connector)
         return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
 
     def plan(self, spec: RunSpec, claim: Claim) -> Plan:
-        """1 check the config 2 start the connector 3 ask for task configs 4 publish them if they changed 5 fence what is not hosted
+        """1 check the config 2 start the connector 3 get task configs 4 publish them if they changed 5 fence tasks that no longer exist
         6 with several tasks, fence those too and repair offsets.
 
-        Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim came first.
+        Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim exists.
         """
         state = self._store.read()
         raw = state.connector_config(spec.connector)
@@ -140,7 +140,7 @@ class Planner:
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
             configs = task_configs(checked, context, self._settings)
-        except ConfigException as error:  # its config was checked: what it names is not as it must be
+        except ConfigException as error:  # its config was checked: something outside that it names is wrong
             raise MissingException(error.message, errors=error.errors) from error
         warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs
@@ -150,7 +150,7 @@ class Planner:
             return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
-        """Whether the published tasks come from the config in force: if not, it would be wrong to run some of them again."""
+        """Whether the published tasks come from the config in force. If not, some of them must not run alone."""
         state = self._store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 
@@ -159,12 +159,11 @@ class Planner:
         return list(state.all_task_configs(connector).values())
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
-        """A partition may have moved from one task to another: every old owner is fenced before any task reads its offset. A lone task does
-        all this itself.
+        """Fence every old owner before any task reads its offsets, since a partition may have moved from one task to another. A single
+        task does all this itself.
 
-        1 take over every id 2 still the newest claim? 3 repair offsets. A driver that was frozen in between is fenced by the newer one's 1,
-        or refused by 2; so it never writes offsets that were read before a newer run moved them.
-        """
+        1 take over every id 2 check that the claim is the newest 3 repair offsets. A driver that was frozen in between is fenced by step 1
+        of the newer one, or refused by step 2. So it never writes offsets that were read before a newer run moved them."""
         if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
@@ -177,14 +176,14 @@ class Planner:
             owner.write(repair_records(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
-        """The tasks of the last run have an open transaction: fence them now rather than after the plan."""
+        """Fence the tasks of the last run, which have an open transaction, before the plan rather than after it."""
         state = self._store.read()
         require_newest_claim(state, checked.name, claim)
         if self._has_ids(checked):
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
 
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
-        """Task configs, then the commit record; then, for a smaller set, the ids no longer hosted are fenced before the count."""
+        """Write task configs, then the commit record. For a smaller set, fence the ids that are no longer used before writing the count."""
         name = checked.name
         self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
         alive = self._store.read().fencing_counts.get(name, 0)
@@ -194,7 +193,7 @@ class Planner:
             self._store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
-        """Whether its tasks commit in transactions of their ids; else the store of the offsets fences them."""
+        """Whether its tasks commit in transactions of their ids. If not, the store of the offsets fences them."""
         return self._backing.exactly_once or not checked.is_source
 
 

@@ -1,7 +1,7 @@
-"""Whether a run would find anything to do, checked in the Airflow task process before anything is submitted. No Spark, no Arrow.
+"""Checks in the Airflow task process whether a run has work, before anything is submitted. No Spark, no Arrow.
 
 Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own check. A config whose
-tasks are planned has passed every check already; it is checked again, with internal topics and the world outside, only where there is work.
+tasks are planned has passed every check before; it is checked again, with internal topics and outside systems, only if there is work.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
-LEFT_OPEN = "a run that was killed has left a transaction open"  # which the next one ends as it takes over; it may stay open for a minute
+LEFT_OPEN = "a run that was killed has left a transaction open"  # the next run ends it when it takes over; it may stay open for a minute
 COMMITTED_SECONDS = 2.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
-_ONE_BY_ONE = 20  # topics of which a consumer is asked; ten thousand would take minutes
+_ONE_BY_ONE = 20  # topics whose partitions a consumer reads one by one; ten thousand would take minutes
 _CLOCK_SECONDS = 60.0  # by which clocks of two hosts may differ
 
 
 SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""The values of the variables in a config that only Airflow knows. Raises ConfigException for one that it does not."""
+"""The values of the variables in a config that only Airflow knows. Raises ConfigException for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` is for the log. ``config`` is
-    the raw config that was checked, and ``secrets`` what its variables stand for; both are empty for a connector that is not started.
-    ``version`` is the plugin's where an upgrade lays one down: the one that has proved itself. ``missing`` is what it waits for.
-    ``known`` is what was read of the config topic, for a run to go on from."""
+    the raw config that was checked, and ``secrets`` the values of its variables; both are empty for a connector that is not started.
+    ``version`` is the plugin's where an upgrade decides it: the one that has worked. ``missing`` is what the connector waits for.
+    ``known`` is the part of the config topic that was read, from which the run continues."""
 
     state: str
     reason: str
@@ -139,7 +139,7 @@ def check_readiness(
 
 
 def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
-    """The raw config, None when it is not to run, and what the config topic alone shows of the work."""
+    """The raw config, None for a connector that must not run, and the readiness by the config topic alone."""
     state = None if known is None else known.log(connector).state
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
@@ -167,7 +167,7 @@ def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterCon
 def _of_kind(
     settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, *, secrets: set[str], hide: HideSecrets
 ) -> Readiness:
-    """Whether the source, or the group's offsets, show work."""
+    """The readiness of a source by its own check, of a sink by its group's offsets."""
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
@@ -191,7 +191,7 @@ def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved
 
 
 def _probe(settings: WorkerSettings, connector: str, resolved: Mapping[str, str]) -> Readiness:
-    """Of a Java source that only a run can ask for new data: the last run may have been short ago."""
+    """The readiness of a Java source that only a run can ask for new data: by the time of the last run."""
     work = Readiness(WORK, "a Java source of this class is asked for new data by a run")
     interval = java_seconds(resolved, PROBE_INTERVAL)
     if interval is None:
@@ -215,7 +215,7 @@ def _tasks(settings: WorkerSettings, connector: str) -> list[TaskStatus]:
 
 
 def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
-    """None: not all of the connector's tasks have FAILED, or their time has come."""
+    """The wait after failures; None: not all of the connector's tasks have FAILED, or their wait is over."""
     tasks = _tasks(settings, connector)
     if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
         return None
@@ -231,8 +231,7 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
 
 
 def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
-    """How much of the shortest wait of tasks that have FAILED is left at ``now``; 0: nothing. A status from the future, by a clock that was
-    wrong, holds no run up."""
+    """Seconds left at ``now`` of the shortest wait of tasks that have FAILED. A status from the future, of a wrong clock, delays no run."""
     left = ((task.timestamp / 1000 + (longest := seconds_to_wait(task.failures)) - now, longest) for task in tasks)
     return min((seconds if seconds <= longest + _CLOCK_SECONDS else 0.0 for seconds, longest in left), default=0.0)
 
@@ -243,7 +242,7 @@ def seconds_to_wait(failures: int) -> float:
 
 
 def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
-    """None: there is no config topic yet. One that is missed where none is created is the internal topics' error, not an empty one."""
+    """None: no config topic exists yet. If this worker creates no topics, that is an error of the internal topics."""
     try:
         if cache is not None:
             return cache.read(settings, connector)
@@ -258,8 +257,7 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
 
 
 def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write what the connector waits for beside its config, for lists, where the config topic does not have it. A run does not fail for
-    this."""
+    """Write what the connector waits for to the config topic, for lists, if it is not there. Never fails a run."""
     state = None if found.known is None else found.known.log(connector).state
     if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
         return
@@ -301,7 +299,7 @@ def _check_before_work(
 def source_readiness(
     name: str, connector: SourceConnector, resolved: Mapping[str, str], settings: WorkerSettings, mask: Callable[[str], str]
 ) -> Readiness:
-    """Whether the source has new data. ``mask`` hides secrets in what the connector raises."""
+    """Whether the source has new data. ``mask`` hides secrets in exceptions of the connector."""
     found = _answer(name, connector.check_for_new_data, {**connector.default_settings, **resolved}, settings, mask)
     return replace(found, missing=missing_of(connector, mask))
 
@@ -313,7 +311,7 @@ def _answer(
     settings: WorkerSettings,
     mask: Callable[[str], str],
 ) -> Readiness:
-    """What ``check`` answers of new data. ``mask`` hides secrets in what it raises."""
+    """The readiness by ``check``, which returns whether there is new data. ``mask`` hides secrets in its exceptions."""
     known: list[SourceOffsets] = []
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:
@@ -350,7 +348,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
             return Readiness(WORK, LEFT_OPEN)
         ends = ends_within(consumer.end_offsets(partitions), ranges)
     offsets = {p: committed[p].offset for p in partitions if p in committed}
-    if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open there
+    if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open at that offset
         with LogConsumer(config, read_committed=False) as reader:
             missing = missing or beyond_end(offsets, reader.end_offsets(list(offsets)))
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
@@ -364,7 +362,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
 
 
 def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
-    """Partition counts of the sink's topics; a named topic that does not exist yet has nothing in it."""
+    """Partition counts of the sink's topics that exist."""
     named = named_topics(resolved)
     if not named or len(named) > _ONE_BY_ONE:
         admin = TopicAdmin(settings, sink_admin_overrides(resolved))

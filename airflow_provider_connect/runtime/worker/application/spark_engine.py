@@ -1,5 +1,5 @@
-"""Spark as what runs tasks: each is a job of one partition, whose body is a Python worker; or, if it works with frames, a thread of the
-driver. The only module here that knows Spark.
+"""The engine that runs tasks with Spark: each as a job of one partition, in a Python worker; or, if it works with data frames, in a thread
+of the driver. The only module here that knows Spark.
 
 Two start-up measures live here because they must precede the SparkContext: without the numpy converters py4j imports pandas, numpy and
 pyarrow in the driver at its first call with an argument, and the JVM's own stop saves the second that Python's waits.
@@ -37,7 +37,7 @@ class SparkEngine:
     """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
 
     def __init__(self, connector: str, mask: Mask | None = None) -> None:
-        """``mask`` hides the secrets of bodies that run in this process, whose output is masked by it."""
+        """``mask`` hides the secrets of tasks that run in this process, whose output it masks."""
         self._context = _context(connector)
         self._threads = TaskThreads(mask or Mask(), fenced=True)
         self._lock = threading.Lock()
@@ -67,9 +67,9 @@ class SparkEngine:
         return result
 
     def _send(self, locations: Sequence[str]) -> None:
-        """Have Spark unpack the plugins of the run beside each executor's other files; the tasks of a run have the same ones.
+        """Have Spark unpack the plugins of the run with each executor's other files; all tasks of a run have the same ones.
 
-        Executors fetch the archive from where it lies here; Spark removes it at the end.
+        Executors fetch the archive from this host; Spark removes it at the end.
         """
         from pyspark import SparkFiles
 
@@ -92,8 +92,8 @@ class SparkEngine:
 
 
 def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
-    """What Spark calls in the Python worker; ``sent``: for each plugin location of the run, which came with the job, whether its Java
-    plugins are allowed. ``keeps_log``: the lines of the log follow each result, because the driver does not have the worker's output."""
+    """Run the tasks. Spark calls it in the Python worker. ``sent``: for each plugin location of the run, which came with the job, whether
+    its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the worker's output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
@@ -119,7 +119,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
 
 
 def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskPayload:
-    """With the locations that came with the job, in ``root``, instead of those of the driver's machine. ``allowed``: see ``body``."""
+    """The payload with the locations that came with the job, in ``root``, instead of the driver's. ``allowed``: ``sent`` of ``body``."""
     paths = unpacked_paths(root, payload.locations)
     folders = [os.path.dirname(path) for path in paths]
     of_java = ",".join(folder for folder, is_allowed in zip(folders, allowed, strict=True) if is_allowed)

@@ -1,7 +1,7 @@
-"""Runs each task of a run without Spark in a process of its own, as Spark does: what one task does to its process costs that task alone.
+"""Runs each task of a run without Spark in a process of its own, as Spark does: a task that kills its process affects no other task.
 
-Used where a run has several tasks. As a program it is such a process: it gets the pickled payload on standard input, and writes the result
-as JSON to the descriptor that is its argument.
+Used for runs with several tasks. As a program, it is such a process: it reads the pickled payload from standard input, and writes the
+result as JSON to the descriptor that is its argument.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class TaskProcessLost(Exception):
 
 
 def run_in_process(payload: TaskPayload) -> TaskResult:
-    """The task's result, which may be a failure. May be called from several threads at once; the child dies with the thread that calls.
+    """Run the task, and return its result, which may be a failure. Thread-safe; the child dies with the thread that calls.
 
     Raises TaskProcessLost when the process ends without a result, RetriableException when it does not start.
     """
@@ -65,7 +65,7 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
 
 
 def answer(asked: BinaryIO, descriptor: int) -> None:
-    """Run the task whose pickled payload ``asked`` has, and write its result."""
+    """Run the task whose pickled payload is in ``asked``, and write its result."""
     payload: TaskPayload = pickle.load(asked)
     if payload.locations:
         from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
@@ -79,7 +79,7 @@ def answer(asked: BinaryIO, descriptor: int) -> None:
 
 
 def main() -> None:
-    """Ends the process, without the clean-up that waits for threads of clients."""
+    """Run the task and end the process, without the clean-up that waits for threads of clients."""
     answer(sys.stdin.buffer, int(sys.argv[1]))
     sys.stdout.flush()
     sys.stderr.flush()

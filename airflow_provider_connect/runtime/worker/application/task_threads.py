@@ -1,6 +1,6 @@
-"""Runs tasks in the application's own process, each in the thread that asks for it. Knows no Spark.
+"""Runs tasks in the application's own process, each in the calling thread. Knows no Spark.
 
-What tasks need is loaded at the first one, after the connector's plugins: these may bring compiled code that must come first.
+The modules of tasks are imported at the first task, after the connector's plugins, whose compiled code may have to be loaded first.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
-_LOADING: Final = threading.Lock()  # a thread that waits for another's import gets half a module if that fails
+_LOADING: Final = threading.Lock()  # a thread that waits for another's failing import would get half a module
 
 
 class TaskThreads:
@@ -22,14 +22,14 @@ class TaskThreads:
 
     def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False) -> None:
         """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state; None: the topics do.
-        ``fenced``: this process is the run's own, and is killed where its tasks need more memory than they may."""
+        ``fenced``: this process is the run's own, and is killed when its tasks exceed their memory limit."""
         self._mask = mask
         self._java = java
         self._backing = backing
         self._fenced = fenced
 
     def run(self, payload: TaskPayload) -> TaskResult:
-        """The task's result, which may be a failure."""
+        """Run the task, and return its result, which may be a failure."""
         with _LOADING:
             from airflow_provider_connect.runtime.worker.application.task_body import run_in_driver
 

@@ -1,7 +1,7 @@
-"""What a run does about an upgrade of its connector: compares the versions, tries the new one, and goes back when that fails.
+"""A run's part in an upgrade of its connector: it compares the versions, tries the new one, and restores the old one if that fails.
 
 Every step is one compare-and-set of the config topic by the run that holds the newest claim, so a run that is killed between any two
-leaves either the step before or the step after. A trial whose run never reported is one that failed.
+leaves the state before or after a step. A trial whose run never reported has failed.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DID_ITS_WORK = (None, StopReason.TIME, StopReason.EXPIRED)
-"""Why a task that ended well may have ended: what it shows of the new version is as good."""
+"""The reasons to stop after which a task counts as a success of the new version."""
 
 
 class Previews(Protocol):
@@ -47,8 +47,8 @@ def preview_in_subprocess(settings: WorkerSettings, secrets: Mapping[str, str]) 
 
 
 class UpgradeTrial:
-    """Of one connector, for one run that has claimed it. ``state`` was read after the claim: from then on only this run changes an upgrade
-    that is under way. ``previews`` is asked when there is something to compare; ``now_ms`` is the time of day."""
+    """The upgrade trial of one connector, for one run that has claimed it. ``state`` was read after the claim: from then on only this run
+    changes an upgrade that is under way. ``previews`` is called when there are versions to compare; ``now_ms`` is the time of day."""
 
     def __init__(
         self,
@@ -67,13 +67,13 @@ class UpgradeTrial:
         self._now_ms = now_ms
         self._config = state.connector_config(connector) or {}
         self._found = _concerning(state, connector)
-        self._is_trying = self._is_own_trial(self._found)  # already, where another process has planned
+        self._is_trying = self._is_own_trial(self._found)  # true already if another process has planned
 
     def before_plan(self, *, is_whole: bool) -> bool:
-        """1 a trial that never reported has failed 2 where one was asked for, compare the versions 3 begin the trial.
+        """1 fail a trial that never reported 2 compare the versions if a trial is requested 3 begin the trial.
 
-        Called before the plan, which then takes the version that is in force. ``is_whole``: all of the connector's tasks are to run; some
-        of them alone try nothing. Returns whether all tasks have to be planned anew, because another version has planned them.
+        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run; a run of some of them
+        begins no trial. Returns whether all tasks have to be planned again, because another version has planned them.
         """
         upgrade = self._found
         if upgrade is None:
@@ -94,8 +94,8 @@ class UpgradeTrial:
         return False
 
     def after(self, results: Sequence[TaskResult], tasks: int) -> str:
-        """Judge the trial by the results of some or all of its ``tasks``, if this run is one. Returns what went wrong with it, for people;
-        empty: nothing did."""
+        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is one. Returns why it failed, as a sentence for
+        people; empty: it has not failed."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
             return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")
@@ -107,7 +107,7 @@ class UpgradeTrial:
         return ""
 
     def failed(self, reason: str) -> str:
-        """The connector failed, or one of its tasks: back to the old version, if this was a trial."""
+        """Restore the old version after a failure of the connector or of a task, if this run is a trial."""
         ended = self._end(lambda known: upgrades.roll_back(known, reason))
         if ended is None or ended.state is not UpgradeState.ROLLED_BACK:
             return ""
@@ -141,7 +141,7 @@ class UpgradeTrial:
         return changed
 
     def _change(self, upgrade: Upgrade, step: Callable[[Upgrade], Upgrade]) -> Upgrade:
-        """Take the step, if the upgrade is unchanged and the claim the newest. Returns what is there then."""
+        """Take the step, if the upgrade is unchanged and the claim the newest. Returns the upgrade after that."""
         found: list[Upgrade] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -158,9 +158,9 @@ class UpgradeTrial:
         return found[0]
 
     def _end(self, step: Callable[[Upgrade], Upgrade]) -> Upgrade | None:
-        """Take a step of the trial that has this run's claim; None: there is none.
+        """Take a step of the trial that has this run's claim; None: no such trial.
 
-        With DONE, the config names what was asked for, unless a DAG file owns the config: then the upgrade keeps it.
+        With DONE, the config gets the requested version, unless a DAG file owns the config: then the upgrade keeps it.
         """
         found: list[Upgrade] = []
 

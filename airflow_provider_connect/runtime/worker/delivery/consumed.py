@@ -1,4 +1,4 @@
-"""What a consumer has returned at once: raw batches, ends of partitions; by way of confluent-kafka's objects where nothing is faster."""
+"""What a consumer has returned at once: raw batches and ends of partitions. Read as confluent-kafka's objects where nothing is faster."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Consumed:
     gone: list[TopicPartition] = field(default_factory=list)
 
     def add_error(self, error: KafkaError, partition: TopicPartition, offset: int) -> None:
-        """Raises what ``error`` is translated to, unless the client goes on by itself behind it; silence is bounded by the loop."""
+        """Raise the translated ``error``, unless the client continues after it by itself; the loop limits the time without records."""
         if error.code() == KafkaError._PARTITION_EOF:
             self.ended.append((partition, offset))
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -41,15 +41,15 @@ class Consumed:
 
 
 class ClientMessages:
-    """Takes what a consumer has fetched, by its own calls. ``only`` is the partition where there is no other: records need not be asked."""
+    """Takes what a consumer has fetched, by its own calls. ``only`` is the partition if there is only one."""
 
     def __init__(self, consumer: Consumer, columns: frozenset[str], only: TopicPartition | None = None) -> None:
         self._consumer, self._columns, self._only = consumer, columns, only
         self._record_bytes = 0.0  # of the records taken last, on average
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
-        """What is there, about so much at most; waits for the first record, up to ``timeout_seconds``. None: nothing came. Raises what
-        ``Consumed.add_error`` raises."""
+        """The fetched records, up to about ``most_records`` and ``most_bytes``. Waits for the first one, up to ``timeout_seconds``; None:
+        no record came. Raises what ``Consumed.add_error`` raises."""
         first = self._consumer.poll(timeout_seconds)
         if first is None:
             return None

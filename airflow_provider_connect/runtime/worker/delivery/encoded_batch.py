@@ -1,4 +1,4 @@
-"""Records of one topic as bytes, in columns: what converters make of a ``Batch``."""
+"""Records of one topic as bytes, in columns: what converters return for a ``Batch``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EncodedBatch:
         return EncodedBatch(self.topic, count, value, key, headers, timestamp, self.kafka_partition)
 
     def chunks(self, most_records: int, most_bytes: int) -> Iterator[EncodedBatch]:
-        """The batch in pieces of so many records; those in halves until each holds ``most_bytes`` at most, or one record."""
+        """The batch in pieces of ``most_records``, halved until each has at most ``most_bytes``, or one record."""
         for start in range(0, self.num_records, most_records):
             yield from _halves(self.slice(start, min(most_records, self.num_records - start)), most_bytes)
 
@@ -58,7 +58,7 @@ def _with_offsets(column: pa.Array | None) -> pa.Array | None:
 
 
 def _data_bytes(column: pa.Array) -> int:
-    """Read from the column's offsets: what ``nbytes`` counts besides depends on whether the column is a slice."""
+    """The bytes of the values, from the column's offsets: ``nbytes`` counts more, depending on whether the column is a slice."""
     offsets = column.buffers()[1]
     if len(column) == 0 or offsets is None:
         return 0

@@ -19,7 +19,7 @@ _SECONDS: Final = 30.0
 def last_records(config: Mapping[str, Any], group: str, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
     """The offset of the last committed record of each partition within its span, first and end offset; partitions without one are left out.
 
-    Reads the tail of each, and more of it where that holds no record. ``config`` is that of a consumer; nothing is committed. Raises
+    Reads the last offsets of each, and more of them while they hold no record. ``config`` is a consumer's; nothing is committed. Raises
     RetriableException when the brokers do not answer.
     """
     if not spans:

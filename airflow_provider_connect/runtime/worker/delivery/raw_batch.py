@@ -105,7 +105,7 @@ def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column hol
 
 
 class RetainedBatches:
-    """Raw batches until their commit. Beyond ``most_bytes`` it forgets the oldest for which the task does not vouch."""
+    """Keeps raw batches until their commit. Beyond ``most_bytes`` it drops the oldest uncommitted ones."""
 
     def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:
         self._raws: dict[TopicPartition, list[RawBatch]] = {}
@@ -120,7 +120,7 @@ class RetainedBatches:
             self.num_bytes -= kept.pop(0).num_bytes
 
     def release(self, committed: Mapping[TopicPartition, int]) -> None:
-        """Forget what is committed: ``committed`` is the next record to read of each partition."""
+        """Drop what is committed: ``committed`` is the next record to read of each partition."""
         for partition, offset in committed.items():
             kept = self._raws.get(partition, [])
             gone = [raw for raw in kept if raw.next_offset <= offset]

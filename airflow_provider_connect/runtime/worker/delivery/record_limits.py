@@ -1,7 +1,7 @@
-"""How large a record may be that a client writes to a topic: by the client's limit, and by the topic's. Knows nothing of tasks or errors.
+"""The largest record that a client may write to a topic: by the client's limit, and by the topic's. Knows nothing of tasks or errors.
 
 A client refuses a record by the bytes of its key, value and headers; a broker refuses a batch by its bytes as sent, compressed or not. So a
-record that only compression brings below the topic's limit is compressed here to find out, which few records meet.
+record that may fit into the topic's limit when compressed is compressed here to find out; few records need that.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _BATCH_BYTES: Final = 1_000_000  # likewise
 _BATCH_HEAD: Final = 61  # bytes of a batch before its records (format v2)
 RECORD_HEAD: Final = 36  # at most, and what librdkafka counts: the lengths of record, key and value, attributes, two deltas, headers
 _LONGER_BY_ONE: Final = [1 << bits for bits in (6, 13, 20, 27)]  # lengths from which a length itself takes one byte more
-_AGAIN_SECONDS: Final = 30.0  # after which a topic is asked anew, as soon as a record passes its limit
+_AGAIN_SECONDS: Final = 30.0  # after which the limit of a topic is read again, as soon as a record exceeds it
 Sizes = np.ndarray[Any, np.dtype[np.int64]]
 HeaderRow = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A record, by its index in the batch, that is larger than what takes it: ``size`` in bytes against the limit's, and the setting."""
+    """A record, by its index in the batch, whose ``size`` in bytes exceeds the ``limit`` of ``setting``."""
 
     index: int
     size: int
@@ -51,7 +51,7 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class _TopicLimit:
-    """``codec``: by which the broker measures; None: as it is. ``asked`` is a time of the clock."""
+    """``codec``: the compression after which the broker measures; None: no compression. ``asked`` is a time of the clock."""
 
     bytes: int
     codec: str | None
@@ -59,8 +59,8 @@ class _TopicLimit:
 
 
 class RecordLimits:
-    """The limits of one producer, of these settings of librdkafka, in each topic that it writes to. ``configs`` describes topics; where it
-    may not, or a topic does not exist yet, the client's own limit is the only one known. Not thread-safe."""
+    """The limits of one producer in each topic that it writes to. ``client`` has its librdkafka settings. ``configs`` describes topics; if
+    it is not authorized, or a topic does not exist yet, only the client's own limit is known. Not thread-safe."""
 
     def __init__(
         self,
@@ -91,17 +91,17 @@ class RecordLimits:
         return [excess for excess in found if excess is not None]
 
     def groups(self, batch: EncodedBatch) -> Iterator[EncodedBatch] | None:
-        """The batch in pieces that the topic takes in one batch of the client's. None: any of those fits, as it does by default."""
+        """The batch in pieces that each fit into one batch that the topic accepts. None: any batch of the client fits, as by default."""
         most = self.batch_room(batch.topic)
         return None if most is None else _pieces(batch, most)
 
     def batch_room(self, topic: str) -> int | None:
-        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: the client's batches fit, as by default."""
+        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: any client batch fits, as by default."""
         limit = self._limit(topic)
         return None if limit is None or limit.bytes >= self._batch_bytes else limit.bytes - _BATCH_HEAD
 
     def room(self, topic: str) -> int | None:
-        """How many bytes of key, value and headers a record of the topic may surely have, by ``size_of``; None: not known."""
+        """How many bytes of key, value and headers a record of the topic may have in any case, by ``size_of``; None: not known."""
         limit = self._limit(topic)
         return None if limit is None else min(self._client_bytes, limit.bytes - _BATCH_HEAD) - RECORD_HEAD
 
@@ -172,7 +172,7 @@ def _pieces(batch: EncodedBatch, most: int) -> Iterator[EncodedBatch]:
 
 
 def _record_bytes(record: EncodedBatch, size: int) -> int:
-    """What a record of ``size`` has in a batch that holds it alone: its length, attributes, two deltas, and the lengths of its parts."""
+    """The bytes of a record of ``size`` in a batch of its own: with its length, attributes, two deltas, and the lengths of its parts."""
     lengths = [0 if column is None else len(column[0].as_py() or b"") for column in (record.key, record.value)]
     body = size + 3 + sum(map(_varint, lengths)) + 1
     return body + _varint(body)

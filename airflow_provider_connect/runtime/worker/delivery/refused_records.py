@@ -1,9 +1,9 @@
-"""Source records that client or broker refuse for what they are: found, reported and left out.
+"""Finds, reports and leaves out source records that client or broker refuse because of their size or timestamp.
 
 What is known to be too large, or has a time that no record has, never reaches the client (``remove_refused``). What is refused all the
-same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: one that is too large, or that
-holds one bad record, is refused with all that lies in it. So what was refused is sent again in halves, once everything else is
-acknowledged, and only what is refused alone is given up. Records that were sent again stand behind later ones.
+same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: it refuses a batch that is too
+large, or has one bad record, with all its records. So refused records are sent again in halves, once everything else is acknowledged, and
+only a record that is refused alone is given up. Records that were sent again follow later ones.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ RECORD_ERRORS: Final = frozenset(
         KafkaError.INVALID_TIMESTAMP,
     }
 )
-"""Errors that another record would not meet. An error of the topic itself is not among them."""
+"""Errors of a single record. An error of the topic itself is not among them."""
 PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
 
 
 @dataclass(frozen=True, slots=True)
 class InvalidTimestamp:
-    """A record, by its index in the batch, with a time that no record has."""
+    """A record, by its index in the batch, with a timestamp that no record may have."""
 
     index: int
     timestamp: int
@@ -97,7 +97,7 @@ class _Sent:
 
 
 class RefusedRecords:
-    """Belongs to one producer, whose delivery reports and refusals it gets. ``failed`` is called with each record that is given up."""
+    """Gets the delivery reports and refusals of one producer. ``failed`` is called with each record that is given up."""
 
     def __init__(self, producer: Producer, failed: Callable[[Failure], None]) -> None:
         self._producer = producer
@@ -105,14 +105,14 @@ class RefusedRecords:
         self._refused: list[tuple[_Sent, KafkaError]] = []
 
     def give_up(self, topic: str, options: dict[str, Any], error: KafkaError) -> bool:
-        """The client itself refused a record. False: for a reason that lies elsewhere."""
+        """Report a record that the client itself refused. False: the reason is not the record."""
         if error.code() not in RECORD_ERRORS:
             return False
         self._report(_Sent(topic, options), error)
         return True
 
     def delivered(self, error: KafkaError, message: Message, headers: object = None) -> bool:
-        """A delivery report; reports don't have the ``headers`` of their record. False: the reason of the error lies elsewhere."""
+        """Note a delivery report, which does not have the ``headers`` of its record. False: the reason of the error is not the record."""
         return self._take(_sent(message, headers), error)
 
     def _take(self, sent: _Sent, error: KafkaError) -> bool:
@@ -137,7 +137,7 @@ class RefusedRecords:
                 self._send_in_halves([sent for sent, _ in refused], timeout_seconds)
 
     def _resend(self, records: Sequence[_Sent], timeout_seconds: float) -> list[tuple[_Sent, KafkaError]]:
-        """Send these records and wait for the answers; which were refused."""
+        """Send these records and wait for the answers. Returns those that were refused."""
         failures: list[KafkaError] = []
 
         def report(sent: _Sent, error: KafkaError | None, _message: Message) -> None:

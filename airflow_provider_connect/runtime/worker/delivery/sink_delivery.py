@@ -1,4 +1,4 @@
-"""In which order a sink's records and offsets become durable. Knows nothing of readers or when to stop.
+"""The order in which a sink's records and offsets become durable. Knows nothing of readers or when to stop.
 
 ======================  ==============================================================================
 at least once           1 ``put``  2 ``pre_commit``  3 the group's offsets
@@ -35,9 +35,9 @@ Offsets = Mapping[TopicPartition, int]
 class GroupCommit:
     """Commits the group's offsets, fenced by the task's transactional id, with the batch log's record in the same transaction.
 
-    ``members`` asks who is in the group: with any member the commit is refused, since another consumer would read the same records.
-    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for when this one waits in
-    vain.
+    ``members`` lists the group's members: with any member the commit is refused, since another consumer would read the same records.
+    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when this one gets
+    no answer.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class GroupCommit:
 
     @property
     def owner(self) -> TransactionalProducer:
-        """Who has the task's transactional id now."""
+        """The producer that owns the task's transactional id now."""
         return self._producer
 
     def refuse_other_members(self) -> None:
@@ -88,8 +88,8 @@ class GroupCommit:
     def _send_offsets(self, positions: list[ClientPartition]) -> None:
         """Begin a transaction with the group's offsets.
 
-        The client ignores its own time-out, and may wait without end for a coordinator that was away and is back (librdkafka's issues 5456
-        and 5511). What it sends late is part of a transaction that no process commits any more.
+        The client ignores its own timeout, and may wait forever for a coordinator that was away and is back (librdkafka's issues 5456 and
+        5511). What it sends late is part of a transaction that no process commits any more.
         """
         producer, metadata = self._producer, self._consumer.consumer_group_metadata()
         doing = f"committing offsets of group {self._group}"
@@ -99,7 +99,7 @@ class GroupCommit:
 
 
 class SinkDelivery(Protocol):
-    """Takes batches; ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
+    """Accepts batches; ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None: ...
 
@@ -110,7 +110,7 @@ class CommitAfterPut:
     """At least once; exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
 
     def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
-        """``check`` comes before each commit, and raises where there must not be one."""
+        """``check`` is called before each commit, and raises if there must not be one."""
         self._group = group
         self._step = step
         self._check = check

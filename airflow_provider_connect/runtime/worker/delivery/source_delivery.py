@@ -1,4 +1,4 @@
-"""How a source task's records and offsets become durable, one class per guarantee. Knows nothing of tasks, converters or when to stop.
+"""How a source task's records and offsets become durable: one class per guarantee. Knows nothing of tasks, converters or when to stop.
 
 ======================  =====================================================================
 exactly once            one transaction: records, offset records → commit
@@ -7,7 +7,7 @@ at most once            1 offsets committed  2 records sent, never again
 ======================  =====================================================================
 
 On topics each guarantee writes offsets inside a transaction of the task's own transactional id, so that a newer claim fences them.
-Elsewhere the committer fences them. ``step`` surrounds each step (``commit_steps``).
+In an offset file the committer fences them. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[ProducerRecord]]
 
 
 class SourceDelivery(Protocol):
-    """Takes encoded batches with the offsets behind them; ``commit`` makes all that was taken durable."""
+    """Accepts encoded batches with the offsets after them; ``commit`` makes all of them durable."""
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None: ...
 
     def is_due(self) -> bool:
-        """Whether it is time to commit by itself, asked after each poll."""
+        """Whether a commit is due now. Called after each poll."""
         ...
 
     def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
@@ -46,7 +46,7 @@ class SourceDelivery(Protocol):
         ...
 
     def abort(self) -> None:
-        """Forget what was not committed, as far as the guarantee allows. Never raises."""
+        """Discard what was not committed, as far as the guarantee allows. Never raises."""
         ...
 
 
@@ -102,8 +102,8 @@ class ExactlyOnce:
         return True
 
     def drop(self, *, with_offsets: bool) -> bool:
-        """Take the records of the open transaction back; ``with_offsets`` as if they had never come, else the next commit writes their
-        offsets. False: there was no transaction.
+        """Take back the records of the open transaction. ``with_offsets``: their offsets too, else the next commit writes these. False: no
+        transaction was open.
 
         1 every record acknowledged 2 the transaction aborted: the broker refuses to end one of which no record has come.
         """
@@ -133,7 +133,7 @@ class ExactlyOnce:
 
 
 class AtLeastOnce:
-    """Records by a producer of their own; their offsets only after every record is acknowledged."""
+    """Records go through a producer of their own; their offsets follow after every record is acknowledged."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class AtLeastOnce:
 
 
 class AtMostOnce:
-    """Offsets of a poll are committed before its records are sent; a record that fails is lost, never sent twice."""
+    """Offsets of a poll are committed before its records are sent. A record that fails is lost, and never sent twice."""
 
     def __init__(
         self,
@@ -255,9 +255,9 @@ def _commit(producer: OffsetCommitter, records: Sequence[ProducerRecord]) -> Non
 
 
 def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None:
-    """Write the batch log's record of a run whose records are delivered and have no offsets to be committed with it.
+    """Write the batch log's record of a run whose records are delivered and which has no offsets to commit with it.
 
-    Where that takes too long, the run is missing from the batch log. It must not fail: a retry would write the same records again.
+    If that takes too long, the run is missing from the batch log. It must not fail: a retry would write the same records again.
     """
     try:
         _commit(producer, closing)
@@ -267,6 +267,6 @@ def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None
 
 
 def _abort(producer: OffsetCommitter) -> None:
-    """Spares readers the wait for the transaction's time-out. The task ends in any case."""
+    """Abort, so that readers need not wait for the transaction's timeout. The task ends in any case."""
     with suppress(Exception):
         producer.abort()

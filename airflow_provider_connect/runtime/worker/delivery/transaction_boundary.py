@@ -1,6 +1,6 @@
 """Where an exactly-once source ends its transactions: with polls, by the clock, or at its task's request (KIP-618, contract §12.2).
 
-Knows nothing of producers: the delivery asks, and acts.
+Knows nothing of producers: the delivery polls it, and acts.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class PollBoundary:
         self._begun = self._now()
 
     def ended(self) -> None:
-        """The next begins a time of its own."""
+        """The next transaction starts its own time."""
 
     def is_due(self) -> bool:
         return self._now() - self._begun >= self._linger
@@ -52,7 +52,7 @@ class IntervalBoundary:
         self._last = now()
 
     def begun(self) -> None:
-        """It does not matter when."""
+        """The interval does not depend on it."""
 
     def ended(self) -> None:
         self._last = self._now()
@@ -69,7 +69,7 @@ class Ending(StrEnum):
 
 
 class RequestedBoundary:
-    """The TransactionContext of a task: what it asks for in one ``poll`` holds for what that poll returns. Never due by itself."""
+    """The TransactionContext of a task: its requests during one ``poll`` apply to the records of that poll. Never due by itself."""
 
     def __init__(self) -> None:
         self._after: dict[Ending, set[int]] = {ending: set() for ending in Ending}
@@ -97,15 +97,15 @@ class RequestedBoundary:
         return False
 
     def take_last(self) -> Ending | None:
-        """What the task wants at the end of what it has returned. Raises ConnectException where it wants both."""
+        """How the task ends the transaction after all that it has returned. Raises ConnectException if it requested both."""
         asked, self._last = self._last, set()
         if len(asked) > 1:
             raise ConnectException("Connector requested both commit and abort of same transaction")
         return next(iter(asked), None)
 
     def split(self, batches: Iterable[Batch]) -> Iterator[tuple[list[Batch], Ending | None]]:
-        """What a poll has returned, cut behind the records at which a transaction ends; the last piece may be empty, with or without an
-        ending. Raises ConnectException for a record that is not there, or behind which there is no offset to go on from."""
+        """The batches of a poll, split after the records at which a transaction ends. The last piece may be empty, with or without
+        an ending. Raises ConnectException for a record that does not exist, or that has no offset to continue from."""
         marks = self._take_marks()
         piece: list[Batch] = []
         first = 0
@@ -136,7 +136,7 @@ class RequestedBoundary:
 
 
 def _head(batch: Batch, count: int) -> Batch:
-    """The first ``count`` records, with the offset behind them."""
+    """The first ``count`` records, with the offset after them."""
     if count < batch.num_records and batch.source_offset is not None and batch.source_offsets is None:
         raise ConnectException(
             f"A transaction cannot end after record {count - 1} within a batch for topic {batch.topic} that has one offset for the whole: "

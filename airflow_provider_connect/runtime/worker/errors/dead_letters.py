@@ -1,7 +1,7 @@
-"""The dead letter queue of a sink task: failed records as they lie in Kafka, with Connect's headers about the failure (contract §13.2).
+"""The dead letter queue of a sink task: failed records as they are in Kafka, with Connect's headers about the failure (contract §13.2).
 
-Dead-letter records wait until the records read with them are committed, and are written just before that commit. A run that is killed
-leaves none about records that the next run reads again, unless it is killed between the two writes.
+Dead-letter records are written just before the commit of the records that were read with them. A run that is killed leaves no
+dead-letter records about records that the next run reads again, unless it is killed between the two writes.
 """
 
 from __future__ import annotations
@@ -36,14 +36,14 @@ class DeadLetter:
 
 
 class DeadLetterProducer(Protocol):
-    """What ``send`` has written is durable when it returns; it raises where one record is missing."""
+    """``send`` returns when all records are durable, and raises if one is missing."""
 
     def send(self, topic: str, dead_letters: Sequence[DeadLetter]) -> None: ...
 
 
 class DeadLetterQueue:
-    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue has the one that fails the task.
-    Not thread-safe."""
+    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue also has the record that fails
+    the task. Not thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DeadLetterQueue:
         self.writes_through = writes_through
 
     def add(self, failure: Failure) -> None:
-        """Take a record, which waits for ``settle`` unless it is written through. The same record twice is written once."""
+        """Add a record, which waits for ``write_due`` unless it is written through. A record that is added twice is written once."""
         record = failure.record
         assert isinstance(record, ConsumedRecord)
         dead_letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
@@ -81,7 +81,7 @@ class DeadLetterQueue:
 
     @contextlib.contextmanager
     def write_together(self) -> Iterator[None]:
-        """Records that would be written at once are written together when the ``with`` block ends, also when it raises."""
+        """Write the records that would be written at once together at the end of the ``with`` block, also when it raises."""
         self._is_gathering = True
         try:
             yield
@@ -95,7 +95,7 @@ class DeadLetterQueue:
             self._send(dead_letters)
 
     def write_due(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Write the dead-letter records of all records before ``positions``, by partition and offset; those behind them wait on."""
+        """Write the dead-letter records of all records before ``positions``, by partition and offset; later ones continue to wait."""
         due = {
             position: dead_letter
             for position, dead_letter in sorted(self._waiting.items(), key=_position)
@@ -161,7 +161,7 @@ def _stack_trace(error: BaseException) -> str:
 
 
 def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None:
-    """Make the queue's topic, of one partition, where there is none."""
+    """Create the queue's topic, of one partition, if it does not exist."""
     try:
         if topic not in admin.partitions([topic]):
             admin.create(TopicSpec(topic, _PARTITIONS, replication_factor))

@@ -1,4 +1,4 @@
-"""A record that failed: at which stage, in which class, and the messages about it in Kafka Connect's words (contract §13.1)."""
+"""A failed record: its stage, its class, and the messages about it in Kafka Connect's words (contract §13.1)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SOURCE_TASK = "org.apache.kafka.connect.runtime.WorkerSourceTask"
 
 
 class RetriedByNextRunException(ConnectException):
-    """Ends the task. The cause is retriable, but the records of ``put`` must not come again in this run: some were already taken."""
+    """Ends the task. The cause is retriable, but not in this run: some records of the ``put`` were already accepted."""
 
     retriable = True
 
@@ -56,7 +56,7 @@ class FailedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A sink's record as it lies in Kafka. ``timestamp`` is in ms; None: it has none, or it was not read."""
+    """A sink's record as it is in Kafka. ``timestamp`` is in ms; None: it has none, or it was not read."""
 
     topic: str
     partition: int
@@ -81,7 +81,7 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A source's record, created only when its text is asked for."""
+    """A source's record, created only when its text is needed."""
 
     topic: str
     make: Callable[[], SourceRecord]

@@ -1,4 +1,4 @@
-"""A call of a plugin that raised RetriableException and is made again: how long to wait, what to log, when to fail. Knows no clients.
+"""Retries of a plugin's call that raised RetriableException: how long to wait, what to log, when to fail. Knows no clients.
 
 The waits are Kafka Connect's: 300 ms, doubled; beyond ``errors.retry.delay.max.ms`` a random time below it.
 """
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 
 log = logging.getLogger(__name__)
 FIRST_DELAY_MS = 300
-JITTER = 0.2  # the share by which a wait may be shorter: tasks that failed together do not come back together
+JITTER = 0.2  # the share by which a wait may be shorter, so that tasks that failed together do not retry together
 STEP_SECONDS = 0.1  # how late a wait may notice that the task is to end
 
 
@@ -42,11 +42,11 @@ class Retries:
     last_error: RetriableException | None = None
 
     def begin(self) -> None:
-        """A new operation, for which ``errors.retry.timeout`` counts from now on rather than from its first failure."""
+        """Begin an operation whose ``errors.retry.timeout`` counts from now, not from its first failure."""
         self._since, self._in_row = self.now(), 0
 
     def succeeded(self) -> None:
-        """The call has returned."""
+        """Note that the call has returned."""
         if self._in_row > 1 and self._since is not None:
             seconds = self.now() - self._since
             log.info("Task %s: %s works again after %d failed attempts in %.1f s", self.task, self.call, self._in_row, seconds)
@@ -57,7 +57,7 @@ class Retries:
         return self._left_ms() <= 0
 
     def delay(self, error: RetriableException, asked_ms: float | None = None) -> float:
-        """Take note of a failed attempt; returns the seconds to wait before the next one: ``asked_ms``, where the plugin named a time.
+        """Note a failed attempt. Returns the seconds to wait before the next one: ``asked_ms``, if the plugin named a time.
 
         Logs a warning for the first failure, and for each doubling of their number. Raises RetriedByNextRunException when
         ``errors.retry.timeout`` is used up, or would be by the time that was asked for.
@@ -97,7 +97,7 @@ class Retries:
             raise RetriedByNextRunException(text) from self.last_error
 
     def _left_ms(self) -> float:
-        """Of ``errors.retry.timeout``; 0 and -1 set no end to calls."""
+        """What is left of ``errors.retry.timeout``; 0 and -1 do not limit calls."""
         if self.settings.retry_timeout_ms <= 0 or self._since is None:
             return float("inf")
         return self.settings.retry_timeout_ms - (self.now() - self._since) * 1000
@@ -108,13 +108,13 @@ class Retries:
 
 
 def requested_delay_ms(error: RetriableException, context_ms: int | None = None) -> float | None:
-    """The wait that a plugin asks for: by its exception, else by its context."""
+    """The delay that a plugin requests: by its exception, else by its context."""
     return context_ms if error.retry_after_ms is None else error.retry_after_ms
 
 
 def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Random) -> float:
-    """How long Connect waits after try number ``attempt`` (1: the first): 300 ms, doubled each time; where that is beyond ``max_ms`` a
-    random time below it; never longer than what is left."""
+    """How long Connect waits after attempt number ``attempt`` (1: the first): 300 ms, doubled each time; a random time below ``max_ms`` if
+    that is exceeded; never more than ``left_ms``."""
     delay = FIRST_DELAY_MS << min(attempt - 1, 40)
     if delay > max_ms:
         delay = draw.randrange(max_ms) if max_ms > 0 else 0

@@ -1,7 +1,7 @@
-"""Records that fail: found by halving, retried, reported, then skipped or the end of the task. Knows nothing of clients or columns.
+"""Finds failing records by halving, retries and reports them, then skips them or fails the task. Knows nothing of clients or columns.
 
-The rules are Kafka Connect's (``errors.*``, contract §13.1), but for one: a record whose retries are used up fails its task under
-``errors.tolerance=none`` as any other does; Connect drops it without a word.
+The rules are Kafka Connect's (``errors.*``, contract §13.1) with one exception: under ``errors.tolerance=none`` a record whose retries are
+used up fails its task as any other does; Connect drops it silently.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 Result = TypeVar("Result")
 _NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Python's errors that the same record raises each time. Others, such as those of a network, may be over in the next run."""
+"""Python's errors that the same record raises each time. Others, such as those of a network, may not occur in the next run."""
 _CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 
 
 class StoppedWhileRetrying(Exception):
-    """The task is to end while an operation waits for its next attempt; its records are neither taken nor left out."""
+    """The task has to end while an operation waits for its next attempt; its records are neither delivered nor skipped."""
 
 
 @dataclass(slots=True)
 class Tolerance:
-    """The error tolerance of ``task``, whose messages ``mask`` takes secrets out of. ``report`` passes a failure to log and dead
-    letter queue, before anything else follows from it."""
+    """The error tolerance of ``task``. ``mask`` takes secrets out of its messages. ``report`` passes a failure to the log and the dead
+    letter queue, before the failure has any other effect."""
 
     settings: ErrorSettings = STRICT
     report: Callable[[Failure], None] = lambda _: None
@@ -49,7 +49,7 @@ class Tolerance:
     _rates: defaultdict[Operation, FailureRate] = field(default_factory=lambda: defaultdict(FailureRate))
 
     def of_task(self, task: str) -> Tolerance:
-        """The same, with attempts of its own."""
+        """This tolerance for ``task``, with attempts of its own."""
         return replace(self, task=task, _retries={})
 
     def parts(
@@ -61,10 +61,10 @@ class Tolerance:
         *,
         tolerable: type[Exception] = Exception,
     ) -> list[Part[Result]]:
-        """Do something to ``count`` records: all at once, or, where that fails, in parts that leave out the records that fail alone.
+        """Apply ``act`` to ``count`` records: all at once, or, where that fails, in parts without the records that fail alone.
 
-        ``act(start, length)`` does it to some, in their order; after it raised, the same records come again in smaller runs. Exceptions
-        that are not ``tolerable`` come out as they are. ``record(index)`` is asked about records that failed.
+        ``act(start, length)`` gets a run of records; after it raised, the same records follow in smaller runs. Exceptions that are not
+        ``tolerable`` are raised as they are. ``record(index)`` is called for records that failed.
         Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
         """
         return self.bisect_failures(
@@ -80,7 +80,7 @@ class Tolerance:
         *,
         tolerable: type[Exception],
     ) -> list[Part[Result]]:
-        """As ``parts``; ``failed`` takes each record that fails alone."""
+        """As ``parts``; ``failed`` is called with each record that fails alone."""
 
         def attempt(start: int, length: int) -> Part[Result] | Miss:
             try:
@@ -133,7 +133,7 @@ class Tolerance:
         return self._retries[call]
 
     def _until_done(self, operation: Operation, act: Callable[[], Result]) -> Result:
-        """Do something to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
+        """Apply ``act`` to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
         retries = self.retries(f"{operation.stage} by {operation.class_name}", jitter=0.0)
         retries.begin()
         while True:
@@ -151,7 +151,7 @@ class Tolerance:
 
 
 def tolerance_exceeded(failure: Failure) -> ConnectException:
-    """What fails the task: it has the record's position, and no contents but those in the cause's message."""
+    """The exception that fails the task, with the record's position, and no contents but those in the cause's message."""
     error, operation, record = failure.error, failure.operation, failure.record.description()
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
     if operation.stage in _CONVERTER_KEYS:
@@ -161,7 +161,7 @@ def tolerance_exceeded(failure: Failure) -> ConnectException:
 
 
 def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
-    """Whether all went through at once."""
+    """Whether all records succeeded at once."""
     return len(parts) == 1 and parts[0].length == count
 
 

@@ -1,4 +1,4 @@
-"""Where in an author's code an exception was raised, and traces for logs, without this package's frames. Knows traces as text alone."""
+"""The author's line that raised an exception, and traces for logs without this package's frames. Knows traces as text only."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _LIBRARIES: Final = frozenset(
         *("regex", "requests", "sqlalchemy"),
     }
 )
-"""Import names of what this package itself calls."""
+"""Import names of the libraries that this package itself calls."""
 
 
 def line_of_author(trace: str) -> str:

@@ -1,4 +1,4 @@
-"""Kafka's bytes to what ``put`` takes: key and value converters, then transformations. Knows nothing of clients, offsets or guarantees."""
+"""Kafka's bytes to batches for ``put``: key and value converters, then transformations. Knows no clients, offsets or guarantees."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class SinkPipeline:
-    """Raw batches to what ``put`` takes: key and value converters, then transformations. ``errors`` decides about records that fail.
+    """Raw batches to batches for ``put``: key and value converters, then transformations. ``errors`` decides about records that fail.
     ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage. ``joins_nulls``: see
     ``SinkTask.takes_nulls_among_values``."""
 
@@ -98,7 +98,7 @@ class SinkPipeline:
     def _runs(
         self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array
     ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
-        """What is left of the batch, its column in runs of one schema, and which records these are; None: all of them."""
+        """The remaining batch, its column in runs of one schema, and the ranges of the remaining records; None: all of them."""
         count = raw.num_records
         if not count:
             return raw, [], None
@@ -115,7 +115,7 @@ class SinkPipeline:
     def _converted(
         self, operation: Operation, converter: Converter, raw: RawBatch, column: pa.Array
     ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
-        """As ``_runs``, record by record where that must be."""
+        """As ``_runs``, in smaller parts where records fail."""
         count = raw.num_records
         parts = self.errors.parts(
             operation,
@@ -134,7 +134,7 @@ def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
 
 
 def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
-    """Of so many records all but some, which are given in their order."""
+    """The ranges of ``count`` records without those of ``left_out``, which is in order."""
     ranges: list[Range] = []
     start = 0
     for index in (*left_out, count):
@@ -145,7 +145,7 @@ def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
 
 
 def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
-    """``kept`` counts among the records of ``ranges``: the same ones as the whole counts them."""
+    """Translate ``kept``, which counts among the records of ``ranges``, to positions in the whole batch."""
     found: list[Range] = []
     for start, length in kept:
         first = 0
@@ -158,7 +158,7 @@ def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
 
 
 def _take_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
-    """These records of a raw batch. What it covers, its offsets, stays as it is."""
+    """These records of a raw batch. The range of offsets that it covers does not change."""
     if ranges == [(0, raw.num_records)]:
         return raw
     columns = {name: None if (column := getattr(raw, name)) is None else take(column, ranges) for name in COLUMNS}
@@ -173,7 +173,7 @@ def _take_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
 
 
 def _take_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[ColumnRun]:
-    """These records of a column that is cut into runs. The ranges are in order."""
+    """These records of a column in runs. The ranges are in order."""
     found: list[ColumnRun] = []
     at, first = 0, 0  # a run, and its first record
     for start, length in ranges:

@@ -41,7 +41,7 @@ class SourcePipeline:
     schemas: dict[str, Schema | None] = field(default_factory=dict)
 
     def batches(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> list[Batch]:
-        """What ``poll`` returned, as batches. Raises ConnectException for anything that is neither a batch nor a record."""
+        """The return value of ``poll`` as batches. Raises ConnectException for anything that is neither a batch nor a record."""
         if isinstance(polled, Batch):
             return [polled]
         if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping | Iterator):  # (what an iterator raises is late)
@@ -64,7 +64,7 @@ class SourcePipeline:
             yield encoded
 
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
-        """As ``encode``, with what each piece was before the converters; without the records that failed there."""
+        """As ``encode``, each piece with its batch before the converters, without the records that failed in them."""
         if not batch.num_records:
             return
         for piece in transform(self.errors, self.stages, [batch], self._read):
@@ -72,7 +72,7 @@ class SourcePipeline:
                 yield from self._encoded(piece)
 
     def _in_columns(self, records: Sequence[SourceRecord]) -> list[Batch]:
-        """Records whose values do not fit their schemas fail here; batches without records have the source's position."""
+        """The records in batches. Records whose values do not fit their schemas fail; batches without records keep the position."""
         if not records:
             return []
         header = self.converters.header
@@ -117,7 +117,7 @@ class SourcePipeline:
     def _column(
         self, stage: ErrorStage, converter: Converter, batch: Batch, schema: Schema | None, column: pa.Array | None
     ) -> tuple[pa.Array | None, list[Range] | None]:
-        """A column as bytes, and which records are left of the batch; None: all of them."""
+        """A column as bytes, and the ranges of the remaining records; None: all of them."""
         count = batch.num_records
         if (column is None and schema is None) or not count:
             return None, None

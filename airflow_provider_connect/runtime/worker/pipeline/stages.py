@@ -1,4 +1,4 @@
-"""What both pipelines consist of: converters, transformations, and parts of columns and batches joined again.
+"""The steps of both pipelines: converters, transformations, and the joining of parts of columns and batches.
 
 Parts are joined so that one bad record in a thousand does not leave a hundred small batches. Knows nothing of clients or Kafka's bytes.
 """
@@ -36,7 +36,7 @@ class Converters:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One transformation, and for which records: all, or those of which ``predicate`` is true (``negate``: is not)."""
+    """One transformation, for all records or for those of which ``predicate`` is true (``negate``: false)."""
 
     transformation: Transformation
     predicate: Predicate | None = None
@@ -64,7 +64,7 @@ class Stage:
         return pieces if len(pieces) == 1 else join_batches(pieces)
 
     def _changed(self, run: Batch, start: int) -> list[Batch]:
-        """The run that begins with record ``start``, from which an error counts its record."""
+        """Transform the run that begins with record ``start`` of the batch. An error's record index then counts in the batch."""
         try:
             return _listed(self.transformation.apply_batch(run))
         except DataException as error:
@@ -76,7 +76,7 @@ class Stage:
 def transform(
     errors: Tolerance, stages: Sequence[Stage], batches: Iterable[Batch], record: Callable[[Batch, int], FailedRecord]
 ) -> Iterator[Batch]:
-    """What the stages make of each batch, without the records that fail in one."""
+    """Pass each batch through the stages, without the records that fail in one."""
     for batch in batches:
         pieces = [batch]
         for number, stage in enumerate(stages):
@@ -104,7 +104,7 @@ def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
 
 
 def _runs_of(batch: Batch, mask: pa.BooleanArray) -> Iterator[tuple[Batch, bool]]:
-    """The batch cut wherever the mask changes: order is kept, and each run stays columnar."""
+    """The batch split wherever the mask changes: order is kept, and each run stays columnar."""
     flags = mask.to_pylist()
     start = 0
     for index in range(1, len(flags) + 1):

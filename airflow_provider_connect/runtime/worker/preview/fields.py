@@ -1,4 +1,4 @@
-"""What records look like, as types by path: from their schema, or from the values where there is none."""
+"""The types of records by path: from their schema, or from the values of records without a schema."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from airflow_provider_connect.data.schema import Schema, SchemaType
 
 WHOLE = "$"
 MAX_PATH_LENGTH = 1000
-"""Characters. What has a longer path is left out."""
+"""Characters. Fields with a longer path are left out."""
 _LOGICAL_PREFIX = "org.apache.kafka.connect.data."
 
 
 def schema_fields(schema: Schema) -> dict[str, str]:
-    """The types of a schema and of everything in it."""
+    """The types of a schema and of all its fields."""
     return dict(_of_schema(schema, ""))
 
 
 def value_fields(values: Iterable[Any]) -> dict[str, str]:
-    """The types that values without a schema have, taken together: ``string|number`` where they differ, ``?`` where one is null or has no
-    such field."""
+    """The combined types of values without a schema: ``string|number`` where they differ, ``?`` where one is null or has no such field."""
     seen: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
     for value in values:
@@ -32,7 +31,7 @@ def value_fields(values: Iterable[Any]) -> dict[str, str]:
 
 
 def merge_types(known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-    """Two batches' types as one: a field that only one of them has may be missing."""
+    """Merge the types of two batches. A field that only one of them has is optional."""
     if not known or not more:
         return dict(known or more)
     found = {}
@@ -89,7 +88,7 @@ def _join_types(kinds: set[str], is_optional: bool) -> str:
 
 
 def _parent(path: str, counts: Mapping[str, int]) -> str:
-    """The path of what holds ``path``, whose number is how often it could have been there. Elements of arrays are never missed."""
+    """The path of the parent of ``path``, whose count is how often ``path`` could have occurred. Elements of arrays are never missing."""
     if path == WHOLE or path.endswith("[]"):
         return path
     at = max((end for end in range(len(path)) if path[end] == "." and path[:end] in counts), default=None)

@@ -1,4 +1,4 @@
-"""What a preview gathers of the records that it sees: counts, bytes, types, digests, and the first records as far as they are shown."""
+"""The findings of a preview about its records: counts, bytes, types, digests, and the first records, shortened."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.worker.preview.fields import merge_types, 
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
 MAX_VALUE_LENGTH = 4_000
-"""Characters of a key, a value or a header that are shown."""
+"""Shown characters of a key, a value or a header."""
 MAX_RECORDS_LENGTH = 1 << 20
 """Characters of all records together."""
 MAX_TYPES_LENGTH = 1 << 18
@@ -41,7 +41,7 @@ class _Seen:
 
 
 class Findings:
-    """Fed record by record. ``header_converter`` reads headers; ``mask`` hides secrets in what is shown."""
+    """Collects the findings. ``header_converter`` reads headers; ``mask`` hides secrets in shown texts."""
 
     def __init__(self, header_converter: HeaderConverter, mask: Mask) -> None:
         self.header_converter = header_converter
@@ -54,7 +54,7 @@ class Findings:
         self._topics: dict[str, _Seen] = {}
 
     def skip(self, failure: Failure) -> None:
-        """A record has failed and is left out under ``errors.tolerance``; the first few are shown with their error."""
+        """Count a failed record that ``errors.tolerance`` skips; the first few are shown with their error."""
         self.skipped += 1
         if len(self.failures) < MAX_FAILURES:
             where = f"{failure.operation.stage} {failure.operation.class_name}"
@@ -69,7 +69,7 @@ class Findings:
     def add(
         self, task: int, records: Sequence[SourceRecord] | Sequence[SinkRecord], encoded: Iterable[tuple[bytes | None, bytes | None]] = ()
     ) -> None:
-        """Records of one topic and of one schema, with their keys and values as bytes where they are made into some."""
+        """Add records of one topic and one schema; ``encoded`` has their keys and values as bytes, for a source."""
         if not records:
             return
         first = records[0]
@@ -85,7 +85,7 @@ class Findings:
             self._show(task, record)
 
     def _with_types(self, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-        """Both as one, without the new paths for which there is no room."""
+        """Merge both, without new paths that exceed ``MAX_TYPES_LENGTH``."""
         kept: dict[str, str] = {}
         for path, kind in merge_types(known, more).items():
             length = 0 if path in known else len(path) + len(kind)
@@ -103,25 +103,25 @@ class Findings:
 
 
 def previewed_record(task: int, record: SourceRecord | SinkRecord, mask: Mask) -> tuple[PreviewedRecord, int]:
-    """A record as far as it is shown, without the secrets of ``mask``, and how many characters that is."""
-    cut = _Cut(mask)
-    headers = [{"key": cut.name(header.key), "value": cut(header.value)} for header in list(record.headers)[:MAX_HEADERS]]
+    """A record as it is shown, without the secrets of ``mask``, and its number of characters."""
+    shorten = _Shortener(mask)
+    headers = [{"key": shorten.name(header.key), "value": shorten(header.value)} for header in list(record.headers)[:MAX_HEADERS]]
     offset = record.kafka_offset if isinstance(record, SinkRecord) else None
-    source_offset = cut(record.source_offset) if isinstance(record, SourceRecord) else None
-    key, value = cut(record.key), cut(record.value)
-    topic = cut.name(record.topic)
-    is_cut = cut.was_cut or len(record.headers) > MAX_HEADERS
+    source_offset = shorten(record.source_offset) if isinstance(record, SourceRecord) else None
+    key, value = shorten(record.key), shorten(record.value)
+    topic = shorten.name(record.topic)
+    is_cut = shorten.is_shortened or len(record.headers) > MAX_HEADERS
     shown = PreviewedRecord(task, topic, record.kafka_partition, offset, record.timestamp, key, value, headers, is_cut, source_offset)
-    return shown, cut.length
+    return shown, shorten.length
 
 
-class _Cut:
-    """Makes values into what JSON can hold, no longer than they may be, without secrets. A whole key, value or header of bytes is shown as
-    text where it is UTF-8, as a dead-letter record is; bytes within a value are base64, as in Connect's JSON."""
+class _Shortener:
+    """Converts values to JSON's types, shortened and without secrets. A whole key, value or header of bytes is shown as text if it is
+    UTF-8, as in dead-letter records; bytes within a value are base64, as in Connect's JSON."""
 
     def __init__(self, mask: Mask) -> None:
         self.length = 0
-        self.was_cut = False
+        self.is_shortened = False
         self._mask = mask
 
     def __call__(self, value: Any) -> Any:
@@ -130,20 +130,19 @@ class _Cut:
         text = json.dumps(plain, ensure_ascii=False)
         self.length += min(len(text), MAX_VALUE_LENGTH)
         if len(text) > MAX_VALUE_LENGTH:
-            self.was_cut = True
+            self.is_shortened = True
             return self._mask(plain if isinstance(plain, str) else text)[:MAX_VALUE_LENGTH]
         return _masked(plain, self._mask)
 
     def name(self, text: str) -> str:
-        """Of a header. Secrets are hidden before it is cut: of a part of one, nothing is recognised."""
+        """A shortened name. Secrets are hidden before it is cut, since a part of a secret is not recognised."""
         self.length += min(len(text), MAX_NAME_LENGTH)
-        self.was_cut |= len(text) > MAX_NAME_LENGTH
+        self.is_shortened |= len(text) > MAX_NAME_LENGTH
         return self._mask(text)[:MAX_NAME_LENGTH]
 
 
 def plain_value(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> Any:
-    """A Connect value as JSON has it: structs and maps are objects, bytes are base64 of what ``of_bytes`` makes of them, times and decimals
-    text."""
+    """A Connect value in JSON's types: structs and maps are objects, bytes are base64 of ``of_bytes``'s result, times and decimals text."""
     if isinstance(value, Struct):
         value = value.as_dict()
     if isinstance(value, Mapping):

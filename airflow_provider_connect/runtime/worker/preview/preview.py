@@ -1,7 +1,7 @@
-"""A dry run of one connector: planned as a run plans it, the next records read and converted, nothing written anywhere.
+"""A dry run of one connector: plans as a run does, reads and converts the next records, and writes nothing.
 
-No claim, no transactional id, no offset, no status, no topic: a run that lives meanwhile is not disturbed. Runs plugins' code, so it is
-called in a process of its own (``process``).
+It takes no claim and no transactional id, and writes no offset, status or topic, so it does not disturb a run at the same time. It runs
+plugins' code, so it is called in a process of its own (``process``).
 """
 
 from __future__ import annotations
@@ -45,8 +45,8 @@ MAX_RECORDS = 10_000
 def make_preview(
     request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask, *, offsets: SourceOffsets | None = None
 ) -> Preview:
-    """Raises ConfigException for a config that could not run, and whatever the plugins raise. No text of the preview has a secret in it;
-    ``mask`` is given all secrets before code that knows them runs, and what is raised has to pass through it (``mask_failure``).
+    """Make the preview. Raises ConfigException for a config that could not run, and any exception of the plugins. No text of the preview
+    has a secret in it; ``mask`` is given all secrets before code that knows them runs, and the caller masks exceptions (``mask_failure``).
     ``offsets`` are those of a source that keeps them in a file; None: they are on the topics."""
     started = time.monotonic()
     if not 0 < request.records <= MAX_RECORDS:
@@ -106,14 +106,14 @@ def make_preview(
 
 
 def mask_failure(mask: Mask, request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> None:
-    """Give ``mask`` what must not be shown of a preview that failed, also where it failed before its secrets were known."""
+    """Add the secrets of a failed preview to ``mask``, also if it failed before they were known."""
     for config in (settings.originals, request.config):
         with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
             mask.add(secret_values(config, settings.config_providers(request.connector), secrets))
 
 
 def _masked(preview: Preview, mask: Mask) -> Preview:
-    """The preview as a whole: names of topics and fields, keys, headers and partitions may be made of secrets as well as values."""
+    """The preview without secrets, which may also be in names of topics and fields, keys, headers and partitions."""
     return dataclasses.replace(
         preview,
         tasks=[dataclasses.replace(task, config=mask.whole(task.config), partitions=mask.whole(task.partitions)) for task in preview.tasks],
@@ -162,7 +162,7 @@ def _source_tasks(
     records: int,
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
 ) -> list[PreviewedTask]:
-    """Each task gives its share of what the ones before it have left."""
+    """Preview each task. Each reads an equal share of the records that the tasks before it have left."""
     tasks = []
     for number, config in enumerate(configs):
         most = -(-(records - source.read) // (len(configs) - number))
@@ -171,7 +171,7 @@ def _source_tasks(
 
 
 def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffsets:
-    """The offsets at which a source would go on; none before the first run has created their topic."""
+    """The offsets from which a source would continue; empty before the first run has created their topic."""
     nothing = SourceOffsets(checked.name, {})
     if not checked.is_source:
         return nothing
@@ -183,7 +183,7 @@ def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffse
 
 
 def _shown(checked: CheckedConnector, config: Mapping[str, str]) -> Mapping[str, str]:
-    """A task's config without secrets; a variable that stands for one is shown as it is."""
+    """A task's config without secrets; a variable for a secret is shown as it is."""
     passwords = {key.name for key in checked.connector.config_def.keys.values() if key.type is Type.PASSWORD}
 
     def is_secret(key: str, text: str) -> bool:

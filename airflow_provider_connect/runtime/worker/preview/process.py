@@ -1,4 +1,4 @@
-"""The process that makes previews for a ``PreviewRunner``: takes requests from standard input until that ends."""
+"""The process that makes previews for a ``PreviewRunner``: reads requests from standard input until its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Previews in processes of their own, with limits on time and memory: REST, command line and runs must not run plugins' code."""
+"""Runs previews in processes of their own, with limits on time and memory: REST, command line and runs must not run plugins' code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_CONCURRENT: Final = 2
 _QUEUE_SECONDS: Final = 20.0
 _PROCESS: Final = "airflow_provider_connect.runtime.worker.preview.process"
 _READING_SHARE: Final = 0.7
-"""Of the time for all: the rest is for starting, planning and closing."""
+"""The share of the time for reading: the rest is for starting, planning and closing."""
 
 
 class PreviewRunner:
-    """Safe to share between threads. ``secrets`` gives the values of Airflow's variables in a config, ``passwords`` what a resolved config
-    holds in settings of type PASSWORD.
+    """Thread-safe. ``secrets`` returns the values of Airflow's variables in a config, ``passwords`` the values of a resolved config's
+    settings of type PASSWORD.
 
-    Each preview has ``plugin.probe.timeout.ms`` and ``plugin.probe.memory.bytes``, and is killed when it wants more.
+    Each preview has ``plugin.probe.timeout.ms`` and ``plugin.probe.memory.bytes``, and is killed when it exceeds one.
     """
 
     def __init__(
@@ -41,8 +41,8 @@ class PreviewRunner:
         self._free = threading.Semaphore(MAX_CONCURRENT)
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
-        """Raises ConfigException for a config that could not run, ConnectException with what the connector raised, RetriableException when
-        the time was over, ConflictException when too many others are under way."""
+        """Make a preview. Raises ConfigException for a config that could not run, ConnectException with the connector's error,
+        RetriableException when the time was over, ConflictException when too many others are under way."""
         settings = self._settings
         seconds = settings.plugin_probe_timeout_ms / 1000
         secrets = {
@@ -53,7 +53,7 @@ class PreviewRunner:
         for texts, providers in ((settings.originals, settings.config_providers()), (config, settings.config_providers(connector))):
             values = config_providers.variable_values(texts, providers, secrets)
             hidden |= config_providers.hidden_values(texts, providers, values)
-            secrets |= values  # the process has not this one's environment
+            secrets |= values  # the process does not have this one's environment
         mask = Mask({*hidden, *config_secrets(config), *config_secrets(settings.originals)})
         mask.add(self._passwords(config_providers.resolve(config, secrets=secrets)))
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)

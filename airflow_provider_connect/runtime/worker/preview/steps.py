@@ -1,7 +1,7 @@
-"""The first records of a preview as they were read, and as they left each transformation.
+"""The first records of a preview as they were read, and after each transformation.
 
-Each record passes the stages alone, after the whole pipeline has passed it with its batch: transformations have no side effects, and those
-that learn fields have learned them from the batch.
+Each record passes the stages alone, after the pipeline has passed its whole batch: transformations have no side effects, and those that
+learn fields have learned them from the batch.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
 MAX_RECORDS = 5
-"""Records of which the steps are shown, and records that are shown of a step that splits one."""
+"""How many records have their steps shown, and how many records of a step that splits one are shown."""
 MAX_STEPS_LENGTH = 1 << 18
 """Characters of all steps together."""
 _STEP_LENGTH = 100
-"""Characters of a step without its texts and records, about."""
+"""Approximate characters of a step without its texts and records."""
 
 
 class Steps:
-    """Given batches as they are before transformations. ``named`` has the aliases of ``stages``, in the same order; ``deadline`` is a time
-    of ``now``, after which no record is taken. ``mask`` hides secrets in what is shown."""
+    """Collects the steps of batches before transformations. ``named`` has the aliases of ``stages``, in the same order. After ``deadline``,
+    a time of ``now``, no record is added. ``mask`` hides secrets in shown texts."""
 
     def __init__(
         self,
@@ -53,18 +53,18 @@ class Steps:
 
     @property
     def has_room(self) -> bool:
-        """Whether the steps of one more record are shown."""
+        """Whether the steps of another record will be shown."""
         return bool(self._stages) and len(self.shown) < MAX_RECORDS and self._room > 0 and self._now() < self._deadline
 
     def add(self, task: int, batch: Batch) -> None:
-        """The batch's first records, as far as there is room."""
+        """Add the batch's first records, as far as there is room."""
         for index in range(batch.num_records):
             if not self.has_room:
                 return
             self._pass(task, batch.slice(index, 1))
 
     def _pass(self, task: int, read: Batch) -> None:
-        """Show a batch of one record before and after each stage that it meets."""
+        """Show a batch of one record before and after each stage that it passes."""
         try:
             shown = self._record(task, read)
         except DataException:  # (a header that cannot be read, of a record that a stage may drop)
@@ -107,7 +107,7 @@ class Steps:
 
 @dataclass(slots=True)
 class _Left:
-    """What has left a stage: batches of one record each, without those that failed, and the first error."""
+    """The output of a stage: batches of one record each, without those that failed, and the first error."""
 
     outcome: StepOutcome
     pieces: list[Batch]
@@ -115,7 +115,7 @@ class _Left:
 
 
 def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
-    """What a stage makes of batches of one record each."""
+    """Pass batches of one record each through a stage."""
     after: list[Batch] = []
     error: Exception | None = None
     is_skipped = True
@@ -138,7 +138,7 @@ def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
 
 
 def _singles(batches: Sequence[Batch]) -> Iterator[Batch]:
-    """The first records of what a stage has returned, one more than are shown, each as a batch."""
+    """The first records that a stage has returned, one more than are shown, each as a batch."""
     left = MAX_RECORDS + 1
     for batch in batches:
         for index in range(min(batch.num_records, left)):

@@ -58,10 +58,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
-    """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never to be published or logged.
-    ``variables`` are those values by variable, ``hidden`` those of them that are secrets; ``plugins`` what each key's class name stands
-    for, in the version chosen.
-    ``topic_creation`` None: the connector makes no topics. ``declared`` are the settings that its ``validate`` reports on."""
+    """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never published or logged. ``variables`` are
+    those values by variable, ``hidden`` the secrets among them; ``plugins`` the plugin of each key's class name, in the chosen version.
+    ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings that its ``validate`` reports on."""
 
     name: str
     plugins: ChosenPlugins
@@ -79,12 +78,12 @@ class CheckedConnector:
         return self.plugins.connector
 
     def secrets(self) -> set[str]:
-        """What must not be shown: the secrets that variables stand for, and the values of keys of type PASSWORD or named like secrets."""
+        """The secrets, which no output may show: those of variables, and the values of keys of type PASSWORD or named like secrets."""
         return {*self.hidden, *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
 
     @property
     def is_java(self) -> bool:
-        """Whether Kafka Connect's own classes run it, in a JVM: ``connector`` only stands for it."""
+        """Whether Kafka Connect's own classes run it, in a JVM. ``connector`` is then a placeholder."""
         return self.plugins.connector.is_java
 
     @property
@@ -92,7 +91,7 @@ class CheckedConnector:
         return isinstance(self.connector, SourceConnector)
 
     def producer_overrides(self, settings: WorkerSettings) -> Mapping[str, str]:
-        """What the connector's transactional producers have besides the worker's settings: they go where its offsets are kept."""
+        """The overrides of the connector's transactional producers, which write to the cluster of its offsets."""
         return OffsetLocation.of(settings, self.resolved).producer if self.is_source else sink_overrides(self.resolved)
 
 
@@ -107,10 +106,10 @@ def check_connector(
     providers: Mapping[str, ConfigProvider] | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
-    """Check the config of connector ``name``. Raises ConfigException with every error there is, worded as Connect words them, and
-    RetriableException where the connector raises it; both without secrets. ``versions`` are those that the run has chosen already
-    (``ChosenPlugins.versions``), ``version`` is the connector's, whatever its config names; ``providers`` may have resolved values already,
-    None: no value is resolved yet. ``hide`` is given the secrets before any code of the connector's runs."""
+    """Check the config of connector ``name``. Raises ConfigException with all errors, in Connect's words, and RetriableException where the
+    connector raises it; both without secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``), ``version`` is
+    the connector's, whatever its config names. ``providers`` may have resolved values already; None: no value is resolved yet. ``hide`` is
+    given the secrets before any code of the connector runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -184,14 +183,14 @@ def _checked(
 
 
 def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigState) -> None:
-    """Raises ConfigException for a connector, new on the config topic, whose DAG file names what is another connector's."""
+    """Raise ConfigException for a new connector whose DAG file names a topic or group that another connector has reserved."""
     errors = foreign_errors(name, define, state.reserved)
     if errors:
         raise invalid_config(name, errors)
 
 
 def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
-    """A source's groups of new topics, and what is wrong with them. Connect checks them at the start, not when a config is validated."""
+    """A source's groups of new topics, and their errors. Connect checks them at the start, not when a config is validated."""
     if not isinstance(connector, SourceConnector) or not settings.topic_creation_enable:
         return None, []
     try:
@@ -213,8 +212,8 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
 
 
 def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
-    """Ask the connector whether a run could start now; ``fully`` for a preview. Raises MissingException, and for whatever else the
-    connector raises RetriableException, without secrets."""
+    """Have the connector check whether a run could start now; ``fully`` for a preview. Raises MissingException, and RetriableException for
+    any other exception of the connector, without secrets."""
     mask = Mask(checked.secrets())
     try:
         with plugin_code():
@@ -228,8 +227,8 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
 
 
 def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Name the settings that are allowed, as in Connect, and change nothing, and variables without a value. Called once a run. Tasks name
-    those of their converters and transformations."""
+    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once a run. Tasks log those of
+    their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
     named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
     of_plugins = tuple(f"{prefix}." for prefix in named)
@@ -251,8 +250,8 @@ def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) ->
 
 
 def _unknown_settings(connector: Connector, raw: Mapping[str, str], declared: frozenset[str], of_plugins: tuple[str, ...]) -> list[str]:
-    """What neither the framework nor the connector and its tasks read. Keys that begin with one of ``of_plugins`` are left out: tasks name
-    those of converters and transformations that nothing reads."""
+    """Warnings about settings that neither the framework nor the connector and its tasks read. Keys that begin with one of ``of_plugins``
+    are left out: tasks log unread settings of converters and transformations."""
     framework = source_config_def() if isinstance(connector, SourceConnector) else sink_config_def()
     definitions = (framework, own_config_def(), connector.config_def, connector.task_class.config_def or ConfigDef())
     given = [key for key in raw if not (of_plugins and key.startswith(of_plugins))]
@@ -263,7 +262,7 @@ _OF_PLUGINS = ("transforms.", "predicates.", "key.converter.", "value.converter.
 
 
 def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) -> ConfigException:
-    """The exception for a config with ``errors``; ``hints`` are lines behind them."""
+    """The exception for a config with ``errors``; ``hints`` are lines after them."""
     found = list(dict.fromkeys(errors))
     text = "\n".join([*found, *hints])
     return ConfigException(
@@ -273,10 +272,10 @@ def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) 
 
 @plugin_code()
 def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
-    """The guarantee that holds: the one asked for, else the strongest that worker and connector allow. ``exactly_once``: whether the
-    worker's stores can have part in it.
+    """The guarantee of a run: the requested one, else the strongest that worker and connector allow. ``exactly_once``: whether the worker's
+    stores support it.
 
-    Raises ConfigException where the one asked for, or ``exactly.once.support=required``, is not possible.
+    Raises ConfigException if the requested one, or ``exactly.once.support=required``, is not possible.
     """
     supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee

@@ -27,7 +27,7 @@ from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader,
 
 @dataclass(frozen=True, slots=True)
 class WorkersKafka:
-    """The worker's cluster for source tasks that read it: a consumer's settings, and the connector's converters."""
+    """Access of source tasks to the worker's cluster: a consumer's settings, and the connector's converters."""
 
     checked: CheckedConnector
     settings: WorkerSettings
@@ -43,7 +43,7 @@ class WorkersKafka:
         forced = {
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
-        }  # a range without its begin is read from what is left
+        }  # a range whose beginning is deleted is read from the first record left
         return {"group.id": f"connect-{name}", **config, **forced}
 
     def decode(self, batch: Batch) -> list[Batch]:
@@ -105,7 +105,7 @@ class TaskSourceContext:
 
 
 class TaskSinkContext:
-    """A sink task's context. The loop carries out what the task asks for after the task's call returns."""
+    """A sink task's context. The loop applies the task's requests after the task's call returns."""
 
     def __init__(
         self,
@@ -156,12 +156,12 @@ class TaskSinkContext:
         return frozenset(self._pauses)
 
     def take_rewinds(self) -> dict[TopicPartition, int]:
-        """The offsets from which to read again, since the last call."""
+        """The rewinds requested since the last call."""
         rewinds, self._rewinds = self._rewinds, {}
         return rewinds
 
     def take_retry_ms(self) -> int | None:
-        """How long to wait after the task's RetriableException; called once for each."""
+        """The requested wait after the task's RetriableException, once for each."""
         retry, self._retry_ms = self._retry_ms, None
         return retry
 

@@ -1,4 +1,4 @@
-"""What both kinds of task work with: payload, plugins, stop signal, statuses, counters, active topics."""
+"""The environment of a task, source or sink: payload, plugins, stop signal, statuses, counters, active topics."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TaskEnvironment:
-    """One task's own. ``started`` and ``started_cpu`` in seconds of the process's clocks; ``step`` surrounds each step of a commit.
-    ``java`` may have the JVM of the plan. ``fence`` None: the process that hosts the task has none."""
+    """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clocks; ``step`` surrounds each step of a
+    commit. ``java`` may have the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -55,7 +55,7 @@ class TaskEnvironment:
     started_cpu: float = field(default_factory=time.process_time)
 
     def metrics(self, *, is_source: bool) -> TaskMetrics:
-        """New counters for the body, which the host of the task may watch."""
+        """New counters for the task, which its host may watch."""
         exactly_once = self.payload.guarantee == Guarantee.EXACTLY_ONCE
         self.counted.append(TaskMetrics(is_source, in_transactions=is_source and exactly_once))
         self.watch(self.counted[-1])
@@ -72,7 +72,7 @@ class TaskEnvironment:
 
     @property
     def max_records(self) -> int | None:
-        """How many records end a run; None: no limit. The worker's setting bounds no backfill, which has one run."""
+        """How many records end a run; None: no limit. The worker's setting does not limit a backfill, which has one run."""
         worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
         return self.connector_settings.batch_max_records or worker
 
@@ -91,15 +91,15 @@ class TaskEnvironment:
             self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: a body
-        of an older claim has fenced the newer owner by that, and must not go on instead of it."""
+        """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: by that
+        a task of an older claim has fenced the newer owner, and must not continue in its place."""
         state, payload = self.configs.read(), self.payload
         require_newest_claim(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
             raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
 
     def stop_task(self, task: SourceTask | SinkTask) -> None:
-        """End the connector's task. As in Connect, an exception of its ``stop`` is logged: what is delivered is delivered."""
+        """Stop the connector's task. As in Connect, an exception of its ``stop`` is only logged."""
         try:
             with plugin_code():
                 task.stop()
@@ -112,7 +112,7 @@ class TaskEnvironment:
         self._put(state, self.payload.failures if state is State.RUNNING else 0)
 
     def forget_failures(self) -> None:
-        """The task has done its work: its status, which is RUNNING, counts no failures any more."""
+        """Reset the number of failures in the task's status, which is RUNNING: the task has done its work."""
         if self.payload.failures:
             self._put(State.RUNNING, 0)
 
@@ -139,7 +139,7 @@ class ActiveTopics:
         self._now = now
 
     def note(self, topics: Iterable[str]) -> None:
-        """Records of ``topics`` were converted (sinks: as they lie in Kafka) or delivered (sources: after transformations)."""
+        """Note that records of ``topics`` were converted (sinks: by their names in Kafka) or delivered (sources: after transformations)."""
         if self._known is None:
             return
         for topic in topics:

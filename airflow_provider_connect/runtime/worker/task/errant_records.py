@@ -1,6 +1,6 @@
-"""What a sink task hands over because its destination refuses it: the framework's ``ErrantRecordReporter``.
+"""The framework's ``ErrantRecordReporter``: reports records that a sink's destination refuses.
 
-No value is decoded for it: a value that Python's types cannot hold, such as a timestamp behind the year 9999, may be the very reason.
+Decodes no value: one that Python's types cannot hold, such as a timestamp after the year 9999, may be the reason of the refusal.
 """
 
 from __future__ import annotations
@@ -22,9 +22,8 @@ from airflow_provider_connect.sdk.converter import Converter
 
 
 class ErrantRecords:
-    """Each reported record is a failure of stage TASK_PUT. It is reported as it is in Kafka if it is among the ``originals``; else the
-    task's converters create its bytes again, as in Connect. ``originals`` None: nothing needs its bytes. Called from the task's own
-    thread."""
+    """Reports each record as a failure of stage TASK_PUT: as it is in Kafka if it is among the ``originals``; else the task's converters
+    encode it again, as in Connect. ``originals`` None: no report needs its bytes. Called from the task's own thread."""
 
     def __init__(
         self, tolerance: Tolerance, originals: RetainedBatches | None, converters: Converters, queue: DeadLetterQueue | None = None
@@ -37,8 +36,8 @@ class ErrantRecords:
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
         """Write the records to the log and the dead letter queue as configured. Raises ConnectException where ``errors.tolerance`` is none.
 
-        That is never a DataException and never a RetriableException: a task that raises one of these from ``put`` promises that it has
-        taken no record of the batch, and is called again with the same records. RetriableException: the dead letter queue is away."""
+        It is never a DataException or a RetriableException: a task that raises one of these from ``put`` promises that it has accepted no
+        record of the batch, and is called again with the same records. RetriableException: the dead letter queue is unavailable."""
         for record in self._consumed(records):
             try:
                 self._tolerance.failed(Failure(PUT, error, record))
@@ -66,7 +65,7 @@ class ErrantRecords:
             yield self._known(offset, records, timestamp) or self._converted(records.slice(index, 1), offset, timestamp, str(partition))
 
     def _known(self, offset: int, records: SinkRecord | Batch, timestamp: int | None) -> ConsumedRecord | None:
-        """The record as it is in Kafka, without its bytes where nothing needs them; None: its bytes have to be created again."""
+        """The record as it is in Kafka, without its bytes if no report needs them; None: it has to be encoded again."""
         if self._originals is None:
             return ConsumedRecord(*records.topic_partition, offset, timestamp=timestamp, timestamp_type=records.timestamp_type)
         return self._originals.find(records.topic_partition, offset)

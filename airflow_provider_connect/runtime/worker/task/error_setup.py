@@ -1,4 +1,4 @@
-"""What a connector's ``errors.*`` settings ask for, made for one task."""
+"""Creates the tolerance, dead letter queue and reporters that a connector's ``errors.*`` settings configure, for one task."""
 
 from __future__ import annotations
 
@@ -53,7 +53,8 @@ def create_tolerance(environment: TaskEnvironment, metrics: TaskMetrics, queue: 
 
 
 def create_sink_errors(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
-    """A sink's tolerance with its dead letter queue, whose topic is made where it is missing. ``owner`` has the task's transactional id."""
+    """A sink's tolerance with its dead letter queue, whose topic is created if missing. ``owner`` returns the producer of the task's
+    transactional id."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is None:
         return SinkErrors(create_tolerance(environment, metrics))
@@ -74,14 +75,14 @@ def create_sink_errors(environment: TaskEnvironment, metrics: TaskMetrics, owner
 
 
 def create_errant_record_reporter(environment: TaskEnvironment, errors: SinkErrors) -> ErrantRecordReporter | None:
-    """The reporter that a sink task is offered. None, as in Connect, where neither a log nor a queue would hear of it."""
+    """The reporter for a sink task. None, as in Connect, if neither log nor dead letter queue is configured."""
     if errors.queue is None and not environment.connector_settings.errors.log_enable:
         return None
     return ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
 
 
 def with_transactions(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
-    """What the loop calls for a task: itself, or what keeps its transactions."""
+    """The task that the loop calls: ``task``, or a SinkTransaction around a transactional one."""
     if not task.is_transactional:
         return task
     reporter = ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
@@ -89,7 +90,7 @@ def with_transactions(task: SinkTask, context: TaskSinkContext, errors: SinkErro
 
 
 def columns_for_reports(environment: TaskEnvironment) -> frozenset[str]:
-    """What has to be read besides the value so that failures can be reported."""
+    """The columns besides the value that reports of failures need."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is not None:
         return frozenset({"key", "headers", "timestamp"})
@@ -97,7 +98,7 @@ def columns_for_reports(environment: TaskEnvironment) -> frozenset[str]:
 
 
 def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
-    """1 the log 2 the dead letter queue."""
+    """The report of a failure: 1 to the log 2 to the dead letter queue."""
     settings, mask = environment.connector_settings.errors, environment.mask
     task = f"{environment.payload.connector}-{environment.payload.task}"
 
@@ -115,7 +116,7 @@ def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: De
 def _create_dead_letter_producer(
     environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin
 ) -> DeadLetterProducer:
-    """In the task's own transactions where its owner goes to the same cluster, as the same user, as Connect's own producer would."""
+    """A producer in the task's own transactions, if these go to the same cluster, as the same user, as Connect's own producer would."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
     wanted = client_config(environment.settings, ClientKind.PRODUCER, overrides, client_id=client_id)

@@ -1,6 +1,6 @@
-"""What a task has read and written, for its result: topics with the fields of their values, and datasets outside of Kafka.
+"""The lineage of a task, for its result: topics with the fields of their values, and datasets outside Kafka.
 
-Nothing here fails a task: what is not as it should be is left out, with a line in the log.
+Nothing here fails a task: invalid entries are left out, with a line in the log.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def task_datasets(name: str, task: SourceTask | SinkTask, hide: Callable[[str], 
 
 
 def topic_fields(schemas: Mapping[str, Schema | None], hide: Callable[[str], str]) -> dict[str, list[FieldJson]]:
-    """The fields of the values of each topic; none where values have no schema or are no structs."""
+    """The fields of the values of each topic; empty if values have no schema or are not structs."""
     fields = Fields(hide)
     try:
         return {topic: fields.of(schema) for topic, schema in islice(schemas.items(), MOST_DATASETS)}

@@ -1,7 +1,7 @@
-"""The memory fence of a task: the process that runs it is killed when it holds more than ``task.memory.max``, and its end has a name.
+"""The memory fence of a task: its process is killed when it exceeds ``task.memory.max``, and a report names the reason.
 
-A killed process leaves what SIGKILL leaves: what was committed stays, the rest comes again. Nothing of the task's own code runs at the
-fence, so no ``except`` of a plugin can take the end for the failure of a record.
+As after any SIGKILL, committed records stay and the rest is delivered again. No code of the task runs at the fence, so no ``except`` of a
+plugin can mistake the kill for the failure of a record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMEDY: Final = (
 
 
 class TaskFence(Protocol):
-    """What a task does with its fence."""
+    """A fence as its task uses it."""
 
     def lower(self, limit: int | None) -> None: ...
 
@@ -43,7 +43,7 @@ class TaskFence(Protocol):
 
 
 class MemoryFence:
-    """Around a task in this process. ``enter`` starts the watching process; ``at`` may be called for each batch, and costs a
+    """The fence around a task in this process. Entering starts the watching process; ``at`` may be called for each batch, and costs a
     microsecond. ``wire`` is the descriptor of the connection by which the driver is notified; None: the log alone is."""
 
     def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
@@ -85,17 +85,17 @@ class MemoryFence:
             self._file = None
 
     def lower(self, limit: int | None) -> None:
-        """The connector asks for less than the worker allows."""
+        """Lower the limit to the connector's; None: the connector has no limit of its own."""
         self._limit = min(self._limit, limit or self._limit)
         self._write()
 
     def at(self, position: str) -> None:
-        """What the task is at from now on: "t-0, offsets 5 to 9"."""
+        """Note the task's position from now on, such as "t-0, offsets 5 to 9"."""
         self._note["at"] = position[:_LONGEST_POSITION]
         self._write()
 
     def set(self, limit: int, position: str) -> None:
-        """Another limit, and what is done below it."""
+        """Set another limit, and note a position."""
         self._limit = limit
         self.at(position)
 
@@ -106,8 +106,8 @@ class MemoryFence:
 
 
 class SharedFence:
-    """Around a process that hosts tasks of several connectors, each in a thread: it may hold as much as the tasks that run may together,
-    and ``each`` at least. Its end is theirs, and names them with their positions, the latest first."""
+    """The fence around a process that hosts tasks of several connectors, each in a thread. Its limit is the sum of the running tasks'
+    limits, and ``each`` at least. A kill ends all of them; its report names them with their positions, the latest first."""
 
     def __init__(self, title: str, each: int) -> None:
         self._fence = MemoryFence(title, 0, each)
@@ -124,7 +124,7 @@ class SharedFence:
 
     @contextmanager
     def share(self, task: str) -> Iterator[TaskFence]:
-        """For as long as ``task`` runs."""
+        """The share of ``task`` while it runs."""
         share = _Share(self, task, self._each)
         share.at(_START)
         try:
@@ -157,7 +157,7 @@ class _Share:
 
 
 def _shared_file() -> int:
-    """A file in memory where the system has such; without a name."""
+    """An anonymous file, in memory if the system supports that."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("connect-memory-fence")
     with tempfile.TemporaryFile() as file:

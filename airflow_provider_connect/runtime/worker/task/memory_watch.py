@@ -1,10 +1,9 @@
-"""The program that watches the memory of one process from outside, and ends that process at its limit. Loads the standard library alone.
+"""The program that watches the memory of one process from outside, and kills it at its limit. Imports the standard library only.
 
-It is a process of its own because a single call into compiled code may take any amount of memory and let no other thread of Python's run
-meanwhile. ``memory_fence`` starts it; its arguments are the watched process, the descriptor of the shared note, that of the connection
-to the driver, -1 where there is none, and the numbers of the signals that halt and kill. It ends with its parent. What only the end
-needs is imported there: a start costs a tenth of a second less for ten tasks.
-"""
+It is a process of its own because a single call into compiled code may allocate any amount of memory while no other Python thread runs.
+``memory_fence`` starts it; its arguments are the watched process, the descriptor of the shared note, that of the connection to the driver,
+-1 where there is none, and the numbers of the signals that halt and kill. It ends with its parent. Modules that only the report needs are
+imported there, which saves a tenth of a second at the start of ten tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ import sys
 import time
 
 LIMIT = struct.Struct("q")
-"""The beginning of the note, the limit in bytes; behind it what the task is and where it is, as JSON."""
+"""The beginning of the note: the limit in bytes. The task and its position follow as JSON."""
 NOTE_BYTES = 4096
 _LOGGER = "airflow_provider_connect.runtime.worker.task.memory_fence"
 WATCH_SECONDS = 0.05
@@ -23,8 +22,8 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 
 def used_bytes(status: int | None, pid: int) -> int:
-    """The memory that the process holds for itself: no pages of files, which the kernel can drop. ``status`` is the descriptor of
-    Linux's ``/proc/«pid»/status``; None: ``ps`` is asked, whose number has such pages in it. Raises OSError when the process is gone."""
+    """The memory that the process has for itself, without pages of files, which the kernel can drop. ``status`` is the descriptor of
+    Linux's ``/proc/«pid»/status``; None: ``ps`` reports it, with such pages. Raises OSError when the process is gone."""
     if status is None:
         import subprocess
 
@@ -37,7 +36,7 @@ def used_bytes(status: int | None, pid: int) -> int:
 
 
 def text_of(note: dict[str, str], used: int, limit: int) -> str:
-    """What is logged, and is the trace of the task's status."""
+    """The report for the log, and for the trace of the task's status."""
     return (
         f"airflow_provider_connect.errors.TaskMemoryException: {note['title']} needs more memory than task.memory.max allows: it held "
         f"{used >> 20} MiB, and the limit is {limit >> 20} MiB. It was at {note['at']}. Its process was ended alone; what was committed "
@@ -46,7 +45,7 @@ def text_of(note: dict[str, str], used: int, limit: int) -> str:
 
 
 def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
-    """Until the process holds more than its limit: then it is killed, and what it was doing is reported."""
+    """Watch the process until it exceeds its limit; then report what it was doing, and kill it."""
     try:
         status: int | None = os.open(f"/proc/{pid}/status", os.O_RDONLY)
     except OSError:
@@ -56,7 +55,7 @@ def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
         used = used_bytes(status, pid)
         if used > limit:
             if os.getppid() == pid:  # else it has ended by itself
-                os.kill(pid, halt)  # it takes no more while its end is reported
+                os.kill(pid, halt)  # it allocates no more while the report is sent
                 try:
                     _report(_note(note), used, limit, connection)
                 finally:

@@ -100,7 +100,7 @@ def _stage(checked: CheckedConnector, named: TransformationSettings, header: Hea
 
 @contextmanager
 def _named(prefix: str) -> Iterator[None]:
-    """Errors begin with the key below which the plugin's settings stand: the plugin knows them without."""
+    """Prefix errors with the key of the plugin's settings, which the plugin does not know."""
     try:
         yield
     except WorkerSettingsException:
@@ -127,7 +127,7 @@ def _unknown_of_stages(checked: CheckedConnector) -> list[str]:
 
 
 def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[str]:
-    """Warnings of settings that the plugin has not."""
+    """Warnings about settings that the plugin does not have."""
     if named is None:
         return []
     given = (prefix, *(f"{prefix}.{key}" for key in named.config))
@@ -135,7 +135,7 @@ def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[
 
 
 def configure_task(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
-    """A new task with what it has before ``initialize``: the paths that the worker allows, and the header converter."""
+    """Give a new task what it has before ``initialize``: the paths that the worker allows, and the header converter."""
     task.allowed_paths = connector.allowed_paths
     task.header_converter = header
     return task

@@ -1,4 +1,4 @@
-"""What a sink task does about records that fail: its tolerance, its dead-letter records and its reporter, tied to the commits."""
+"""A sink task's failing records: its tolerance and its dead-letter records, in step with its commits."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from airflow_provider_connect.runtime.worker.errors.failures import PUT, FailedR
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.sdk.task import Refusal
 
-KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records; a commit lets go of them
+KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records; a commit releases them
 
 
 @dataclass(slots=True)
 class SinkErrors:
-    """``queue`` None: there is no dead letter queue, and no ``originals`` are kept for it."""
+    """``queue`` None: no dead letter queue; then no ``originals`` are kept."""
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
@@ -38,7 +38,7 @@ class SinkErrors:
         refused: Callable[[], Sequence[Refusal] | None] | None = None,
     ) -> int:
         """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses: ``refused`` names them
-        after ``put`` raised DataException, or they are found. Returns how many it has taken without ``put``."""
+        after ``put`` raised DataException, or they are found. Returns how many records it accepted without a further ``put``."""
         if refused is not None:
             try:
                 put(0, count)
@@ -55,19 +55,19 @@ class SinkErrors:
         return 0
 
     def keep(self, raw: RawBatch) -> None:
-        """A batch was read."""
+        """Keep a batch that was read until its commit."""
         if self.originals is not None:
             self.originals.keep(raw)
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for the next commit that it had better come now."""
+        """Whether enough waits for the next commit that a commit is due now."""
         return self._kept_bytes() - self._held_bytes > KEPT_BYTES
 
     @contextmanager
     def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
-        """Around a commit of ``positions``: 1 the dead-letter records before them 2 the commit, in which each further one is
-        written at once, since the destination may store its offset right after."""
+        """Around a commit of ``positions``: 1 write the dead-letter records before them 2 the commit, in which each further one is written
+        at once, since the destination may store its offset right after."""
         if self.queue is None:
             yield
             return
@@ -79,7 +79,7 @@ class SinkErrors:
             self.queue.writes_through = before
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These offsets are committed."""
+        """Release the originals before ``offsets``, which are committed."""
         if self.originals is not None:
             self.originals.release(offsets)
         self._held_bytes = self._kept_bytes()

@@ -30,13 +30,13 @@ PUT = "put"
 
 @dataclass(slots=True)
 class SinkLoop:
-    """Runs one sink task to the ends of what its reader reads, to its limits, or until ``stop`` gives a reason.
+    """Runs one sink task until its reader is exhausted, its limit is reached, or ``stop`` gives a reason.
 
     1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits under the guarantee,
     every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
-    A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException.
-    Silence of the broker for ``silence_seconds`` is retriable, where there are records to read. ``errors`` decides about records that fail
-    alone; when it keeps much, a commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
+    A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException. If the broker sends no record for
+    ``silence_seconds`` though there are some, RetriableException is raised. ``errors`` decides about records that fail alone; when it keeps
+    much, a commit is early. ``tick`` is called in each turn, ``note_position`` before the work on
     each batch.
     """
 
@@ -60,7 +60,7 @@ class SinkLoop:
     _is_uncommitted: bool = False
 
     def run(self) -> StopReason | None:
-        """Why the loop ended early, or None when every partition is read to its end."""
+        """Run to the end. Returns why the loop ended early, or None when every partition is read to its end."""
         reason = self._until_end()
         if reason is StopReason.TIME:
             self.errors.tolerance.retries(PUT).refuse_run_without_success()
@@ -98,7 +98,7 @@ class SinkLoop:
         return None
 
     def _deliver(self, raw: RawBatch) -> bool:
-        """False: there was a reason to stop while a record or the task made it wait. What was not put stays undelivered."""
+        """Put the records of a raw batch. False: a reason to stop occurred during a retry; the remaining records are not delivered."""
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
         self.errors.keep(raw)
@@ -117,14 +117,14 @@ class SinkLoop:
         return True
 
     def _apply_requests(self) -> None:
-        """What the task asked for during its calls: partitions paused, or read again from another offset."""
+        """Apply the task's requests: partitions to pause, or to read again from another offset."""
         self.reader.hold(self.context.paused)
         for partition, offset in self.context.take_rewinds().items():
             self.reader.seek(partition, offset)
             self._delivered[partition] = offset
 
     def _put_tolerantly(self, batch: Batch, raw: RawBatch) -> None:
-        """Put a batch. Records for which the task raises DataException are left out where errors are tolerated."""
+        """Put a batch. If errors are tolerated, records for which the task raises DataException are skipped."""
         if not self.errors.tolerates_all or not batch.num_records:
             self._put_and_note(batch, raw)
             return
@@ -149,7 +149,7 @@ class SinkLoop:
         self.metrics.records_out += batch.num_records
 
     def _until_done(self, call: Callable[[], Result]) -> Result:
-        """Make a call of the task, again after each RetriableException. Raises StoppedWhileRetrying when the task is to end."""
+        """Call the task, again after each RetriableException. Raises StoppedWhileRetrying when the task has to end."""
         retries = self.errors.tolerance.retries(PUT)
         while True:
             try:

@@ -1,4 +1,4 @@
-"""A sink task: its consumer, group, start positions and loop put together."""
+"""Sets up a sink task: consumer, group, start positions and loop."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ COMMIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """A sink's partitions, and what is known of its offsets outside its destination: those of the group and, where the group has lost them,
-    those of the batch log; ``unfinished`` where a change over REST was, ``lost_here`` where this destination has committed them too.
-    ``has_external_commits``: another program has committed offsets, or deleted them."""
+    """A sink's partitions, and the known offsets outside its destination: those of the group and, where the group has ``lost`` them, those
+    of the batch log. In ``unfinished`` partitions a change over REST was interrupted; those ``lost_here`` this destination has committed
+    too. ``has_external_commits``: another program has committed or deleted offsets."""
 
     partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -122,7 +122,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._commit.owner.take_over()
 
     def read_offsets(self) -> KnownPartitions:
-        """The batch log counts only where the group has no offset. Offsets of topics that were created anew since are left out."""
+        """The batch log is used only where the group has no offset. Offsets of topics that were created again since are left out."""
         self._commit.refuse_other_members()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -217,14 +217,14 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return result
 
     def _renewed_owner(self) -> TransactionalProducer:
-        """Another producer of the task's id, where the claim is still the newest."""
+        """A new producer of the task's id. Raises FencedException if the claim is no longer the newest."""
         owner = transactional_producer(self._environment)
         owner.take_over()
         self._environment.refuse_old_claim()
         return owner
 
     def _members(self) -> Sequence[str]:
-        """The members of the group. Asked again, by a new client each time, while the broker is away, for ``SILENCE_SECONDS`` at most."""
+        """The members of the group. Retried, with a new client each time, while the broker is away, for ``SILENCE_SECONDS`` at most."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while True:
             try:
@@ -234,8 +234,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _refuse_new_topics(self) -> None:
-        """Raise RetriableException where a topic was created anew since it was opened: what was read may be records of either, whose
-        offsets would be kept as those of the first. A broker that does not answer is for the commit to wait for."""
+        """Raise RetriableException if a topic was created again since it was opened: the records read may be of either, and their offsets
+        would be kept as those of the first. If the broker does not answer, the commit waits for it."""
         if not self._exactly_once:
             return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
@@ -255,7 +255,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return group_mark(claim, time.time(), topic_id, self._destination)
 
     def _open_partitions(self, task: SinkTask, partitions: Sequence[TopicPartition], known: KnownPartitions) -> dict[TopicPartition, int]:
-        """Decide where to start in each partition. What differs is written to the destination, then to the group. Returns the ends."""
+        """Decide where to start in each partition. Differences are written to the destination, then to the group. Returns the ends."""
         found = task.open(partitions) if partitions else None
         destination = None if found is None else checked_offsets("open", found)
         bounds = self._input.bounds(partitions, self._admin)
@@ -306,7 +306,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
-        """What follows where the destination has gone back. Records that it holds all the same would be doubled."""
+        """The reaction if the destination has gone back. Records that it holds nevertheless would be doubled."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
@@ -330,8 +330,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
-    """The settings that may lead to another destination when they change: those that the connector names, else all of its own but for
-    passwords."""
+    """The settings whose change may lead to another destination: those that the connector names, else all of its own but passwords."""
     if connector.location_settings:
         return {key: raw.get(key, "") for key in connector.location_settings}
     framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}

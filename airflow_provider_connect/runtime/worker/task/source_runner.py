@@ -1,4 +1,4 @@
-"""A source task: its producers, topics, offsets and loop put together."""
+"""Sets up a source task: producers, topics, offsets and loop."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ log = logging.getLogger(__name__)
 
 
 class TaskOffsets:
-    """The offsets that a task commits, as records. Each commit is followed by ``copy``, which copies what it has written."""
+    """The offsets that a task commits, as records. After each commit, ``copy`` copies them to the worker's topic."""
 
     def __init__(self, store: Offsets, connector: str, claim: Claim) -> None:
         self._store = store

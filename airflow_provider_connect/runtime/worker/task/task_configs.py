@@ -1,4 +1,4 @@
-"""The task configs that a connector generates, in the form in which they are published. Starts the connector; writes nothing."""
+"""The task configs that a connector generates, as they are published. Starts the connector; writes nothing."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from airflow_provider_connect.sdk.connector import listed_tasks, task_texts
 
 log = logging.getLogger(__name__)
 MOST_TEXT: Final = 8 << 20
-"""Characters of a task set. It lies on the topic that all connectors share, in the memory of each process that follows it, and in one row
-of the mirror's history, of which MySQL takes 16 MiB."""
+"""Characters of a task set. It is on the topic that all connectors share, in the memory of each process that follows it, and in one row of
+the SQL mirror's history, for which MySQL allows 16 MiB."""
 
 
 class PlanningContext:
@@ -54,24 +54,24 @@ class PlanningContext:
         return self._offsets.get(partition)
 
     def request_task_reconfiguration(self) -> None:
-        """Every run plans anew: the next one sees what changed."""
+        """Log the request. Every run plans again, so the next one generates new configs."""
         log.info("Connector %s asked for new task configs; the next run generates them", self.name)
 
     def raise_error(self, error: Exception) -> None:
-        """The plan fails with the first error, once the connector is stopped; a thread of the connector's own may have raised it."""
+        """Note an error, possibly from a thread of the connector's own. The plan fails with the first one once the connector is stopped."""
         self._error = self._error or error
 
     def check(self) -> None:
-        """Raises ConnectException for what ``raise_error`` was given."""
+        """Raise ConnectException if ``raise_error`` was called."""
         if self._error is not None:
             raise ConnectException(f"Connector {self.name} raised an error: {self._error}") from self._error
 
 
 @plugin_code()
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
-    """Start the connector, ask it and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException for more than
-    the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for anything but a
-    list of mappings to text, numbers and booleans; and whatever the connector raises."""
+    """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException
+    for more than the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for
+    anything but a list of mappings to text, numbers and booleans; and whatever the connector raises."""
     connector = checked.connector
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
@@ -84,7 +84,7 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
 
 
 def publishable_configs(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
-    """What a connector has generated, in the form that goes to the topic. Raises as ``task_configs`` does of too much."""
+    """The ``generated`` configs as they go to the topic. Raises as ``task_configs`` for too many tasks or too much text."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
@@ -107,8 +107,8 @@ def publishable_configs(checked: CheckedConnector, generated: Sequence[object], 
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
-    """What goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector does
-    not see. The value of a variable never goes there."""
+    """A config as it goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the
+    connector does not see. The value of a variable never goes there."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
     texts = {**asked, **config}
     if not checked.is_java:  # Connect has put it there
@@ -120,7 +120,7 @@ def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dic
 
 
 def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
-    """A task's setting as it goes to the topic: with variables again where the connector was given their values, wherever it put them."""
+    """A task's setting as it goes to the topic: values of secret variables are replaced by the variables again, wherever they occur."""
     if value == checked.resolved.get(key):
         return checked.raw.get(key, value)  # the connector's own default is no secret
     for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):

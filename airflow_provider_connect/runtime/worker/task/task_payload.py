@@ -1,4 +1,4 @@
-"""What each task body of a run gets, and whether it may run at all. Loads nothing that only bodies need: the driver imports this."""
+"""The payload of a task, and the checks whether the task may run. Imports no module that only tasks need: the driver imports this."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from airflow_provider_connect.runtime.model.run import Claim
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload:
-    """Travels pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so this is never logged.
+    """Sent pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so a payload is never logged.
 
-    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: a sink reads on as
-    records come, for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
+    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: a sink keeps reading
+    new records for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
     ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
-    the paths in ``plugin.path`` at which they lie. ``failures``: in how many applications in a row before this one the task has FAILED.
-    ``known`` is what the driver has read of the config topic: the body reads on from there. ``needs_spark``: the body runs in the driver.
-    ``hosted`` is how many tasks the run has.
-    """
+    their paths in ``plugin.path``. ``failures``: in how many applications in a row before this one the task has FAILED. ``known`` is the
+    part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the task runs in the driver.
+    ``hosted`` is how many tasks the run has."""
 
     connector: str
     task: int
@@ -51,7 +50,8 @@ class TaskPayload:
 
 
 def refuse_second_attempt(attempt: int) -> None:
-    """Spark starts a body again when an executor is lost, with the same claim, whatever ``spark.task.maxFailures`` is."""
+    """Raise TaskException for a second attempt. Spark starts a task again when an executor is lost, with the same claim, whatever
+    ``spark.task.maxFailures`` is."""
     if attempt > 0:
         raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
 

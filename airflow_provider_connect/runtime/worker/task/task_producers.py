@@ -1,4 +1,4 @@
-"""The producers of a task, and the settings of each. Knows nothing of what they write."""
+"""The producers of a task, and the settings of each. Knows nothing of the records that they write."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FAST_PRODUCER: dict[str, Any] = {
     "queue.buffering.max.kbytes": "2097151",
     "delivery.report.only.error": True,
 }
-BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes")  # which waits before: a full queue would be an error
+BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes")  # it waits before: a full queue would be an error
 
 
 def transactional_producer(environment: TaskEnvironment) -> TransactionalProducer:
@@ -50,7 +50,7 @@ def owner_config(environment: TaskEnvironment) -> dict[str, Any]:
 
 
 def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:
-    """A transaction that lasts an interval must be allowed to: for that, and for a poll and a commit besides. Brokers allow 15 minutes."""
+    """A transaction timeout that covers an interval, a poll and a commit. Brokers allow 15 minutes at most."""
     is_by_interval = environment.connector_settings.transaction_boundary is TransactionBoundary.INTERVAL
     if not is_by_interval or "producer.transaction.timeout.ms" in environment.settings.values:
         return {}
@@ -65,7 +65,7 @@ def transaction_seconds(environment: TaskEnvironment) -> float:
 
 
 def _larger_records(environment: TaskEnvironment) -> dict[str, str]:
-    """A dead-letter record is as large as its topic allows, with headers on top: the broker decides how large one may be."""
+    """A larger limit for dead-letter records, which have headers in addition to the record: the broker decides."""
     if environment.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in environment.settings.values:
         return {}
     return {"max.request.size": str(LARGEST_RECORD_BYTES)}
@@ -89,8 +89,8 @@ def interval_ms(environment: TaskEnvironment) -> int:
 def acknowledged_writer(
     environment: TaskEnvironment, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool], limits: RecordLimits
 ) -> KafkaWriter:
-    """The writer of records whose offsets wait for them. Where errors are tolerated each record has a delivery report of its own, and a gap
-    is no fatal error."""
+    """A writer of records that are acknowledged before their offsets are committed. Where errors are tolerated, each record has a delivery
+    report of its own, and a gap is no fatal error."""
     is_idempotent = _may_be_idempotent(environment)
     if errors.settings.tolerates_all:
         producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
@@ -102,7 +102,7 @@ def acknowledged_writer(
 
 
 def _may_be_idempotent(environment: TaskEnvironment) -> bool:
-    """Unless the worker's or connector's settings ask for less: then records go as from Connect's producer, which is not idempotent."""
+    """Whether settings of worker and connector allow idempotence. If not, the producer is not idempotent, as Connect's."""
     overrides = environment.connector_settings.overrides["producer"]
     given = {name.removeprefix("producer."): text for name, text in environment.settings.values.items() if name.startswith("producer.")}
     chosen = given | dict(overrides)

@@ -1,4 +1,4 @@
-"""One task from takeover to result: the order of sources and sinks, and what both are built from."""
+"""One task from takeover to result: the order that sources and sinks share."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ class Loop(Protocol):
 
 
 class TaskRunner(ABC, Generic[_Known, _Loop]):
-    """Runs one task once. Every guarantee rests on the order of ``run``: nothing that was read before the first step is ever used.
+    """Runs one task once. Every guarantee depends on the order of ``run``: nothing that was read before the first step is ever used.
 
-    ``take_over`` of an older claim may fence a newer one, which then runs anew (``task_body``). What a step opens is closed in the reverse
-    order after the loop.
+    ``take_over`` of an older claim may fence a newer one, which then runs again (``task_body``). After the loop, everything that a step
+    opened is closed in reverse order.
     """
 
     def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
@@ -70,7 +70,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
 
     @abstractmethod
     def read_offsets(self) -> _Known:
-        """What is known of the offsets from which the task goes on."""
+        """Read the offsets from which the task continues."""
 
     @abstractmethod
     def start(self, known: _Known) -> _Loop:
@@ -78,19 +78,19 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
 
     @abstractmethod
     def result(self, loop: _Loop, reason: StopReason | None) -> TaskResult:
-        """Called when everything is closed."""
+        """The result. Called after everything is closed."""
 
     def _admin_connection(self, overrides: Mapping[str, str], seconds: float) -> AdminConnection:
         client_id = f"connector-adminclient-{self._name}"
         return AdminConnection.of(self._environment.settings, overrides, seconds, client_id=client_id)
 
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
-        """Have a new task stopped at the end, as in Connect also where it does not start."""
+        """Have a new task stopped at the end: as in Connect, also if its start fails."""
         self._task_of_author = task
         self._open.callback(self._environment.stop_task, task)
 
     def _last_error(self) -> str:
-        """Of the last record that was left out, without secrets; empty: there is none, or it is not known."""
+        """The error of the last record that was skipped, without secrets; empty: no such record, or its error is not known."""
         return cut(self._environment.mask(self._metrics.last_error()), _MAX_ERROR_LENGTH)
 
     def _datasets(self) -> list[dict[str, Any]]:
@@ -104,8 +104,8 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         destination: str = "",
     ) -> Sequence[ProducerRecord]:
-        """What this task has delivered in this run so far, for the batch log. Empty where the task's transactions go to another cluster
-        than the worker's own, which keeps the batch log."""
+        """The batch log's record of what this task has delivered in this run so far. Empty where the task's transactions go to another
+        cluster than the worker's own, which has the batch log."""
         environment, metrics, payload = self._environment, self._metrics, self._environment.payload
         if not environment.backing.keeps_batch_log or is_elsewhere(environment.settings, environment.producer_overrides):
             return []

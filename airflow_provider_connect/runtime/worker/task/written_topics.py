@@ -1,4 +1,4 @@
-"""The topics that a source task writes to: internal ones are refused, missing ones created (KIP-158), and the written offsets noted."""
+"""The topics that a source task writes to: refuses internal ones, creates missing ones (KIP-158), and notes the written offsets."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from airflow_provider_connect.runtime.worker.task.environment import TaskEnviron
 log = logging.getLogger(__name__)
 
 MARKER_SECONDS = 5.0
-"""How long a run waits for the markers of its last commit at most: another writer may have a transaction open on the same topic."""
+"""How long a run waits for the markers of its last commit: another writer may have a transaction open on the same topic."""
 
 
 class WrittenTopics:
     """``offsets_topic`` holds the task's own offsets.
 
-    The end of each topic is read twice, before its first record and after the last, which costs no delivery report per record. Records of
-    other writers lie in the range too, and so do transaction markers.
+    The end of each topic is read twice, before its first record and after the last, which costs no delivery report per record. The range
+    also contains records of other writers, and transaction markers.
     """
 
     def __init__(self, environment: TaskEnvironment, admin: TopicAdmin, offsets_topic: str) -> None:
@@ -34,7 +34,7 @@ class WrittenTopics:
         self._before: dict[str, dict[TopicPartition, int]] = {}
 
     def prepare(self, topic: str) -> None:
-        """Called with the topic of each encoded batch. 1 refuse it 2 create it where it is missing 3 note where it ends.
+        """Prepare the topic of an encoded batch: 1 refuse an internal one 2 create a missing one 3 note where it ends.
 
         Raises ConnectException for a topic that is refused or cannot be created, StoreTimeoutException.
         """
@@ -46,7 +46,7 @@ class WrittenTopics:
         self._before[topic] = {} if is_new else self._ends(topic)  # 3
 
     def ranges(self) -> dict[str, dict[str, list[int]]]:
-        """By topic and partition, the end before and the end now, where they differ."""
+        """The end before and the end now, by topic and partition, where they differ."""
         found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
         if self._own is not None:
             self._await_markers(
@@ -55,7 +55,8 @@ class WrittenTopics:
         return found
 
     def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
-        """A broker answers a commit before it writes its markers. A sink that starts earlier than those misses the last records."""
+        """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before them misses
+        records."""
         deadline = time.monotonic() + MARKER_SECONDS
         while ends and time.monotonic() < deadline:
             try:
@@ -112,8 +113,8 @@ def _described(topic: str, group: TopicGroup) -> str:
 
 
 def offsets_topics(environment: TaskEnvironment) -> set[str]:
-    """The topics in which connectors keep their own offsets, as far as their configs name them. One that this connector has written to
-    before is its own: a config that names it afterwards must not stop this connector."""
+    """The topics that configs of connectors name for their own offsets. A topic that this connector has written to before is left out:
+    another config that names it later must not stop this connector."""
     reserved = environment.configs.read().reserved
     named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != environment.payload.connector}
     named -= set(environment.payload.known_topics or ())
