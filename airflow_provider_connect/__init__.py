@@ -1,4 +1,4 @@
-"""Kafka Connect's job on Airflow and Spark. The public names stand in ``__init__.pyi`` and load at their first use."""
+"""Kafka Connect's job on Airflow and Spark. ``__init__.pyi`` lists the public names; each loads at its first use."""
 
 import os
 import re
@@ -10,9 +10,9 @@ __version__ = "0.1.0"
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], list[str]]:
-    """``__getattr__`` and ``__all__`` of a package, from the lines ``from … import … as …`` of the stub file beside its module.
+    """``__getattr__`` and ``__all__`` of a package, from the lines ``from … import … as …`` of its ``__init__.pyi``.
 
-    The package's loader reads the file, which may lie in a zip.
+    The package's loader reads the file, because the package may be in a zip.
     """
     module = sys.modules[package]
     stub = module.__loader__.get_data(os.path.join(os.path.dirname(module.__file__), "__init__.pyi")).decode()

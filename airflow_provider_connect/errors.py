@@ -1,31 +1,31 @@
-"""Every exception that this package raises, with its HTTP status and whether the same call may be made again.
+"""Every exception that this package raises, with its HTTP status and whether the call may be retried.
 
 ::
 
     ConnectException                     500  root of all
-    ├── ConfigException                  400  a setting is wrong: name, value and reason; several at once in .errors
-    │   ├── MissingException             400  what a connector reads or writes is not there, and it cannot wait for it: its tasks FAIL
+    ├── ConfigException                  400  a setting is wrong: name, value and reason; all of them in .errors
+    │   ├── MissingException             400  a connector's source or destination is missing, and it cannot wait for it: its tasks FAIL
     │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
-    ├── BadRequestException              400  the request cannot be met as it is
+    ├── BadRequestException              400  the request is invalid in the current state
     ├── UnauthorizedException            401  no user, or a wrong password or token
-    ├── ForbiddenException               403  this user may not do that, or the worker settings forbid it to all
+    ├── ForbiddenException               403  this user may not do that, or the worker settings forbid it for all users
     ├── NotFoundException                404  connector, task, logger
-    │   └── PluginNotFoundException      404  class or alias unknown; .known lists what there is
-    │       └── PluginVersionException   404  nothing in the range; .versions lists what there is
+    │   └── PluginNotFoundException      404  class or alias unknown; .known lists the known ones
+    │       └── PluginVersionException   404  no installed version in the range; .versions lists the installed ones
     ├── AlreadyExistsException           409
-    ├── ConflictException                409  another change is under way, or a DAG file owns the connector
-    ├── RetriableException               500  the same call may be made again
+    ├── ConflictException                409  another change is in progress, or a DAG file owns the connector
+    ├── RetriableException               500  the call may succeed later
     │   ├── StoreTimeoutException        500  a topic was not read or written in time; .stage is how far it got
     │   ├── BackpressureException        500  a task asks for a pause of .retry_after_ms
-    │   └── UnavailableException         500  what a converter needs is away: no record is at fault, so none is left out
+    │   └── UnavailableException         500  a system that a converter needs is unavailable: no record is at fault, so none is skipped
     ├── DataException                    500  one value or record cannot be read or converted
-    │   └── SchemaException              500  a schema is wrong in itself
-    ├── StoreException                   500  what lies on a topic, or the topic itself, is not as it must be
+    │   └── SchemaException              500  a schema is invalid
+    ├── StoreException                   500  an internal topic, or a record on it, is invalid
     ├── RecordTooLargeException          413  a client or topic refuses a record for its size; the message has the setting to raise
     └── TaskException                    500  ends a task, whose status becomes FAILED
-        ├── TaskMemoryException          500  its process reached task.memory.max, or was refused memory
-        ├── FencedException              500  a newer claim took over: end quietly, change nothing
-        │   └── TransactionExpiredException  500  or so it seems: the broker has ended a transaction that took too long
+        ├── TaskMemoryException          500  its process reached task.memory.max, or could not get memory
+        ├── FencedException              500  a newer claim took over: the task ends without another write
+        │   └── TransactionExpiredException  500  the broker probably aborted a transaction that took too long
         └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
 
 Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
@@ -39,24 +39,25 @@ from contextlib import contextmanager
 from typing import ClassVar, Final
 
 MOST_CHARACTERS: Final = 50_000
-"""Of a trace. In JSON a character may take twelve bytes."""
+"""Maximum length of a trace. In JSON a character may take twelve bytes."""
 
 
 class ConnectException(Exception):
-    """Root of all exceptions here; also raised where no more exact class fits."""
+    """Root of all exceptions of this package; raised itself if no more specific class fits."""
 
     status_code: ClassVar[int] = 500
     retriable: ClassVar[bool] = False
 
     @property
     def message(self) -> str:
+        """The exception's text, without its class."""
         return str(self)
 
 
 class ConfigException(ConnectException):
-    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does; ``errors`` holds one text a mistake.
+    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does.
 
-    ``keys`` names the settings that are wrong, as far as they are known.
+    ``errors`` has one message per error. ``keys`` has the names of the wrong settings, if they are known.
     """
 
     status_code = 400
@@ -68,23 +69,23 @@ class ConfigException(ConnectException):
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> "ConfigException":
-        """The exception for ``value`` of setting ``name``, which is refused for ``reason``; ``, `` separates several names."""
+        """The exception for ``value`` of setting ``name``, which is invalid for ``reason``. ``, `` separates several names."""
         return cls(f"Invalid value {value} for configuration {name}: {reason}", keys=name.split(", "))
 
 
 class MissingException(ConfigException):
-    """What a connector reads or writes is not there, or does not let it in, and it cannot wait for it: its run and its tasks FAIL."""
+    """A connector's source or destination is missing or denies access, and it cannot wait for it. Its run and its tasks FAIL."""
 
 
 class WorkerSettingsException(ConfigException):
-    """The worker's own settings cannot be used. No connector is to blame, and an admin may correct them: a later try may succeed."""
+    """The worker's own settings are wrong. No connector is at fault; an admin may correct them, so a retry may succeed."""
 
     status_code = 500
     retriable = True
 
 
 class BadRequestException(ConnectException):
-    """The request cannot be met as it is, for instance offsets of a connector that is not STOPPED."""
+    """The request is invalid in the current state, for example offsets for a connector that is not STOPPED."""
 
     status_code = 400
 
@@ -96,7 +97,7 @@ class UnauthorizedException(ConnectException):
 
 
 class ForbiddenException(ConnectException):
-    """The caller may not do that, or the worker settings forbid it to everybody."""
+    """The caller may not do that, or the worker settings forbid it for all users."""
 
     status_code = 403
 
@@ -116,7 +117,7 @@ class PluginNotFoundException(NotFoundException):
 
 
 class PluginVersionException(PluginNotFoundException):
-    """No installed version of the plugin lies in the range asked for; ``versions`` lists the installed ones."""
+    """No installed version of the plugin is in the requested range; ``versions`` lists the installed ones."""
 
     def __init__(self, message: str, *, versions: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -130,14 +131,17 @@ class AlreadyExistsException(ConnectException):
 
 
 class ConflictException(ConnectException):
-    """Another change is under way, or a DAG file owns what the caller wants to change."""
+    """Another change is in progress, or a DAG file owns what the caller wants to change."""
 
     status_code = 409
 
 
 class RetriableException(ConnectException):
-    """The same call may succeed later. A task raises it from ``poll`` or ``put`` to be called again: after ``retry_after_ms``, else after
-    a wait that grows. ``docs/errors.md`` has its meaning for each call of a plugin."""
+    """The call may succeed later. A task raises it from ``poll`` or ``put`` to be called again.
+
+    The call is repeated after ``retry_after_ms``, or by default after a growing wait. ``docs/errors.md`` has its meaning for each call of a
+    plugin.
+    """
 
     retriable = True
     retry_after_ms: float | None = None
@@ -163,29 +167,35 @@ class BackpressureException(RetriableException):
 
 
 class UnavailableException(RetriableException):
-    """A system that a converter or transformation needs is away, or refuses its credentials. No record is at fault: the task fails under
-    every error tolerance, so that no record is left out, and the next attempt of the run begins with the same records."""
+    """A system that a converter or transformation needs is unavailable, or refuses its credentials.
+
+    No record is at fault. So the task fails under every error tolerance, no record is skipped, and the next attempt of the run starts with
+    the same records.
+    """
 
 
 class DataException(ConnectException):
-    """One value or record cannot be read or converted; the error tolerance decides what becomes of it.
+    """A value or record cannot be read or converted. ``errors.tolerance`` decides whether it is skipped or the task fails.
 
-    Of a column or batch ``record`` may be the index of the record at fault; None: it was not searched for."""
+    For a column or batch, ``record`` may be the index of the record at fault. None: unknown.
+    """
 
     record: int | None = None
 
 
 class SchemaException(DataException):
-    """A schema is wrong in itself."""
+    """A schema is invalid."""
 
 
 class StoreException(ConnectException):
-    """What lies on an internal topic, or the topic itself, is not as it must be."""
+    """An internal topic, or a record on it, is invalid."""
 
 
 class RecordTooLargeException(ConnectException):
-    """A producer, or the topic, refuses a record for its size: the message has topic, key, size and the setting to raise. Every attempt
-    would fail alike."""
+    """A producer or topic refuses a record for its size. Every attempt would fail.
+
+    The message has topic, key, size and the setting to raise.
+    """
 
     status_code = 413
 
@@ -195,7 +205,7 @@ class TaskException(ConnectException):
 
 
 class JavaException(TaskException):
-    """Code in a JVM raised an exception. ``trace`` is Java's, as Kafka Connect has it in a status: class and message in its first line."""
+    """Java code raised an exception. ``trace`` is Java's, as in Kafka Connect's statuses: its first line has class and message."""
 
     retriable = True
 
@@ -205,28 +215,27 @@ class JavaException(TaskException):
 
 
 class JavaRecordException(JavaException):
-    """A record of a Java task is larger than its producer or topic takes: every attempt would fail alike."""
+    """A record of a Java task is larger than its producer or topic allows. Every attempt would fail."""
 
     retriable = False
 
 
 class FencedException(TaskException):
-    """A newer claim took over. The task ends quietly; it writes nothing, and nothing is tried again."""
+    """A newer claim took over. The task ends without another write, and nothing is retried."""
 
 
 class TransactionExpiredException(FencedException):
-    """A producer was fenced after its transaction had been open for ``transaction.timeout.ms``: probably by the broker itself."""
+    """A producer was fenced after its transaction was open for ``transaction.timeout.ms``, probably by the broker itself."""
 
 
 class TaskMemoryException(TaskException):
-    """The task needs more memory than ``task.memory.max``, or than the system has. What it has committed stays: a later try goes on
-    from there."""
+    """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after its last commit."""
 
     retriable = True
 
 
 class TooManyTasksException(TaskException):
-    """A connector asked for more tasks than ``tasks.max`` allows (and ``tasks.max.enforce`` is on)."""
+    """A connector returned more task configs than ``tasks.max`` allows, and ``tasks.max.enforce`` is on."""
 
     def __init__(self, connector: str, generated: int, tasks_max: int) -> None:
         super().__init__(
@@ -238,22 +247,25 @@ class TooManyTasksException(TaskException):
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether a later attempt may succeed. Exceptions that are not of this package count as such, but for a module that is missing."""
+    """Whether a retry may succeed. True for all foreign exceptions except ImportError."""
     return error.retriable if isinstance(error, ConnectException) else not isinstance(error, ImportError)
 
 
 def trace_of(error: BaseException) -> str:
-    """The trace of a FAILED status: class and message in its first line, where Kafka Connect's clients expect them, then Python's; of an
-    exception in Java that of Java alone."""
+    """The trace for a FAILED status. Its first line has class and message, as Kafka Connect's clients expect; Python's traceback follows.
+
+    For an exception in Java, only Java's trace."""
     if isinstance(error, JavaException):
         return error.trace
     kind = type(error)
     return f"{kind.__module__}.{kind.__qualname__}: {message_of(error)}\n{''.join(traceback.format_exception(error))}"
 
 
-def shortened(text: str, most: int = MOST_CHARACTERS) -> str:
-    """``text`` of at most ``most`` characters, without its middle: a message may hold a whole body, and a topic refuses a megabyte. Secrets
-    must be masked before: a cut may go through one."""
+def shorten(text: str, most: int = MOST_CHARACTERS) -> str:
+    """Cut the middle out of ``text`` so that it has at most ``most`` characters.
+
+    A message may contain a whole body, and a topic refuses records of a megabyte. Mask secrets first, since the cut may go through one.
+    """
     if len(text) <= most:
         return text
     half = most // 2 - 50
@@ -264,8 +276,10 @@ _JAVA_FRAME: Final = re.compile(r"at [^\s()]+\(.*\)|\.\.\. \d+ (?:more|common fr
 
 
 def last_line(trace: str) -> str:
-    """The line of a trace that a log or a page shows alone: its last one, stripped; empty for none. An excerpt of code with a caret below
-    it, which databases and parsers put behind their message, is left out, and so are the frames of Java's traces."""
+    """The line of a trace that a log or page shows: the last one, stripped. Empty for an empty trace.
+
+    Skips Java's frames, and a code excerpt with a caret below it, which databases and parsers append to their messages.
+    """
     lines = [line.strip() for line in trace.splitlines() if line.strip()]
     lines = [line for line in lines if not _JAVA_FRAME.fullmatch(line)] or lines
     if len(lines) > 2 and not lines[-1].strip("^~ "):
@@ -274,7 +288,7 @@ def last_line(trace: str) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """``str(error)``, of any class: one whose ``__str__`` raises is named instead."""
+    """``str(error)``, or a placeholder with the class if ``__str__`` raises."""
     try:
         return str(error)
     except Exception:
@@ -283,8 +297,10 @@ def message_of(error: BaseException) -> str:
 
 @contextmanager
 def plugin_code() -> Iterator[None]:
-    """Around calls of plugins' code. Raises ConnectException for what would end a process, or a thread, as if its work were done:
-    SystemExit, or asyncio's CancelledError. KeyboardInterrupt in the main thread is the user's, and passes."""
+    """Wrap calls of plugin code. Turns SystemExit and asyncio's CancelledError into ConnectException.
+
+    They would end the process or thread as if its work were done. KeyboardInterrupt in the main thread comes from the user and passes.
+    """
     try:
         yield
     except Exception:

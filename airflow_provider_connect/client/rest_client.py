@@ -22,7 +22,7 @@ from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Conversation, Lost, RetryLimits, Send, Wait, conversation
 from airflow_provider_connect.client.server import Server, answer_of, lost
 from airflow_provider_connect.client.verbs import AsyncConnectVerbs, ConnectVerbs
-from airflow_provider_connect.sdk.http.bounded_body import bound_answers, bound_answers_awaited
+from airflow_provider_connect.sdk.http.bounded_body import limit_responses, limit_responses_async
 
 T = TypeVar("T")
 
@@ -57,7 +57,7 @@ class ConnectClient(_ByUrl, ConnectVerbs):
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         super().__init__(server, retry)
-        hooks = {"response": [bound_answers(timeout_seconds)]}
+        hooks = {"response": [limit_responses(timeout_seconds)]}
         self._http = httpx.Client(event_hooks=hooks, transport=transport, **server.client_arguments(timeout_seconds))
 
     def close(self) -> None:
@@ -100,7 +100,7 @@ class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         super().__init__(server, retry)
-        hooks = {"response": [bound_answers_awaited(timeout_seconds)]}
+        hooks = {"response": [limit_responses_async(timeout_seconds)]}
         self._http = httpx.AsyncClient(event_hooks=hooks, transport=transport, **server.client_arguments(timeout_seconds))
 
     async def close(self) -> None:

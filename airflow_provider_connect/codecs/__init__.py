@@ -1,1 +1,1 @@
-"""Formats as functions over Arrow: JSON, Avro, Protobuf, Kafka Connect's texts. No settings, no topics."""
+"""Formats as functions over Arrow: JSON, Avro, Protobuf, Kafka Connect's text forms. Know no settings and no topics."""

@@ -1,6 +1,6 @@
-"""Dead-letter records as their context headers describe them (docs/contract.md §13.2), and which of a queue's records were replayed.
+"""Dead-letter records by their context headers (docs/contract.md §13.2), and which records of a queue were replayed.
 
-The headers are the writer's: any producer may write any. Knows nothing of clients.
+The headers are untrusted, since any producer may write them. Knows nothing of clients.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Final, Self
 from airflow_provider_connect.errors import ConnectException
 
 PREFIX: Final = "__connect.errors."
-"""Of the names of context headers."""
+"""The prefix of context headers' names."""
 CONNECTOR_HEADER: Final = f"{PREFIX}connector.name"
 ORIGIN_PREFIX: Final = "__connect.replay.origin."
-"""Of the name of a header, without a value, that a dry run of a replay gives each record; see ``origin_header``."""
+"""The prefix of the name of the header that a dry run of a replay adds to each record; see ``origin_header``."""
 REPLAY_CLASS: Final = "DeadLetterReplay"
 """The alias of the connector that replays a queue."""
 MOST_RANGES: Final = 20_000
@@ -30,8 +30,10 @@ _ORIGIN: Final = re.compile(rf"{re.escape(ORIGIN_PREFIX)}([0-9]{{1,10}})\.([0-9]
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """What the headers report of a failure; None: they do not. Of several headers of one name the last counts: a record that has failed
-    twice has the newer ones behind."""
+    """What a record's context headers report about its failure. None: missing.
+
+    The last header of a name counts, because a record that failed twice has the newer headers at the end.
+    """
 
     connector: str | None
     topic: str | None
@@ -62,24 +64,24 @@ def _number(text: str | None) -> int | None:
     return int(text) if is_number and text is not None else None
 
 
-def without_context(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
-    """The record's own headers, in their order."""
+def strip_context(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str, bytes | None]]:
+    """The headers without context headers, in order."""
     return [(name, value) for name, value in headers if not name.startswith(PREFIX)]
 
 
 def origin_header(partition: int, offset: int) -> str:
-    """The name of the header by which a dry run notes which record of the queue it shows. A name alone: converters change values."""
+    """The name of the header by which a dry run identifies a record of the queue. It has no value, because converters change values."""
     return f"{ORIGIN_PREFIX}{partition}.{offset}"
 
 
 def origin_of(header: str) -> tuple[int, int] | None:
-    """The partition and the offset in the name of a header; None for any other name."""
+    """Partition and offset of a name of ``origin_header``. None for any other name."""
     match = _ORIGIN.fullmatch(header)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 class OffsetRanges:
-    """Offsets of one partition as ranges, in their order. ``str`` is their text, such as ``0-14,17``; both ends are included."""
+    """Offsets of one partition as ordered ranges. ``str`` returns their text, such as ``0-14,17``, with inclusive ends."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._firsts: list[int] = []
@@ -89,15 +91,15 @@ class OffsetRanges:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Raises ConnectException for anything but ranges."""
+        """The inverse of ``str``. Raises ConnectException for invalid text."""
         found = cls()
         for part in filter(None, (part.strip() for part in text.split(","))):
-            first, last = parsed_range(part)
+            first, last = parse_range(part)
             found.add(first, last)
         return found
 
     def add(self, first: int, last: int) -> None:
-        """Add all offsets from ``first`` to ``last``; neighbours become one range."""
+        """Add the offsets from ``first`` to ``last``, inclusive. Adjacent ranges are merged."""
         if last < first:
             return
         begin = bisect_right(self._firsts, first) - 1
@@ -116,44 +118,47 @@ class OffsetRanges:
 
     @property
     def first(self) -> int | None:
-        """The lowest offset; None: there is none."""
+        """The lowest offset. None: empty."""
         return self._firsts[0] if self._firsts else None
 
     @property
     def last(self) -> int | None:
-        """The highest offset; None: there is none."""
+        """The highest offset. None: empty."""
         return self._lasts[-1] if self._lasts else None
 
     def __str__(self) -> str:
         return ",".join(f"{first}" if first == last else f"{first}-{last}" for first, last in zip(self._firsts, self._lasts, strict=True))
 
 
-def parsed_range(text: str) -> tuple[int, int]:
-    """``5-20`` or ``7``. Raises ConnectException."""
+def parse_range(text: str) -> tuple[int, int]:
+    """Parse a range such as ``5-20`` or ``7``. Raises ConnectException."""
     match = _RANGE.fullmatch(text)
     if match is None or (last := int(match[2] or match[1])) < int(match[1]):
-        raise ConnectException(f"{text[:60]!r} is no range of offsets: give one such as 5-20, or one offset such as 7")
+        raise ConnectException(f"{text[:60]!r} is not a range of offsets: use one such as 5-20, or a single offset such as 7")
     return int(match[1]), last
 
 
 def by_partition(entries: Sequence[str]) -> dict[int, OffsetRanges]:
-    """Entries such as ``0:5-20`` or ``1:7``, ``PARTITION:RANGE``, by partition. Raises ConnectException."""
+    """Ranges by partition, from entries ``PARTITION:RANGE`` such as ``0:5-20`` or ``1:7``. Raises ConnectException."""
     found: dict[int, OffsetRanges] = {}
     for entry in entries:
         partition, colon, offsets = entry.strip().partition(":")
         number = _number(partition)
         if number is None or not colon:
-            raise ConnectException(f"{entry[:60]!r} names no partition: give offsets such as 0:5-20")
-        first, last = parsed_range(offsets)
+            raise ConnectException(f"{entry[:60]!r} has no partition: use offsets such as 0:5-20")
+        first, last = parse_range(offsets)
         found.setdefault(number, OffsetRanges()).add(first, last)
     return found
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayPosition:
-    """The source offset of one partition of a queue. ``replayed`` are the records that replays have written, or that are not the
-    connector's; of the replay ``replay``, ``read`` is the next offset to read and ``records`` counts what it has written.
-    ``topic_id``: offsets of a topic that was created anew mean other records."""
+    """The source offset of one partition of a queue.
+
+    ``replayed`` has the records that replays have written, or that belong to other connectors. ``read`` is the next offset for the replay
+    with the id ``replay``, and ``records`` the number of records it has written. ``topic_id`` is the queue's: offsets are invalid after a
+    topic is created again.
+    """
 
     replayed: OffsetRanges
     topic_id: str = ""
@@ -163,7 +168,7 @@ class ReplayPosition:
 
     @classmethod
     def of(cls, offset: Mapping[str, object] | None, topic_id: str) -> Self:
-        """Nothing was replayed of a topic with another id. Raises ConnectException for what is no such offset."""
+        """Parse ``offset``. Without one, or with another topic id, nothing was replayed. Raises ConnectException for an invalid offset."""
         if offset is None or str(offset.get("topic.id", "")) != topic_id:
             return cls(OffsetRanges(), topic_id)
         replayed, read, records = offset.get("replayed", ""), offset.get("read", 0), offset.get("records", 0)

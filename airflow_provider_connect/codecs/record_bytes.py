@@ -1,7 +1,7 @@
-"""The bytes of many records at once: a cursor that reads the records in step, and pieces that are joined to records.
+"""The bytes of many records at once: a cursor that reads all records in parallel, and pieces that are joined to records.
 
-Formats whose values lie one after another in each record (Avro, Protobuf) are read and written by it without a Python object per record.
-Knows no format beyond variable-length integers, seven bits a byte, the lowest first.
+Formats with consecutive values in each record (Avro, Protobuf) are read and written without a Python object per record. Knows no format
+except variable-length integers with seven bits per byte, lowest first.
 """
 
 from __future__ import annotations
@@ -16,16 +16,17 @@ from airflow_provider_connect.errors import DataException
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_PADDING: Final = 16  # zero bytes behind the data, so that words can be read at its end
+_PADDING: Final = 16  # zero bytes after the data, so that words can be read at its end
 _HIGH_BITS: Final = 0x8080808080808080
 MOST_BYTES: Final = (1 << 31) - 1  # of one Arrow column
 
 
 @dataclass(slots=True)
 class Cursor:
-    """A position ``at`` in each of some rows, which end before ``ends``. ``records`` are the indexes of the rows' records, for messages.
+    """A position ``at`` in each of several rows, which end before ``ends``. ``records`` has the index of each row's record, for errors.
 
-    What reads moves all positions on, or raises DataException whose ``record`` is the first one that cannot be read."""
+    Each reading method advances all positions, or raises DataException with the first unreadable ``record``.
+    """
 
     data: NDArray[np.uint8]
     at: NDArray[np.int64]
@@ -34,7 +35,7 @@ class Cursor:
 
     @classmethod
     def of(cls, column: pa.Array, skipped: int = 0) -> Cursor:
-        """At the beginning of each value of a binary column without nulls, behind ``skipped`` bytes."""
+        """A cursor at the start of each value of a binary column without nulls, after ``skipped`` bytes."""
         _, offsets_buffer, values = column.buffers()
         offsets = np.frombuffer(offsets_buffer, np.int32)[column.offset : column.offset + len(column) + 1].astype(np.int64)
         size = int(offsets[-1] - offsets[0])
@@ -48,29 +49,29 @@ class Cursor:
         return len(self.at)
 
     def part(self, index: NDArray[Any]) -> Cursor:
-        """Some of the rows, by a mask or by their numbers; ``follow`` puts the positions back."""
+        """A cursor for some of the rows, by mask or index. ``follow`` copies its positions back."""
         return Cursor(self.data, self.at[index], self.ends[index], self.records[index])
 
     def follow(self, part: Cursor, index: NDArray[Any]) -> None:
-        """Take over the positions that ``part`` has reached."""
+        """Copy the positions of ``part``, a cursor for the rows ``index``."""
         self.at[index] = part.at
 
     def fail_where(self, is_wrong: NDArray[np.bool_], reason: str) -> None:
-        """Raises DataException for the first row that is wrong, if there is one."""
+        """Raise DataException for the first row that is wrong, if any."""
         if is_wrong.any():
             error = DataException(f"The record cannot be read: {reason}")
             error.record = int(self.records[is_wrong].min())
             raise error
 
     def skip(self, lengths: NDArray[np.int64] | int) -> NDArray[np.int64]:
-        """Move on by so many bytes; the positions before."""
+        """Advance by ``lengths`` bytes and return the previous positions."""
         starts = self.at
         self.fail_where((lengths > self.ends - starts) | (np.asarray(lengths) < 0), "it ends within a value")
         self.at = starts + lengths
         return starts
 
     def bytes(self, lengths: NDArray[np.int64] | int) -> pa.Array:
-        """That many bytes of each row, as a binary column."""
+        """Read ``lengths`` bytes of each row, as a binary column."""
         return self.spans(self.skip(lengths), self.at)
 
     def spans(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> pa.Array:
@@ -83,7 +84,7 @@ class Cursor:
         return every.take(pa.array(np.arange(0, 2 * count, 2)))
 
     def numbers(self, dtype: str) -> NDArray[Any]:
-        """A number of fixed width, the lowest byte first, of each row."""
+        """Read a little-endian number of fixed width of each row."""
         width = np.dtype(dtype).itemsize
         starts = self.skip(width)
         if width == 1:
@@ -92,7 +93,7 @@ class Cursor:
         return view[starts]
 
     def varints(self) -> NDArray[np.uint64]:
-        """A variable-length integer of each row, of up to 64 bits."""
+        """Read a variable-length integer of up to 64 bits of each row."""
         first = self.data[self.at]
         if not (first & 0x80).any():
             self.skip(1)
@@ -111,7 +112,7 @@ class Cursor:
         return np.asarray(values, np.uint64)
 
     def _read_ends(self, values: NDArray[np.uint64], lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """The ninth and the tenth byte of the numbers that have them."""
+        """Add the ninth and tenth byte of the numbers that have them."""
         ninth, tenth = (self.data[self.at[rows] + n].astype(np.uint64) for n in (8, 9))
         has_tenth = ninth >= 0x80
         self.part(rows).fail_where(has_tenth & (tenth > 1), "an integer has more than 64 bits")
@@ -119,7 +120,7 @@ class Cursor:
         lengths[rows] = 9 + has_tenth
 
     def signed(self) -> NDArray[np.int64]:
-        """The same, whose lowest bit is the sign (zigzag)."""
+        """Read a variable-length integer with zigzag encoding of each row."""
         return from_zigzag(self.varints())
 
 
@@ -134,7 +135,7 @@ def to_zigzag(values: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def spread(dense: pa.Array, is_valid: NDArray[np.bool_]) -> pa.Array:
-    """The values one after another in the rows where ``is_valid``, nulls in the others."""
+    """A column with the values of ``dense`` in the rows where ``is_valid``, and null in the others."""
     if is_valid.all():
         return dense
     return dense.take(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid))
@@ -142,7 +143,7 @@ def spread(dense: pa.Array, is_valid: NDArray[np.bool_]) -> pa.Array:
 
 @dataclass(slots=True)
 class Pieces:
-    """Bytes of each row: ``data`` cut at ``offsets``, one more than there are rows."""
+    """The bytes of each row: ``data`` split at ``offsets``, which has one entry more than there are rows."""
 
     offsets: NDArray[np.int64]
     data: pa.Buffer
@@ -156,14 +157,14 @@ class Pieces:
 
     @classmethod
     def of_numbers(cls, values: NDArray[Any], before: bytes = b"") -> Pieces:
-        """Numbers of fixed width, the lowest byte first, each behind the same bytes."""
+        """Little-endian numbers of fixed width, each after the bytes ``before``."""
         values = np.ascontiguousarray(values)
         stored: NDArray[Any] = values if not before else _behind(before, values.view(np.uint8).reshape(len(values), values.dtype.itemsize))
         return cls(np.arange(len(values) + 1) * (values.dtype.itemsize + len(before)), pa.py_buffer(stored))
 
     @classmethod
     def of_varints(cls, values: NDArray[np.uint64], before: bytes = b"") -> Pieces:
-        """Variable-length integers, each behind the same bytes."""
+        """Variable-length integers, each after the bytes ``before``."""
         if not len(values) or values.max() < 0x80:
             return cls.of_numbers(values.astype(np.uint8), before)
         most = -(-int(values.max()).bit_length() // 7)
@@ -191,7 +192,7 @@ class Pieces:
         return np.diff(self.offsets)
 
     def spread(self, is_valid: NDArray[np.bool_]) -> Pieces:
-        """The bytes one after another in the rows where ``is_valid``, nothing in the others."""
+        """These bytes in the rows where ``is_valid``, and no bytes in the others."""
         if is_valid.all():
             return self
         lengths = np.zeros(len(is_valid), np.int64)
@@ -199,11 +200,11 @@ class Pieces:
         return Pieces(_offsets(lengths) + self.offsets[0], self.data)
 
     def grouped(self, ends: NDArray[Any]) -> Pieces:
-        """The bytes of several rows as one: row n of the result ends with row ``ends[n + 1]``, and begins with ``ends[n]``."""
+        """Join the bytes of several rows: row n of the result has the rows from ``ends[n]`` up to ``ends[n + 1]``, exclusive."""
         return Pieces(self.offsets[ends], self.data)
 
     def column(self) -> pa.Array:
-        """As a binary column. Raises DataException for more than one column can hold."""
+        """The rows as a binary column. Raises DataException if they are too large for one column."""
         if len(self.offsets):
             _refuse_large(int(self.offsets[-1]))
         return pa.Array.from_buffers(pa.binary(), len(self), [None, pa.py_buffer(self.offsets.astype(np.int32)), self.data])
@@ -223,11 +224,11 @@ def _offsets(lengths: NDArray[np.int64]) -> NDArray[np.int64]:
 
 def _refuse_large(size: int) -> None:
     if size > MOST_BYTES:
-        raise DataException(f"The records of a batch have more than {MOST_BYTES} bytes; set batch.max.records lower")
+        raise DataException(f"The records of a batch have more than {MOST_BYTES} bytes; reduce batch.max.records")
 
 
-def joined(pieces: Iterable[Pieces]) -> Pieces:
-    """The pieces of each row one after another."""
+def join_pieces(pieces: Iterable[Pieces]) -> Pieces:
+    """Concatenate the pieces of each row."""
     columns = [piece.column() for piece in pieces]
     _refuse_large(sum(column.nbytes for column in columns))
     return Pieces.of(pc.binary_join_element_wise(*columns, b"") if len(columns) > 1 else columns[0])

@@ -1,6 +1,6 @@
-"""Values ↔ text as Connect's ``Values`` class writes and reads it for headers (docs/contract.md §11.3). A text's type is inferred.
+"""Values ↔ text as Connect's class ``Values`` writes and reads it for headers (docs/contract.md §11.3). The type of a text is inferred.
 
-The grammar is Connect's with its oddities: text that is not a value is a string; of ``1,2`` the first number is the value.
+The grammar is Connect's, with its oddities: text that is not a value is a string, and the value of ``1,2`` is the first number.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ _RANKS: Final = {
 
 
 def convert_to_string(schema: Schema | None, value: Any, *, is_inner: bool = False) -> str:  # Any: a value of any schema
-    """The text of a value. Strings and bytes (base64) are quoted inside others only (``is_inner``), dates and times are ISO 8601."""
+    """The text of a value. Strings and bytes (base64) are quoted only inside other values (``is_inner``). Dates and times are ISO 8601.
+
+    Raises DataException for a value of another type."""
     if value is None:
         return "null"
     if isinstance(value, Struct | Mapping | list | tuple):
@@ -76,7 +78,7 @@ def _collection_text(schema: Schema | None, value: Any) -> str:
 
 
 def _date_text(value: datetime.date | datetime.time) -> str:
-    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect checks the instant alone."""
+    """A time for instants up to the first day of 1970, a date at midnight, else both. Connect decides by the instant, not by the type."""
     if isinstance(value, datetime.datetime):
         day, time = value.astimezone(datetime.UTC).date(), value.astimezone(datetime.UTC).time()
     elif isinstance(value, datetime.date):
@@ -90,15 +92,18 @@ def _date_text(value: datetime.date | datetime.time) -> str:
 
 
 def parse_string(text: str) -> SchemaAndValue:
-    """The value of ``text``. Lists and maps whose entries have no schema in common are schemaless. Raises ValueError, ArithmeticError or
-    DataException for lists and maps that lie too deep within one another (``json_text``) and for numbers that have no value here."""
+    """The value of ``text``, with an inferred schema. Lists and maps whose entries have no common schema are schemaless.
+
+    Raises ValueError, ArithmeticError or DataException for lists and maps that are nested too deeply (``json_text.MAX_DEPTH``), and for
+    numbers that Python cannot represent.
+    """
     if not text:
         return SchemaAndValue(STRING_SCHEMA, text)
     return _Parser(text).parse(is_inner=False) or NULL
 
 
 class _Tokens:
-    """The text cut at delimiters; a backslash takes a delimiter's meaning away."""
+    """The text split at delimiters. A backslash escapes a delimiter."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -120,7 +125,7 @@ class _Tokens:
         return token
 
     def next_joined(self, count: int) -> str | None:
-        """That many tokens as one text; None, and nothing taken, if there are not so many."""
+        """The next ``count`` tokens as one text. None, and nothing is consumed, if there are fewer."""
         start = self.mark()
         for _ in range(count):
             if not self.has_next():
@@ -130,7 +135,7 @@ class _Tokens:
         return self.text[start : self._index]
 
     def consume(self, expected: str) -> bool:
-        """Take the next token if it is ``expected``. White space before it is taken in any case."""
+        """Consume the next token if it is ``expected``. White space before it is always consumed."""
         if self._next is None:
             if not self.has_next():
                 return False
@@ -155,14 +160,14 @@ class _Tokens:
 
 
 class _Parser:
-    """One text. ``is_inner``: inside a list or map."""
+    """Parses one text. ``is_inner``: inside a list or map."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _Tokens(text)
         self._depth = 0
 
     def parse(self, *, is_inner: bool) -> SchemaAndValue | None:
-        """The next value, None for null. Raises DataException where an inner value cannot be read."""
+        """The next value; None for null. Raises DataException for an inner value that cannot be parsed."""
         tokens = self._tokens
         if not tokens.has_next():
             return None
@@ -180,14 +185,14 @@ class _Parser:
         return self._scalar(token.strip(BLANKS), is_inner=is_inner)
 
     def _collection(self) -> SchemaAndValue | None:
-        """The list or map that begins here; None, and nothing taken, if there is none or it cannot be read."""
+        """The list or map that starts here. None, and nothing is consumed, if there is none or it cannot be parsed."""
         start = self._tokens.mark()
         self._depth += 1
         try:
             for delimiter, parse in (("[", self._list), ("{", self._map)):
                 if self._tokens.consume(delimiter):
                     if self._depth > MAX_DEPTH:
-                        raise ValueError(f"Lists and maps lie deeper than {MAX_DEPTH} within one another")
+                        raise ValueError(f"Lists and maps are nested more than {MAX_DEPTH} deep")
                     return parse()
         except DataException:  # a string after all
             self._tokens.rewind(start)
@@ -214,7 +219,7 @@ class _Parser:
         return SchemaAndValue(STRING_SCHEMA, self._tokens.text)
 
     def _temporal_of_tokens(self, token: str) -> SchemaAndValue | None:
-        """Colons are delimiters: a time is five tokens."""
+        """The time that starts with ``token``. Colons are delimiters, so a time has five tokens."""
         position = self._tokens.mark()
         rest = self._tokens.next_joined(4)
         instant = _temporal(token + rest) if rest is not None else None
@@ -274,7 +279,7 @@ class _Parser:
 
 
 class _Schemas:
-    """The schema that several values have in common: the wider of two numbers, else None."""
+    """The common schema of several values, the wider one for numbers. None if they have none."""
 
     def __init__(self) -> None:
         self.merged: Schema | None = None
@@ -296,7 +301,7 @@ def _merged(one: Schema, other: Schema | None) -> Schema | None:
     return one if ranks[0] > ranks[1] else other
 
 
-def _aligned(schema: Schema | None, value: Any) -> Any:  # Any: a value of some schema, made one of ``schema``
+def _aligned(schema: Schema | None, value: Any) -> Any:  # Any: a value of another schema, converted to ``schema``
     if schema is None:
         return value
     if value is None:
@@ -345,7 +350,7 @@ _TEMPORALS: Final = {
 
 
 def _temporal(text: str) -> SchemaAndValue | None:
-    """The date, time or timestamp that ``text`` begins with, by its length. The 45th of a month counts on, as in Java."""
+    """The date, time or timestamp that ``text`` is, by its length. The 45th of a month is a day of the next month, as in Java."""
     text = text.replace("\\:", ":")
     pattern, schema = _TEMPORALS.get(len(text), (None, None))
     match = pattern.match(text) if pattern is not None else None

@@ -233,7 +233,7 @@ class FileStreamSinkConnector(SinkConnector):
         if not path:
             return ExactlyOnceSupport.UNSUPPORTED
         try:
-            real = self.allowed_paths.resolved(FILE, path)
+            real = self.allowed_paths.resolve(FILE, path)
         except ConfigException:  # a path that is not allowed must not be described
             return ExactlyOnceSupport.SUPPORTED
         is_file = not real.startswith("/dev/") and (os.path.isfile(real) or not os.path.lexists(real))

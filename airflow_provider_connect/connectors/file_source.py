@@ -280,7 +280,7 @@ class FileStreamSourceConnector(SourceConnector):
     def check(self, config: Mapping[str, str]) -> None:
         """A missing file is reported, not refused. Raises ConfigException for a missing path, and for one outside the allowed folders."""
         path = _path_of(self.config_def.parse(config))
-        self.allowed_paths.resolved(FILE, path)
+        self.allowed_paths.resolve(FILE, path)
         folder, name = self.allowed_paths.folder_of(FILE, path)
         try:
             folder.stat(name)

@@ -41,7 +41,7 @@ class TransactionalFile:
 
     ``is_shared``: several tasks of the claim append to the file. Each buffers its lines until it commits, and then writes them after the
     committed lines of the others, under a lock of their claim. A single task writes at once. ``connector``, ``topic_ids`` and ``adopts``
-    decide which offsets of the file count (``OffsetRow.taken``).
+    decide which offsets of the file count (``OffsetRow.take_over``).
     """
 
     def __init__(
@@ -142,15 +142,15 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
     def _taken(self, truth: Committed) -> Committed:
-        """The committed state with the offsets that count for this task, and the ids of their topics. Raises as ``OffsetRow.taken``."""
+        """The committed state with the offsets that count for this task, and the ids of their topics. Raises as ``OffsetRow.take_over``."""
         own = self._committed
-        OffsetRow(None, truth.claim, truth.order).taken(self._path, OffsetRow(None, own.claim, own.order))
+        OffsetRow(None, truth.claim, truth.order).take_over(self._path, OffsetRow(None, own.claim, own.order))
         offsets = dict[TopicPartition, int]()
         for partition, offset in truth.offsets.items():
             self._reject_foreign_offsets(partition.topic, truth.connectors.get(partition.topic, self._connector))
             row = OffsetRow(offset, truth.claim, truth.order, truth.topic_ids.get(partition.topic, ""))
             claimant = OffsetRow(None, own.claim, own.order, self._topic_ids.get(partition.topic, ""))
-            taken = row.taken(f"{partition} in {self._path}", claimant, adopts=self._adopts)
+            taken = row.take_over(f"{partition} in {self._path}", claimant, adopts=self._adopts)
             if taken.next_offset is not None:
                 offsets[partition] = taken.next_offset
         return replace(truth, offsets=offsets, topic_ids={**truth.topic_ids, **self._topic_ids})

@@ -1,5 +1,7 @@
-"""The converters of plain values: text (any bytes are read as text), bytes as they are, numbers and booleans of fixed width, and headers
-as text whose type is inferred when they are read (contract §2.2)."""
+"""Converters of plain values (contract §2.2): strings, bytes, numbers and booleans of fixed width, and headers.
+
+StringConverter reads any bytes as text. SimpleHeaderConverter writes headers as text and infers their type when it reads them.
+"""
 
 from __future__ import annotations
 
@@ -38,13 +40,13 @@ TYPE_KEY: Final = ConfigKey(CONVERTER_TYPE, Type.STRING, importance=Importance.L
 
 
 class DataConverter(Converter, HeaderConverter):
-    """Headers are converted one by one as a value is. ``settings`` are parsed by the class's ``config_def``."""
+    """Base of the converters here: converts headers as it converts values. ``settings`` are parsed by ``config_def``."""
 
     config_def = ConfigDef(TYPE_KEY)
     settings: Config
 
     def configure(self, config: Mapping[str, str], *, is_key: bool | None = None) -> None:
-        """``is_key`` None: for headers. Raises ConfigException with every error."""
+        """Read the settings. ``is_key`` None is for headers. Raises one ConfigException with all errors."""
         role = "header" if is_key is None else "key" if is_key else "value"
         self.is_key = bool(is_key)
         self.settings = self.config_def.parse({**config, CONVERTER_TYPE: role})
@@ -63,9 +65,9 @@ ENCODING: Final = "converter.encoding"
 
 
 class StringConverter(DataConverter):
-    """Writes what Java's ``toString`` makes of a value, reads optional strings. UTF-8 columns of text change their type and nothing else.
+    """Writes values as Java's ``toString`` does, and reads optional strings. Columns of UTF-8 text are only cast.
 
-    Encodings have Java's names. What an encoding cannot express becomes ``?``; malformed bytes read as the replacement character.
+    Encodings have Java's names. Characters that an encoding lacks become ``?``; malformed bytes become the replacement character.
     """
 
     class_name = "org.apache.kafka.connect.storage.StringConverter"
@@ -89,7 +91,7 @@ class StringConverter(DataConverter):
         try:
             self._encoding = codecs.lookup(name).name
         except LookupError as error:
-            raise ConfigException.of(ENCODING, name, "There is no encoding of this name") from error
+            raise ConfigException.of(ENCODING, name, "This encoding does not exist") from error
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         return None if value is None else self._encode(text_of(value, schema))
@@ -117,7 +119,7 @@ class StringConverter(DataConverter):
         return pa.array([None if data is None else self._decode(data) for data in column.to_pylist()], type=pa.string())
 
     def _encode(self, text: str) -> bytes:
-        if self._encoding == "utf-16":  # Java's has a byte order mark and is big-endian, whatever the machine
+        if self._encoding == "utf-16":  # Java's has a byte order mark and is big-endian on every machine
             return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
         return text.encode(self._encoding, "replace")
 
@@ -139,7 +141,7 @@ def _text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
 
 
 class ByteArrayConverter(DataConverter):
-    """Takes BYTES or schemaless bytes and nothing else; reads optional bytes. Copies nothing."""
+    """Writes BYTES or schemaless bytes and refuses everything else; reads optional bytes. Copies nothing."""
 
     class_name = "org.apache.kafka.connect.converters.ByteArrayConverter"
     aliases = ("ByteArrayConverter", "ByteArray")
@@ -172,12 +174,12 @@ _CODES: Final = {2: "h", 4: "i", 8: "q"}
 
 
 class NumberConverter(DataConverter):
-    """What the number converters share; whole columns are turned over byte by byte in one go."""
+    """Base of the number converters. The byte order of whole columns is swapped at once."""
 
     type_name: ClassVar[str]
     data_schema: ClassVar[Schema]
     width: ClassVar[int]
-    deserializer: ClassVar[str]  # Kafka's class, named in the text for a wrong length
+    deserializer: ClassVar[str]  # Kafka's class, in the message for a wrong length
 
     def __init_subclass__(cls, *, schema: Schema, width: int) -> None:
         short = cls.__name__.removesuffix("Converter")
@@ -198,7 +200,7 @@ class NumberConverter(DataConverter):
             return [ColumnRun(len(column), self.data_schema, pa.nulls(len(column), arrow_type(self.data_schema)))]
         if lengths != {"min": self.width, "max": self.width}:
             raise DataException(f"Failed to deserialize {self.type_name}: Size of data received by {self.deserializer} is not {self.width}")
-        if column.null_count:  # what stands for null has the width too, so that the bytes can be read at one stride
+        if column.null_count:  # fill nulls with values of the same width, so that the column has one stride
             filled = pc.fill_null(column, bytes(self.width)).cast(pa.binary(self.width))
             values = pc.if_else(pc.is_valid(column), self._from_bytes(filled), None)
         else:
@@ -206,7 +208,7 @@ class NumberConverter(DataConverter):
         return [ColumnRun(len(column), self.data_schema, values)]
 
     def _checked(self, schema: Schema | None, column: pa.Array) -> pa.Array:
-        """The column in the type that is written. Python's schemaless integers and floats are as wide as they come, and must fit."""
+        """The column cast to the type that is written. Schemaless integers and floats may have any width, but must fit."""
         wanted = arrow_type(self.data_schema)
         if schema is not None and (schema.type is not self.data_schema.type or schema.logical_name is not None):
             raise DataException(f"Failed to serialize to {self.type_name} (was {schema.name or schema.type})")
@@ -286,7 +288,7 @@ log = logging.getLogger(__name__)
 
 
 class SimpleHeaderConverter(HeaderConverter):
-    """Connect's default: what cannot be read stays bytes."""
+    """Kafka Connect's default header converter. A header that it cannot read stays bytes."""
 
     class_name = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
     aliases = ("SimpleHeaderConverter", "Simple")

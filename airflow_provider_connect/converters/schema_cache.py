@@ -1,6 +1,6 @@
-"""What a converter has made of schemas and keeps, bounded by their number and by their size. Knows no format.
+"""A cache of what a converter derives from schemas, limited by number and size. Knows no format.
 
-A count alone bounds nothing: a schema may have one field or 20,000, which take megabytes in memory.
+A number alone is no limit: a schema may have one field or 20,000, which need megabytes of memory.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from typing import Any, Final, Generic, TypeVar
 from airflow_provider_connect.data.schema import Schema, count_fields
 
 MOST_FIELDS: Final = 200_000
-"""Of all schemas that one cache keeps, with those of the types in them. Measured: 0.35 kB each."""
-_CHARACTERS: Final = 100  # of the text that a schema is found by, or made to, that weigh as much as a field
-Key = tuple[Any, ...]  # Any: whatever ``make`` takes
+"""Maximum fields of all schemas in a cache, including inner types. A field needs 0.35 kB (measured)."""
+_CHARACTERS: Final = 100  # of text that count as one field
+Key = tuple[Any, ...]  # Any: the arguments of ``make``
 Made = TypeVar("Made")
 
 
 class SchemaCache(Generic[Made]):
-    """``make``, whose last results are kept by its arguments: of ``most`` calls, and with ``MOST_FIELDS`` together, but the newest always.
+    """Caches the results of ``make`` by its arguments: at most ``most`` results and ``MOST_FIELDS`` fields, but always the newest.
 
-    Schemas and texts count, of the arguments and of the result, and the ``schema`` of a result that has one. What ``make`` raises is not
-    kept. May be called from several threads; each may make what another is making."""
+    Counts schemas and text in arguments and results, and the ``schema`` of a result that has one. Exceptions are not cached. Several
+    threads may call it; they may call ``make`` with the same arguments at the same time.
+    """
 
     def __init__(self, make: Callable[..., Made], most: int) -> None:
         self._make = make
@@ -45,7 +46,7 @@ class SchemaCache(Generic[Made]):
 
     @property
     def fields(self) -> int:
-        """Of all that is kept."""
+        """The number of fields in the cache."""
         return self._fields
 
     def _keep(self, arguments: Key, made: Made) -> None:
@@ -59,7 +60,7 @@ class SchemaCache(Generic[Made]):
 
 
 def _weight(part: object) -> int:
-    """In fields."""
+    """The size of ``part`` in fields."""
     match part:
         case str() | bytes():
             return len(part) // _CHARACTERS

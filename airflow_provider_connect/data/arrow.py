@@ -1,7 +1,7 @@
 """pyarrow, its compute functions, its execution engine, numpy and polars, imported when one of their names is first used.
 
-A connector class is also imported where no record moves (validation, the check for new data inside the Airflow task process), and there
-the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.data.arrow import pa, pc``.
+A connector class is also imported by processes that move no records: validation, and the check for new data in the Airflow task process.
+For them, the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.data.arrow import pa, pc``.
 """
 
 from importlib import import_module
@@ -12,8 +12,10 @@ __all__ = ["LazyModule", "acero", "np", "pa", "pc", "pl"]
 
 
 class LazyModule(ModuleType):
-    """Stands for a module until a name of it is asked for; each name is resolved once. For other libraries too that an import of a
-    connector must not load."""
+    """Stands for a module until one of its names is used; each name is resolved once.
+
+    Also for other libraries that the import of a connector must not load.
+    """
 
     def __getattr__(self, name: str) -> object:
         if name.startswith("__"):  # inspection tools read these names of every module

@@ -1,4 +1,4 @@
-"""Schemas ↔ Arrow types and fields (docs/contract.md §11.1). What Arrow's types do not hold is in the fields' metadata."""
+"""Schemas ↔ Arrow types and fields (docs/contract.md §11.1). Arrow fields keep in their metadata what Arrow types cannot express."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from airflow_provider_connect.errors import SchemaException
 
 
 def arrow_type(schema: Schema) -> pa.DataType:
-    """The Arrow type of values of ``schema``. The rest of inner schemas is in their fields' metadata."""
+    """The Arrow type of values of ``schema``. Names, docs etc. of inner schemas are in their fields' metadata."""
     logical = schema.logical_name
     if logical is not None:
         return _logical_arrow_type(logical, schema)
@@ -66,7 +66,7 @@ def _logical_arrow_type(logical: str, schema: Schema) -> pa.DataType:
 
 
 def arrow_field(name: str, schema: Schema) -> pa.Field:
-    """An Arrow field that holds all of ``schema``: nullable = optional, and the rest, where there is any, as metadata ``connect.…``."""
+    """An Arrow field with all attributes of ``schema``: ``optional`` is nullable, and the others are metadata ``connect.…``."""
     metadata = {
         "connect.name": schema.name,
         "connect.version": None if schema.version is None else str(schema.version),
@@ -79,18 +79,18 @@ def arrow_field(name: str, schema: Schema) -> pa.Field:
 
 
 def schema_of(field: pa.Field) -> Schema:
-    """The schema of an Arrow field: exactly the one that ``arrow_field`` was given, or the nearest for any other field.
+    """The schema of an Arrow field: for a field of ``arrow_field`` its exact schema, for any other the nearest one.
 
-    Widths without a schema type of their own take the next larger (uint8 → INT16); times finer than a millisecond become Time and
-    Timestamp, which have milliseconds; a timestamp without a zone counts as UTC. Raises SchemaException for what Connect cannot hold, for
-    two fields of one name, and for more than ``MAX_DEPTH`` levels.
+    A width without a Connect type becomes the next larger (uint8 → INT16). Times finer than a millisecond become Time and Timestamp, which
+    have milliseconds. A timestamp without a zone counts as UTC. Raises SchemaException for a type that Connect does not have, for two
+    fields of the same name, and for more than ``MAX_DEPTH`` levels.
     """
     refuse_deep(field.type)
     return _schema_of(field)
 
 
 def refuse_deep(type: pa.DataType) -> None:
-    """Raises SchemaException for more than ``MAX_DEPTH`` types within one another: Python's recursion is limited."""
+    """Raise SchemaException for more than ``MAX_DEPTH`` nested types, because Python's recursion is limited."""
     level = [type]
     for _ in range(MAX_DEPTH + 1):
         level = [each.field(number).type for each in level for number in range(each.num_fields)]
@@ -122,7 +122,7 @@ def _schema_of_type(type: pa.DataType, metadata: Mapping[str, str]) -> Schema:
     if types.is_struct(type):
         fields = {field.name: _schema_of(field) for field in type}
         if len(fields) < type.num_fields:
-            raise SchemaException(f"Two fields of {type} have one name")
+            raise SchemaException(f"Two fields of {type} have the same name")
         return Schema.struct(fields)
     if types.is_map(type):
         return Schema.map(_schema_of(type.key_field), _schema_of(type.item_field))
@@ -155,7 +155,7 @@ _SCHEMA_BY_NAME: Final = {
 
 
 def _default_to_json(schema: Schema, value: Any) -> Any:
-    """A default as JSON, by its schema, so that ``_default_from_json`` gives the very same value."""
+    """A default as JSON, by its schema, so that ``_default_from_json`` returns the same value."""
     if isinstance(value, Struct):
         value = [value.get_without_default(field.name) for field in schema.fields]
     elif isinstance(value, Mapping):
@@ -171,7 +171,7 @@ def _default_from_json(schema: Schema, value: Any) -> Any:
 
 
 def _converted(schema: Schema, value: Any, scalar: Callable[[Any], Any], inner: Callable[[Schema, Any], Any]) -> Any:
-    """``value`` with its parts converted; a struct is the list of its values, a map one of pairs."""
+    """``value`` with its parts converted. A struct becomes the list of its values, a map the list of its pairs."""
     if value is None:
         return None
     if schema.logical_name is not None or schema.type is SchemaType.BYTES:

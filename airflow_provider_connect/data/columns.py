@@ -1,7 +1,7 @@
-"""Python values ↔ Arrow columns, by schema. Exact in both directions, logical types included.
+"""Python values ↔ Arrow columns, by schema. Exact in both directions, including logical types.
 
-A column without a schema holds scalars of one type as a plain Arrow array, and anything else as JSON text (``pa.json_()``). Bytes are no
-JSON: they have a column of their own, or a schema.
+A column without a schema is a plain Arrow array of scalars of one type, or JSON text (``pa.json_()``) for anything else. Bytes cannot be
+JSON: they need their own column, or a schema.
 """
 
 from __future__ import annotations
@@ -22,24 +22,25 @@ from airflow_provider_connect.errors import DataException
 
 
 def row_numbers(count: int, first: int = 0) -> pa.Array:
-    """``first`` and the numbers that follow it, as many as ``count`` (int64)."""
+    """``count`` consecutive numbers from ``first`` (int64)."""
     ones = pa.nulls(count, pa.int64()).fill_null(1)
     return pc.cumulative_sum(ones, start=first - 1)
 
 
-def filled(column: pa.Array, schema: Schema) -> pa.Array:
-    """The column with the schema's default in place of null. Raises DataException for more than is made in one step."""
+def fill_nulls(column: pa.Array, schema: Schema) -> pa.Array:
+    """Replace nulls by the schema's default. Raises DataException if the result would exceed the memory limit of one step."""
     default = column_of([schema.default], schema)
     check_bytes(default.nbytes * column.null_count, f"The default of {column.null_count} fields, {default.nbytes} bytes,")
     return pc.if_else(column.is_valid(), column, default[0])
 
 
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
-    """A column of ``values``; None stands for null. ``values_of`` returns equal values (a tuple as a list).
+    """A column of ``values``; None is null. ``values_of`` returns equal values (a tuple as a list).
 
-    Raises DataException for a value that does not fit, and for one that would not come back: without a schema, bytes beside or within other
-    values, and maps whose keys are not text. Integers may stand for floats, and whole floats for integers. Types are not checked any
-    further: call ``validate_value`` first for values from people."""
+    Raises DataException for a value that does not fit, and for one that could not be read back: without a schema, bytes mixed with or
+    inside other values, and maps with keys that are not strings. Accepts integers for floats, and whole floats for integers. Other type
+    errors are not detected: call ``validate_value`` first for untrusted values.
+    """
     if schema is None:
         return _schemaless_column(list(values))
     encode = _encoder(schema)
@@ -66,8 +67,9 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
 
 
 def json_of(value: object) -> str:
-    """A value of ``values_of`` as JSON: structs as objects, bytes as base64, and what JSON has no form for, such as decimals and times, as
-    texts. Raises DataException for a map whose keys are structs, arrays or bytes."""
+    """A value of ``values_of`` as JSON text. Structs are objects, bytes are base64; decimals, times and other types are strings.
+
+    Raises DataException for a map whose keys are structs, arrays or bytes."""
     try:
         return json.dumps(value, default=_plain, ensure_ascii=False)
     except TypeError as error:
@@ -81,8 +83,11 @@ def _plain(value: object) -> object:
 
 
 def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """``column``, which may be chunked, as one array of the Arrow type of ``schema``; the same object if it is one already. Connect's times
-    have milliseconds: finer digits are cut off, at any level, and those of timestamps rounded down."""
+    """``column``, which may be chunked, as one array of the Arrow type of ``schema``. Returns the same object if it is one already.
+
+    Connect's times have milliseconds: finer digits are cut off at any depth; timestamps are rounded down. Raises DataException for values
+    that do not fit.
+    """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
     if schema is None:
@@ -91,15 +96,17 @@ def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
     if column.type.equals(wanted):
         return column
     try:
-        return pc.cast(floored_to_ms(column), options=pc.CastOptions(wanted, allow_time_truncate=True))
+        return pc.cast(floor_to_ms(column), options=pc.CastOptions(wanted, allow_time_truncate=True))
     except pa.ArrowException as error:
         raise DataException(f"Column of {column.type} does not fit schema type {schema.type.name}: {error}") from error
 
 
 @contextmanager
 def as_data_exception() -> Iterator[None]:
-    """Around the parsing or printing of values of any depth. Raises DataException for those that are too deep or have numbers too long for
-    Python, which only another plugin hands over: the JsonConverter's limits (``json_text``) are lower."""
+    """Wrap parsing or printing of nested values. Raises DataException for values that are too deep, or numbers too long, for Python.
+
+    Only other plugins can produce such values: the JsonConverter's limits (``json_text``) are lower.
+    """
     try:
         yield
     except (RecursionError, ValueError, OverflowError) as error:
@@ -112,7 +119,7 @@ def is_json(type: pa.DataType) -> bool:
 
 
 def json_column(texts: Iterable[str | None]) -> pa.Array:
-    """A schemaless column of JSON texts; None is null."""
+    """A schemaless column of JSON text; None is null."""
     return pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, type=pa.string()))
 
 
@@ -120,7 +127,7 @@ def json_column(texts: Iterable[str | None]) -> pa.Array:
 
 
 def _encoder(schema: Schema) -> Callable[[Any], Any]:
-    """What makes a Python value one that ``pa.array`` understands."""
+    """The function that converts a Python value to one that ``pa.array`` accepts."""
     if schema.type is SchemaType.STRUCT:
         return _struct_encoder(schema)
     if schema.value_schema is not None and schema.key_schema is not None:
@@ -135,12 +142,12 @@ def _encoder(schema: Schema) -> Callable[[Any], Any]:
 
 
 def _entries(value: Any) -> Any:
-    if isinstance(value, str | bytes | bytearray | Mapping):  # Python would take them apart
+    if isinstance(value, str | bytes | bytearray | Mapping):  # Python would iterate over their parts
         raise TypeError(f"a list was expected, got a {type(value).__name__}")
     return value
 
 
-# Of numbers and bytes; null goes through
+# Encoders of numbers and bytes; null stays null
 
 
 def _whole(value: Any) -> Any:
@@ -177,7 +184,7 @@ def _day(value: Any) -> Any:
     return value
 
 
-_MAX_FLOAT32: Final = (2 - 2**-24) * 2.0**127  # what is below this is rounded to a number
+_MAX_FLOAT32: Final = (2 - 2**-24) * 2.0**127  # smaller numbers round to a finite one
 _ENCODERS: Final[Mapping[SchemaType, Callable[[Any], Any]]] = {
     **dict.fromkeys((SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64), _whole),
     SchemaType.FLOAT32: _float32,
@@ -202,7 +209,7 @@ def _struct_encoder(schema: Schema) -> Callable[[Any], Any]:
 
 
 def _decoder(schema: Schema) -> Callable[[Any], Any] | None:
-    """What makes a value from ``to_pylist`` the right Python value; None where it is that already."""
+    """The function that converts a value of ``to_pylist`` to the Python value. None: no conversion is needed."""
     if schema.logical_name == TIMESTAMP:
         return lambda instant: instant.replace(tzinfo=datetime.UTC)
     if schema.type is SchemaType.STRUCT:
@@ -244,12 +251,12 @@ def _schemaless_column(values: list[Any]) -> pa.Array:
         return pa.array([None if value is None else bytes(value) for value in values], type=pa.binary())
     if kinds & _OF_BYTES:
         others = ", ".join(sorted(kind.__name__ for kind in kinds - _OF_BYTES))
-        raise DataException(f"Bytes and {others} in one column need a schema, or a batch for each")
+        raise DataException(f"Bytes and {others} in one column need a schema, or separate batches")
     with as_data_exception():
         try:
             if len(kinds) == 1 and kinds <= {bool, int, float, str}:
                 return pa.array(values)
-        except (pa.ArrowException, OverflowError):  # an int wider than 64 bits is a number to JSON
+        except (pa.ArrowException, OverflowError):  # JSON can represent an int wider than 64 bits
             pass
         return json_column(
             None if value is None else json.dumps(_jsonable(value), ensure_ascii=False, separators=(",", ":")) for value in values
@@ -265,36 +272,36 @@ def _jsonable(value: Any) -> Any:
     if isinstance(value, Mapping):
         for key in value:
             if not isinstance(key, str):
-                raise DataException(f"Maps with keys that are not text need a schema: got the key {key!r}")
+                raise DataException(f"Maps with keys that are not strings need a schema: got the key {key!r}")
         return {key: _jsonable(entry) for key, entry in value.items()}
     if isinstance(value, Sequence) and type(value) not in _OF_BYTES:
         return [_jsonable(entry) for entry in value]
     raise DataException(f"{type(value).__name__} values need a schema: without one data is made of maps, lists, text, numbers and booleans")
 
 
-# Timestamps with digits finer than Connect's milliseconds, at any level of a column: rounded down, as Java and Spark do.
-# Arrow's own cast cuts towards zero, so an instant before 1970 would become a later one.
+# Timestamps finer than Connect's milliseconds are rounded down, at any depth of a column, as Java and Spark do.
+# Arrow's own cast rounds towards zero, so an instant before 1970 would become a later one.
 _PER_MS: Final = {"us": 1000, "ns": 1_000_000}
 
 
 def with_children(column: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
-    """A list or map column as one of ``type``: its nulls, lengths and slice, over other children."""
+    """A list or map column with the type ``type`` and other children, but the same nulls, lengths and slice."""
     return pa.Array.from_buffers(type, len(column), column.buffers()[:2], offset=column.offset, children=[children])
 
 
-def floored_to_ms(column: pa.Array) -> pa.Array:
-    """``column`` with each timestamp of microseconds or nanoseconds in milliseconds; the same object where there is none."""
+def floor_to_ms(column: pa.Array) -> pa.Array:
+    """Round timestamps in microseconds or nanoseconds down to milliseconds. Returns the same object if there are none."""
     if not _has_finer_times(column.type):
         return column
     if pa.types.is_timestamp(column.type):
         return _floored(column)
     if pa.types.is_dictionary(column.type):
-        return floored_to_ms(column.dictionary_decode())
+        return floor_to_ms(column.dictionary_decode())
     if pa.types.is_struct(column.type):
-        children = [floored_to_ms(column.field(number)) for number in range(column.type.num_fields)]
+        children = [floor_to_ms(column.field(number)) for number in range(column.type.num_fields)]
         fields = [field.with_type(child.type) for field, child in zip(column.type, children, strict=True)]
         return pa.StructArray.from_arrays(children, fields=fields, mask=column.is_null() if column.null_count else None)
-    entries = floored_to_ms(column.values)
+    entries = floor_to_ms(column.values)
     buffers = column.buffers()[: 1 if pa.types.is_fixed_size_list(column.type) else 2]
     return pa.Array.from_buffers(_with_entries(column.type, entries.type), len(column), buffers, offset=column.offset, children=[entries])
 
@@ -317,7 +324,7 @@ def _floored(column: pa.Array) -> pa.Array:
 
 
 def _with_entries(type: pa.DataType, entry: pa.DataType) -> pa.DataType:
-    """The type of lists or maps whose entries are of another type."""
+    """The list or map type ``type`` with another type of entries."""
     if pa.types.is_map(type):
         return pa.map_(entry.field(0), entry.field(1), keys_sorted=type.keys_sorted)
     if pa.types.is_fixed_size_list(type):

@@ -1,6 +1,6 @@
-"""Values as Java prints them, numbers as Java reads and casts them, the order of a HashMap's keys. Every unit may import it.
+"""Values as Java prints them, numbers as Java parses and casts them, and the key order of a HashMap. Every unit may import it.
 
-One thing differs: of bytes Java prints an address (``[B@1b6d3586``), which is of no use; here it is the bytes as UTF-8.
+One difference: Java prints bytes as an address (``[B@1b6d3586``), which is useless; here they are decoded as UTF-8.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from airflow_provider_connect.data.schema import Schema, SchemaType, Struct
 
 NULL: Final = "null"
 BLANKS: Final = "".join(map(chr, range(33)))
-"""What ``String.trim`` takes off."""
+"""The characters that ``String.trim`` removes."""
 
-_LONGEST_KEPT: Final = 250  # a text from a request may have a megabyte
+_LONGEST_KEPT: Final = 250  # a string from a request may have a megabyte
 _LEAST_PLAIN, _LEAST_WITH_EXPONENT = 1e-3, 1e7
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
-_LARGEST_SINGLE: Final = 3.4028235677973366e38  # what rounds to an infinity begins here
-_INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")  # no type has a number of more digits
+_LARGEST_SINGLE: Final = 3.4028235677973366e38  # from here on numbers round to infinity
+_INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")  # no type has more digits
 _UNSIGNED: Final = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _DECIMAL: Final = re.compile(rf"[+-]?{_UNSIGNED}")
 _DOUBLE: Final = re.compile(rf"([+-]?(?:NaN|Infinity))|([+-]?{_UNSIGNED})[fFdD]?", re.ASCII)
@@ -69,13 +69,13 @@ def _date_text(value: datetime.date | datetime.time) -> str:
 
 
 def double_text(value: float) -> str:
-    """``Double.toString``, of JDK 19 and later: the shortest digits that no other number reads back from, but at least two; plain between
-    1e-3 and 1e7, else one digit, a point and an exponent.
+    """``Double.toString`` of JDK 19 and later: the shortest digits that identify the number, but at least two.
 
-    Where one digit would do, of the texts of two digits the nearest is taken: ``4.9E-324``. JDK 17 prints the same but for two numbers in a
-    thousand, for which it prints a digit more than is needed, or not the nearest (JDK-4511638).
+    Plain between 1e-3 and 1e7, else one digit, a point and an exponent. If one digit is enough, the nearest text of two digits is used:
+    ``4.9E-324``. JDK 17 prints the same except for two numbers in a thousand, which get one digit too many, or not the nearest text
+    (JDK-4511638).
     """
-    value = float(value)  # a number of numpy's is one by its class, and prints its class
+    value = float(value)  # a numpy number is also a float, but its repr has the class name
     size = abs(value)
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
@@ -87,12 +87,12 @@ def double_text(value: float) -> str:
     mantissa, _, exponent = shortest.partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    power = int(exponent or 0) - len(fraction) + len(digits) - 1  # of ten, behind the first digit
+    power = int(exponent or 0) - len(fraction) + len(digits) - 1  # of ten, with one digit before the point
     return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"
 
 
 def single_text(value: float) -> str:
-    """``Float.toString``: the same for 32-bit numbers."""
+    """``Float.toString``: like ``double_text``, for 32-bit numbers."""
     if not abs(value) < _LARGEST_SINGLE:
         return double_text(math.copysign(math.inf, value) if abs(value) > 1 else value)
     packed = struct.pack("f", value)
@@ -103,7 +103,8 @@ def single_text(value: float) -> str:
 def double_texts(column: pa.Array) -> pa.Array:
     """``Double.toString`` of a column of doubles, ``Float.toString`` of one of floats; null stays null.
 
-    Between 0.001 and ten million Arrow's digits are Java's, but for the ``.0`` of whole numbers; the rest goes one by one.
+    From 0.001 to ten million, Arrow prints the same digits as Java, except for the ``.0`` of whole numbers. Others are converted one by
+    one.
     """
     size = pc.abs(column)
     is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
@@ -119,7 +120,7 @@ def double_texts(column: pa.Array) -> pa.Array:
 
 
 def decode_utf8(value: bytes) -> str:
-    """UTF-8 text as Java's decoder reads it. Python's differs in one case: an encoded surrogate is one malformed sequence, not three."""
+    """Decode UTF-8 as Java does. Python differs in one case: for Java an encoded surrogate is one malformed sequence, not three."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -127,9 +128,9 @@ def decode_utf8(value: bytes) -> str:
 
 
 def regex_error(text: str, error: re.error) -> str:
-    """``PatternSyntaxException.getMessage`` for common mistakes; Python's own words for others.
+    """``PatternSyntaxException.getMessage`` for common errors; Python's message for others.
 
-    Description, ``near index``, the expression, and a mark below that index where it lies within the expression.
+    It has a description, ``near index``, the expression, and a mark below that index if it is inside the expression.
     """
     at = error.pos
     if error.msg == "missing ), unterminated subpattern":
@@ -153,14 +154,14 @@ def _marked(description: str, text: str, index: int) -> str:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """``Long.parseLong`` for an integer of so many bits; None: ``text`` is not one, or is out of range."""
+    """``Long.parseLong`` for an integer of ``bits`` bits. None: ``text`` is not an integer, or is out of range."""
     found = _INTEGER.fullmatch(text)
     number = int(found[1] + found[2]) if found else None
     return number if number is not None and wrapped(number, bits) == number else None
 
 
 def parse_double(text: str) -> float | None:
-    """``Double.parseDouble``: white space around the number, ``f`` or ``d`` behind it and hexadecimals are allowed; None: not a number."""
+    """``Double.parseDouble``: accepts white space around the number, a suffix ``f`` or ``d``, and hexadecimals. None: not a number."""
     text = text.strip(BLANKS)
     if found := _DOUBLE.fullmatch(text):
         return float(found[1] or found[2])
@@ -178,13 +179,13 @@ def parse_decimal(text: str) -> Decimal | None:
 
 
 def wrapped(number: int, bits: int) -> int:
-    """The lowest bits as a signed number: the result of a cast of a larger one."""
+    """The lowest ``bits`` bits as a signed number, like Java's cast of a larger integer."""
     limit = 1 << (bits - 1)
     return (number + limit) % (limit << 1) - limit
 
 
 def as_single(number: float) -> float:
-    """The nearest number of 32 bits; an infinity beyond the largest."""
+    """The nearest 32-bit float; infinity beyond the largest."""
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
@@ -195,7 +196,7 @@ def as_single(number: float) -> float:
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries as a Java HashMap lists them (docs/contract.md §2.2); of equal keys the last wins."""
+    """The entries in the order of a Java HashMap (docs/contract.md §2.2). Of equal keys, the last wins."""
     entries = dict(pairs)
     if len(entries) < 2:
         return entries
@@ -206,7 +207,7 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode``, spread as HashMap does. That of short texts is kept: records repeat the names of their fields."""
+    """``String.hashCode``, spread as in HashMap. Cached for short strings, because records repeat their field names."""
     return _kept_hash(text) if len(text) <= _LONGEST_KEPT else _hash(text)
 
 

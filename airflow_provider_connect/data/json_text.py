@@ -1,6 +1,6 @@
-"""JSON text as Kafka Connect's Jackson reads and writes it (docs/contract.md §2.2), its limits, and their check of whole columns.
+"""JSON text as Kafka Connect's Jackson reads and writes it (docs/contract.md §2.2), with limits that are checked for whole columns.
 
-Python's interpreter ends a recursion after 1,000 calls. Reading, printing and changing a nested value takes up to three for each level.
+Python limits recursion to 1,000 calls. Reading, printing or changing a nested value needs up to three calls for each level.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Final
 from airflow_provider_connect.data.arrow import np
 
 MAX_DEPTH: Final = 200
-"""Objects and arrays within one another."""
+"""Maximum nesting of objects and arrays."""
 MAX_NUMBER_LENGTH: Final = 1000
-"""Characters of one number, Jackson's limit."""
+"""Maximum characters of a number, as in Jackson."""
 
 SHORTEST_BEYOND: Final = 2 * (MAX_DEPTH + 1)
-"""Bytes of the shortest document that exceeds a limit: what opens has to close."""
+"""Bytes of the shortest document that exceeds ``MAX_DEPTH``, as every opening bracket has a closing one."""
 
 _UNMARKED: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _STRING: Final = re.compile(rb'"[^"]*"')
@@ -31,7 +31,7 @@ _LEADING_ZERO: Final = re.compile(r"(?<![\d.eE+-])-?0\d")
 
 
 def quoted(text: str) -> str:
-    """``text`` as a JSON string: characters beyond the basic plane, and halves of surrogate pairs, are escaped."""
+    """``text`` as a JSON string. Characters beyond the basic plane and unpaired surrogates are escaped."""
     return f'"{_TO_ESCAPE.sub(_escape, text)}"'
 
 
@@ -44,16 +44,16 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def without_leading_zeros(text: str) -> str:
-    """``text`` with the numbers as JSON allows them: Connect's Jackson takes ``007``."""
+    """``text`` with numbers that are valid JSON: Connect's Jackson also accepts ``007``."""
     return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text
 
 
 def depth_of(data: bytes) -> int:
-    """How many objects and arrays lie within one another in valid JSON, one document or several in sequence."""
+    """The nesting depth of valid JSON, which may be several documents in sequence."""
     if b"\\" in data:  # first, since removing other bytes would join the backslashes of two escapes
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, _UNMARKED)
-    marks = marks.replace(b'""', b"")  # texts without brackets
+    marks = marks.replace(b'""', b"")  # strings without brackets
     if b'"' in marks:
         marks = _STRING.sub(b"", marks)
     steps = np.zeros(256, np.int8)
@@ -63,7 +63,7 @@ def depth_of(data: bytes) -> int:
 
 
 def may_have_long_number(data: bytes) -> bool:
-    """Whether more than ``MAX_NUMBER_LENGTH`` characters in sequence could be a number; they may also be part of a text."""
+    """Whether more than ``MAX_NUMBER_LENGTH`` consecutive characters could be a number. They may also be part of a string."""
     if len(data) <= MAX_NUMBER_LENGTH or _MANY_SAMPLES not in data[::_STRIDE].translate(_DIGITS):
         return False
     return _LONG_NUMBER in data.translate(_DIGITS)

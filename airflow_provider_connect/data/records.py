@@ -1,4 +1,4 @@
-"""One record at a time: what a source task returns from ``poll`` and a sink task takes in ``put_records`` (docs/contract.md §11.1)."""
+"""Single records, which a source task may return from ``poll`` and a sink task gets in ``put_records`` (docs/contract.md §11.1)."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ class TopicPartition(NamedTuple):
 
 
 NO_TOPIC_ID: Final = "A" * 22
-"""The text of the id of each topic of a broker that gives topics no ids (KIP-516)."""
+"""The topic id of every topic of a broker without topic ids (KIP-516)."""
 _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def topic_id_text(given: object) -> str:
-    """The id of a topic, as the client has it, in the form that Kafka's own tools print."""
+    """The client's id of a topic in the form that Kafka's own tools print."""
     return str(given).translate(_URL_SAFE).rstrip("=")
 
 
 def may_be_same_topic(one: str, other: str) -> bool:
-    """Whether two ids can be those of one topic. An empty one is not known, and can be that of any."""
+    """Whether two ids may belong to the same topic. An empty id is unknown and matches any."""
     return not one or not other or one == other
 
 
@@ -41,8 +41,10 @@ BYTES: Final = "bytes"
 
 
 class Distance(NamedTuple):
-    """How much lies between a source task's position and the end that it had in sight. ``left`` is a number of ``unit``: ``RECORDS``,
-    ``BYTES``, or what the source counts by."""
+    """How far a source task is from the last known end of its source.
+
+    ``left`` is a number of ``unit``: ``RECORDS``, ``BYTES``, or the source's own unit.
+    """
 
     left: int
     unit: str = RECORDS
@@ -50,7 +52,7 @@ class Distance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One header of a record; ``schema`` None is schemaless data. Changed by ``Headers.apply``, not in place."""
+    """One header of a record. ``schema`` None is schemaless data. Immutable; use ``Headers.apply`` to change headers."""
 
     key: str
     value: Any = None
@@ -58,9 +60,10 @@ class Header:
 
 
 class Headers:
-    """The headers of a record in order; a key may occur several times.
+    """The headers of a record in order. A key may occur several times.
 
-    Headers read from a batch stay bytes until they are read, and are written as the same bytes unless they were changed.
+    Headers of a batch stay bytes until they are read, and are written as the same bytes unless they are changed. Methods that change
+    headers return ``self``.
     """
 
     __slots__ = ("_decode", "_headers", "_wire")
@@ -72,19 +75,18 @@ class Headers:
 
     @classmethod
     def of_wire(cls, wire: list[tuple[str, bytes | None]], decode: Callable[[str, bytes | None], Header]) -> Headers:
-        """Headers as they were on the topic, each decoded at its first use."""
+        """Headers from their bytes on the topic. All are decoded when one is first read."""
         headers = cls()
         if wire:
             headers._headers, headers._wire, headers._decode = None, wire, decode
         return headers
 
     def wire(self) -> list[tuple[str, bytes | None]] | None:
-        """The bytes on the topic, or None if these headers did not come from there or may have been changed since."""
+        """The bytes on the topic. None if the headers are not from a topic, or may have been changed."""
         return self._wire
 
     def add(self, key: str, value: object, schema: Schema | None = None) -> Headers:
-        """Append a header. Without a schema, a struct has its own. Raises DataException for a value that does not fit ``schema``.
-        Returns itself, for chains."""
+        """Append a header. Without ``schema``, a Struct's own schema is used. Raises DataException for a value that does not fit."""
         if not isinstance(key, str):
             raise DataException(f"Header key must be text, got {key!r}")
         if schema is None:
@@ -103,6 +105,7 @@ class Headers:
         return self
 
     def clear(self) -> Headers:
+        """Remove all headers."""
         self._changeable().clear()
         return self
 
@@ -119,19 +122,21 @@ class Headers:
         return self
 
     def last_with_name(self, key: str) -> Header | None:
+        """The last header of ``key``, or None."""
         return next((header for header in reversed(self._read()) if header.key == key), None)
 
     def all_with_name(self, key: str) -> list[Header]:
+        """All headers of ``key``, in order."""
         return [header for header in self._read() if header.key == key]
 
     def apply(self, change: Callable[[Header], Header | None], key: str | None = None) -> Headers:
-        """Replace each header (of ``key``, or all) by what ``change`` returns; None removes it."""
+        """Replace each header, or each of ``key``, by the result of ``change``; None removes it."""
         changed = (change(header) if key in (None, header.key) else header for header in self._changeable())
         self._headers = [header for header in changed if header is not None]
         return self
 
     def duplicate(self) -> Headers:
-        """Headers of their own with the same content."""
+        """A copy that can be changed independently."""
         copy = Headers()
         copy._headers = None if self._headers is None else list(self._headers)
         copy._wire, copy._decode = self._wire, self._decode
@@ -177,10 +182,11 @@ def _checked_timestamp(timestamp: int | None) -> int | None:
 
 @dataclass(slots=True)
 class SourceRecord:
-    """One record that a source task read. ``source_offset`` is the position to resume from after it; None: no position to resume from.
-    An offset without a partition raises ConnectException.
+    """One record that a source task has read.
 
-    ``timestamp`` is in ms; None lets the producer decide, and so does ``kafka_partition`` None. Schema None is schemaless data.
+    ``source_offset`` is the position to resume from after it; None: a run cannot resume here. ``timestamp`` is in ms since 1970. If it is
+    None, the producer sets it; if ``kafka_partition`` is None, the producer chooses it. A schema of None is schemaless data. The
+    constructor raises ConnectException for an offset without a partition, DataException for a negative timestamp.
     """
 
     source_partition: Mapping[str, object] | None
@@ -200,15 +206,17 @@ class SourceRecord:
             raise ConnectException("SourceRecord: source_offset needs a source_partition: an offset without a partition is never committed")
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
-        """A copy with some attributes changed; headers are duplicated unless given."""
+        """A copy with some attributes changed. Headers are duplicated unless given."""
         return dataclasses.replace(self, **{"headers": self.headers.duplicate(), **changes} if "headers" not in changes else changes)
 
 
 @dataclass(slots=True)
 class SinkRecord:
-    """One record that a sink task is given.
+    """One record for a sink task.
 
-    ``original_…`` are topic and partition as they were before transformations: offsets are committed by these."""
+    ``original_topic`` and ``original_kafka_partition`` are those before transformations; offsets are committed for them. ``timestamp`` is
+    in ms since 1970, None if the record has none.
+    """
 
     topic: str
     kafka_partition: int
@@ -231,7 +239,7 @@ class SinkRecord:
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The record's partition in Kafka, before transformations."""
+        """The record's Kafka partition before transformations."""
         return TopicPartition(str(self.original_topic), int(self.original_kafka_partition or 0))
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes

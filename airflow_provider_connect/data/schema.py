@@ -1,7 +1,7 @@
 """Kafka Connect's data schemas and the Struct (docs/contract.md §11.1).
 
 Python values of the logical types: ``decimal.Decimal``, ``datetime.date``, ``datetime.time`` and an aware ``datetime.datetime``.
-Everything else has the plain Python value; maps are dicts, arrays are lists, structs are ``Struct``.
+Other values are plain Python values; maps are dicts, arrays are lists, structs are ``Struct``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NULL_BYTES: Final = 8  # of most types
 
 
 class SchemaType(StrEnum):
-    """The twelve types that data can have."""
+    """Kafka Connect's twelve types."""
 
     INT8 = "int8"
     INT16 = "int16"
@@ -66,11 +66,15 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """What a value must look like. Two schemas are equal when every attribute is; raises SchemaException for an impossible one."""
+    """The type of a value, with its attributes. Schemas are equal if all attributes are.
+
+    ``name``, ``version``, ``doc`` and ``parameters`` are Kafka Connect's. Use ``Schema.struct``, ``Schema.array`` and ``Schema.map`` for
+    nested types. The constructor raises SchemaException for an invalid schema, or a default that does not fit.
+    """
 
     type: SchemaType
     optional: bool = False
-    default: Any = dataclasses.field(default=None, hash=False)  # any value of the schema
+    default: Any = dataclasses.field(default=None, hash=False)  # a value of the schema
     name: str | None = None
     version: int | None = None
     doc: str | None = None
@@ -107,19 +111,22 @@ class Schema:
 
     @classmethod
     def of(cls, type: SchemaType, **attributes: Any) -> Schema:  # Any: the attributes of the dataclass
+        """A schema of ``type``, with other attributes by name."""
         return cls(type, **attributes)
 
     @classmethod
     def array(cls, value_schema: Schema, **attributes: Any) -> Schema:
+        """A list of values of ``value_schema``."""
         return cls(SchemaType.ARRAY, value_schema=value_schema, **attributes)
 
     @classmethod
     def map(cls, key_schema: Schema, value_schema: Schema, **attributes: Any) -> Schema:
+        """A map of keys of ``key_schema`` to values of ``value_schema``."""
         return cls(SchemaType.MAP, key_schema=key_schema, value_schema=value_schema, **attributes)
 
     @classmethod
     def struct(cls, fields: Mapping[str, Schema], **attributes: Any) -> Schema:
-        """A struct of named fields, in the order given."""
+        """A struct with the given fields, in order."""
         return cls(SchemaType.STRUCT, fields=tuple(Field(name, i, s) for i, (name, s) in enumerate(fields.items())), **attributes)
 
     def _count_fields(self, inner: Sequence[Schema]) -> None:
@@ -128,20 +135,24 @@ class Schema:
         object.__setattr__(self, "_count", check_fields(count, f"A schema of type {self.type.name}{name}"))
 
     def as_optional(self) -> Schema:
-        """The schema whose values may be null: the same object at each call, for use with each record."""
+        """The optional form of this schema. Returns the same object at each call, so it is cheap for each record."""
         if self._optional is None:
             object.__setattr__(self, "_optional", self if self.optional else dataclasses.replace(self, optional=True))
         return self._optional or self
 
     def equals_but_for_null(self, other: Schema | None) -> bool:
-        """Whether the values of both are the same, except that null may be one of only one. So are the rows of a change data capture, of
-        which each record's are optional or not by the kind of the change."""
+        """Whether both schemas are equal except that only one may be optional.
+
+        In change data capture, the schemas of rows differ like that by the kind of change.
+        """
         return self is other or (other is not None and self.as_optional() == other.as_optional())
 
     def as_required(self) -> Schema:
+        """The required form of this schema."""
         return dataclasses.replace(self, optional=False)
 
     def with_default(self, value: object) -> Schema:
+        """A copy with another default. Raises SchemaException for a value that does not fit."""
         return dataclasses.replace(self, default=value)
 
     def field(self, name: str) -> Field | None:
@@ -152,23 +163,23 @@ class Schema:
 
     @property
     def logical_name(self) -> str | None:
-        """The name, if it is one of the four logical types and the type beneath is the right one."""
+        """The schema's name, if it is one of the four logical types with the right base type; else None."""
         return self.name if self.name is not None and _LOGICAL_TYPE.get(self.name) is self.type else None
 
     @property
     def scale(self) -> int:
-        """Digits after the point of a Decimal, from -76 to 76."""
+        """The digits after the decimal point of a Decimal, from -76 to 76. Raises SchemaException for other schemas."""
         return decimal_number(self, SCALE)
 
 
 def check_rows(schema: Schema, count: int) -> None:
-    """Raise DataException where so many structs of ``schema`` would be more than is made in one step, were all of their fields null."""
+    """Raise DataException if ``count`` structs of ``schema`` would exceed the memory limit of one step even with only null fields."""
     what = f"{count} values of {schema.name or schema.type.name}, with {schema._count} fields each,"
     check_bytes(count * schema._count * _NULL_BYTES, what)
 
 
 def decimal_number(schema: Schema, name: str, missing: str = "") -> int:
-    """A parameter of a Decimal. Raises SchemaException for one beyond Arrow's widest decimal."""
+    """A numeric parameter of a Decimal schema. Raises SchemaException if it is missing or exceeds Arrow's widest decimal."""
     try:
         number = int((schema.parameters or {}).get(name, missing))
     except ValueError as error:
@@ -234,13 +245,13 @@ class Struct:
 
     @classmethod
     def of_values(cls, schema: Schema, values: list[Any]) -> Struct:
-        """A struct of values that are known to fit, in the order of the fields. For code that has just read them under this schema."""
+        """Create a struct without validation, from values in the order of the fields. For code that has just read them by this schema."""
         struct = cls.__new__(cls)
         struct.schema, struct._values = schema, values
         return struct
 
     def put(self, name: str, value: object) -> Struct:
-        """Set a field. Raises DataException for an unknown field or a value that does not fit. Returns itself, for chains."""
+        """Set a field and return ``self``. Raises DataException for an unknown field or a value that does not fit."""
         field = self._field(name)
         if field.schema.type is SchemaType.STRUCT and isinstance(value, Mapping):
             value = Struct(field.schema, value)
@@ -249,16 +260,17 @@ class Struct:
         return self
 
     def get(self, name: str) -> Any:
-        """The field's value, or else its default, or else None."""
+        """The field's value, or its default if the value is null."""
         field = self._field(name)
         value = self._values[field.index]
         return field.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> Any:
+        """The field's value; None if it is null, even with a default."""
         return self._values[self._field(name).index]
 
     def get_typed(self, name: str, type: SchemaType) -> Any:
-        """``get``, refused with DataException unless the field's type is ``type``."""
+        """Like ``get``. Raises DataException unless the field's type is ``type``."""
         if self._field(name).schema.type is not type:
             raise DataException(f"Field '{name}' is not of type {type.name}")
         return self.get(name)
@@ -275,11 +287,11 @@ class Struct:
         return (field.name for field in self.schema.fields)
 
     def as_dict(self) -> dict[str, Any]:
-        """All fields by name; defaults filled in; structs inside stay structs."""
+        """All fields by name, with defaults for nulls. Inner structs stay ``Struct``."""
         return {field.name: self.get(field.name) for field in self.schema.fields}
 
     def validate(self) -> None:
-        """Raise DataException unless every field is put, optional or has a default, and fits."""
+        """Raise DataException unless each field has a valid value, is optional or has a default."""
         for field, value in zip(self.schema.fields, self._values, strict=True):
             if value is None and (field.schema.optional or field.schema.default is not None):
                 continue
@@ -321,7 +333,7 @@ INTEGER_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT3
 
 
 def validate_value(schema: Schema, value: object, location: str = "value") -> None:
-    """Raise DataException, worded as in Connect, unless ``value`` fits ``schema``. ``location`` is in the message."""
+    """Raise DataException unless ``value`` fits ``schema``, with Connect's message. ``location`` names the value in it."""
     if value is None:
         if not schema.optional:
             raise DataException(f"Invalid value: null used for required {location}, schema type: {schema.type.name}")
@@ -364,7 +376,7 @@ def _validate_width(type: SchemaType, value: Any, location: str) -> None:
 
 
 class SchemaAndValue(NamedTuple):
-    """One value with its schema; schema None is schemaless data, both None is null."""
+    """A value with its schema. ``schema`` None is schemaless data; if both are None, it is null."""
 
     schema: Schema | None
     value: Any  # any value of the schema

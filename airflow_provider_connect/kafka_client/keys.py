@@ -1,4 +1,4 @@
-"""The settings of Kafka's own clients, as version 4.3.1 of them defines names, types and defaults. Knows nothing of librdkafka."""
+"""The settings of Kafka's own clients, with names, types and defaults of version 4.3.1. Knows nothing of librdkafka."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ _CLIENTS: Final = {"p": ClientKind.PRODUCER, "c": ClientKind.CONSUMER, "a": Clie
 
 @cache
 def client_config_def(kind: ClientKind) -> ConfigDef:
-    """The settings of one kind of client. Types and defaults are Kafka's; limits and texts are not repeated. Those of TLS and logins come
-    last, in Kafka's order."""
+    """The settings of one kind of client, with Kafka's types and defaults but without its limits and documentation.
+
+    Settings of TLS and logins come last, in Kafka's order."""
     rows = (line.split(" ", 4) for line in _TABLE.strip().splitlines())
     return ConfigDef(*(_key(*row) for row in rows if kind in map(_CLIENTS.get, row[1])))
 

@@ -1,6 +1,6 @@
-"""Logins and certificates of clients: Java's SASL and TLS settings as librdkafka's. Knows nothing of where settings come from.
+"""Logins and certificates of clients: translates Java's SASL and TLS settings to librdkafka's.
 
-Librdkafka puts some settings into a command, so their characters are limited.
+Librdkafka inserts some settings into a command, so their characters are limited. Knows nothing of where settings come from.
 """
 
 import re
@@ -14,18 +14,19 @@ _OPTION = re.compile(r"""(?<![\w.])([\w.]++)\s*+=\s*+(?:"((?:[^"\\]|\\.)*)"|'((?
 
 
 def sasl_config(java: Mapping[str, str]) -> dict[str, str]:
-    """``sasl.jaas.config`` as user name, password and the like. Only modules that need no Java code can be used."""
+    """Translate ``sasl.jaas.config`` to user name, password and other settings. Raises ConfigException for a module that needs Java
+    code."""
     service = java.get("sasl.kerberos.service.name", "").strip()
     if service and not _plain(service, "_.-"):
-        raise ConfigException.of("sasl.kerberos.service.name", service, "letters, digits, '_', '.' and '-' are taken")
+        raise ConfigException.of("sasl.kerberos.service.name", service, "it must be letters, digits, '_', '.' and '-'")
     module, options = login_module(java)
     if not module:
         return {}
     names = _LOGIN_MODULES.get(module)
     if names is None:
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"login module {module} needs Java; there are {', '.join(_LOGIN_MODULES)}")
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", f"login module {module} needs Java; use {', '.join(_LOGIN_MODULES)}")
     if not _plain(options.get("principal", "p"), "_.-/@"):
-        raise ConfigException.of("sasl.jaas.config", "[hidden]", "a principal is of letters, digits and '_', '.', '-', '/', '@'")
+        raise ConfigException.of("sasl.jaas.config", "[hidden]", "a principal must be letters, digits and '_', '.', '-', '/', '@'")
     if not _is_plain_path(options.get("keyTab", "/k")):
         raise ConfigException.of("sasl.jaas.config", "[hidden]", f"keyTab must be {_PLAIN_PATH}")
     config: dict[str, str] = {ours: options[theirs] for theirs, ours in names.items() if theirs in options}
@@ -35,7 +36,7 @@ def sasl_config(java: Mapping[str, str]) -> dict[str, str]:
 
 
 def login_module(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
-    """The login module of ``sasl.jaas.config``, without its package, and its options; empty where there is none."""
+    """The login module of ``sasl.jaas.config``, without its package, and its options. Both are empty if it is not set."""
     text = java.get("sasl.jaas.config", "").strip()
     if not text:
         return "", {}
@@ -49,7 +50,7 @@ def login_module(java: Mapping[str, str]) -> tuple[str, dict[str, str]]:
 
 
 def _plain(text: str, marks: str) -> bool:
-    """Whether ``text`` holds letters, digits and ``marks`` alone, and begins with no mark: librdkafka puts some settings into a command."""
+    """Whether ``text`` has only letters, digits and ``marks``, and starts with a letter or digit."""
     return bool(text) and text.isascii() and text[0].isalnum() and all(character.isalnum() or character in marks for character in text)
 
 
@@ -75,7 +76,7 @@ def _unquoted(double: str, single: str, bare: str) -> str:
 
 
 def tls_config(java: Mapping[str, str]) -> dict[str, str]:
-    """Key and trust stores: PEM as text or file, PKCS12 for keys. Java's own JKS cannot be read outside Java."""
+    """Translate key and trust stores: PEM as text or file, and PKCS12 for keys. Java's JKS cannot be read outside Java."""
     config: dict[str, str] = {}
     if "ssl.endpoint.identification.algorithm" in java:
         config["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"].strip() or "none"

@@ -1,7 +1,7 @@
-"""Kafka's Java client settings as librdkafka's, for every client that this package makes.
+"""Translates Kafka's Java client settings to librdkafka's, for every client of this package.
 
-Only names in the tables below go through: some of librdkafka's own run commands or load libraries, and a connector's config must not reach
-those. Knows nothing of workers, nor of which settings reach which client.
+Only names in the tables below are passed on: some of librdkafka's own settings run commands or load libraries, and a connector's config
+must not reach those. Knows nothing of workers, or of which settings a client gets.
 """
 
 import logging
@@ -15,6 +15,8 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 
 
 class ClientKind(StrEnum):
+    """The kinds of Kafka clients."""
+
     PRODUCER = "producer"
     CONSUMER = "consumer"
     ADMIN = "admin"
@@ -39,7 +41,7 @@ _SAME_NAME = _words("""
     group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
     auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level fetch.min.bytes check.crcs allow.auto.create.topics
 """)
-"""Names that mean the same in both."""
+"""Names with the same meaning in both."""
 
 _NATIVE = _words("""
     broker.address.family broker.address.ttl socket.keepalive.enable socket.nagle.disable socket.timeout.ms message.max.bytes
@@ -48,7 +50,7 @@ _NATIVE = _words("""
     queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.queue.backoff.ms fetch.error.backoff.ms
     compression.codec compression.level topic.metadata.refresh.interval.ms enable.ssl.certificate.verification
 """)
-"""Librdkafka's own tuning names that may be given too; they reach neither code nor files."""
+"""Librdkafka's own tuning settings, which are also accepted. They involve neither code nor files."""
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -66,14 +68,15 @@ _LARGEST_REQUEST = 1_048_576  # the default of Java's max.request.size; librdkaf
 
 
 def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> ClientConfig:
-    """``java``, a client's settings by Kafka's Java names, by librdkafka's. What has no counterpart is dropped with a debug line.
+    """Translate ``java``, a client's settings by Kafka's Java names, to librdkafka's.
 
-    Raises ConfigException for a value with a NUL, where librdkafka would end it: a variable may bring one.
+    Drops settings without a counterpart, with a debug log line. Raises ConfigException for values that cannot be translated, and for a
+    value with NUL, at which librdkafka would cut it (a config variable may contain one).
     """
     for name, value in java.items():
         if "\0" in value:
-            raise ConfigException(f"Invalid value for configuration {name}: it holds a NUL character. Give it without.", keys=[name])
-    config: ClientConfig = {"log_level": 0}  # errors come by error_cb, not as librdkafka's lines on stderr
+            raise ConfigException(f"Invalid value for configuration {name}: it contains a NUL character. Remove it.", keys=[name])
+    config: ClientConfig = {"log_level": 0}  # errors are reported by error_cb, not by librdkafka on stderr
     for name, value in java.items():
         if name in _SAME_NAME or name in _NATIVE:
             config[name] = value.strip()
@@ -85,10 +88,10 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
     if kind == ClientKind.PRODUCER:
         ignores_keys = java.get("partitioner.ignore.keys", "").strip().lower() == "true"
         config.setdefault("message.max.bytes", _LARGEST_REQUEST)
-        config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; any other puts one key into two partitions
+        config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; with another a key could go to two partitions
         if java.get("transactional.id"):
             _bound_by_transaction(config)
-    elif "fetch.max.bytes" in config:  # which librdkafka refuses below its largest message, though a larger one arrives all the same
+    elif "fetch.max.bytes" in config:  # librdkafka refuses less than its largest message, although larger messages still arrive
         config["message.max.bytes"] = min(int(config["fetch.max.bytes"]), 1_000_000)
     if not config.get("client.id"):
         config.pop("client.id", None)
@@ -105,7 +108,7 @@ _TRANSLATED = _words("""
 
 
 def _bound_by_transaction(config: ClientConfig) -> None:
-    """Librdkafka refuses a delivery time-out beyond the transaction's, and more than five requests in flight."""
+    """Limit settings to what librdkafka accepts: no timeout above the transaction's, and at most five requests in flight."""
     limit = int(config.setdefault("transaction.timeout.ms", 60_000))
     for name in ("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"):
         if name in config:
@@ -131,10 +134,10 @@ _SIZES = {
     "max.request.size": ("message.max.bytes", 1_000, 1_000_000_000),
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", 1, 1_000_000_000),
     "fetch.max.bytes": ("fetch.max.bytes", 1_000, 2_147_483_135),
-    "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # -1 there and 0 here: the system's
+    "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # Java's -1 is 0 here: the system's default
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", 0, 100_000_000),
 }
-"""Sizes by Java's name with librdkafka's, and the range that librdkafka takes: it refuses others, where Java means no limit by them."""
+"""Sizes by Java's name, with librdkafka's name and range. Librdkafka refuses values outside, which for Java may mean no limit."""
 
 
 def _number(java: Mapping[str, str], name: str) -> int:
@@ -144,31 +147,31 @@ def _number(java: Mapping[str, str], name: str) -> int:
     return min(number, _INT_MAX * 1024)
 
 
-HAVE_COUNTERPART = _SAME_NAME | _NATIVE | _RENAMED.keys() | _TRANSLATED
-"""Java's names of all settings that reach a client."""
+TRANSLATABLE = _SAME_NAME | _NATIVE | _RENAMED.keys() | _TRANSLATED
+"""The names of all settings that reach a client."""
 FILES = _words("ssl.keystore.location ssl.truststore.location")
-"""Settings that name a file of the host."""
+"""Settings that name a file on the host."""
 
 
-def checked_files(allowed: AllowedPaths, settings: Mapping[str, str]) -> dict[str, str]:
+def resolve_files(allowed: AllowedPaths, settings: Mapping[str, str]) -> dict[str, str]:
     """A connector's client ``settings`` with the real paths of the host's files that they name. Raises ConfigException for one that is
     outside of what is ``allowed``."""
     checked = dict(settings)
     for name in FILES & settings.keys():
         if settings[name].strip():
-            checked[name] = allowed.resolved(name, settings[name].strip())
+            checked[name] = allowed.resolve(name, settings[name].strip())
     key_tab = login_module(settings)[1].get("keyTab")
     if key_tab:
-        allowed.resolved("sasl.jaas.config", key_tab)
+        allowed.resolve("sasl.jaas.config", key_tab)
     return checked
 
 
 def names_java_code(name: str, value: str) -> bool:
-    """Whether a client setting asks for a Java class that does anything; ``NO_JAVA`` is the reason to refuse it."""
+    """Whether a client setting names a Java class with an effect of its own. ``NO_JAVA`` is the reason to refuse it."""
     return name in _JAVA_CODE and value.strip() not in _AS_IT_IS
 
 
-NO_JAVA = "there is no Java in this client: leave it out"
+NO_JAVA = "this client has no Java: remove it"
 _JAVA_CODE = _words("""
     interceptor.classes partitioner.class key.serializer value.serializer key.deserializer value.deserializer security.providers
     sasl.client.callback.handler.class sasl.login.callback.handler.class sasl.login.class ssl.engine.factory.class
@@ -181,4 +184,4 @@ _AS_IT_IS = frozenset(
         "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
     }
 )
-"""Classes that do what these clients do anyway."""
+"""Classes that do what these clients do by default."""

@@ -1,7 +1,7 @@
-"""The names that authors of connectors, converters, transformations and predicates import. They stand in ``__init__.pyi``.
+"""The names that authors of connectors, converters, transformations and predicates import. ``__init__.pyi`` lists them.
 
-Each loads at its first use: the check for new data, in every Airflow task, needs few of them, and pyarrow waits for its use.
-``sdk.testing`` holds the contract suites for a plugin's tests.
+Each name loads at its first use. The check for new data in every Airflow task needs few of them and must not import pyarrow.
+``sdk.testing`` has the contract suites for a plugin's tests.
 """
 
 from airflow_provider_connect import lazy_names

@@ -122,13 +122,13 @@ from airflow_provider_connect.sdk.sql_sink import SqlSink as SqlSink
 from airflow_provider_connect.sdk.task import ErrantRecordReporter as ErrantRecordReporter
 from airflow_provider_connect.sdk.task import RangeReader as RangeReader
 from airflow_provider_connect.sdk.task import Refusal as Refusal
+from airflow_provider_connect.sdk.task import RollbackReason as RollbackReason
 from airflow_provider_connect.sdk.task import RolledBackException as RolledBackException
 from airflow_provider_connect.sdk.task import SinkTask as SinkTask
 from airflow_provider_connect.sdk.task import SinkTaskContext as SinkTaskContext
 from airflow_provider_connect.sdk.task import SourceTask as SourceTask
 from airflow_provider_connect.sdk.task import SourceTaskContext as SourceTaskContext
 from airflow_provider_connect.sdk.task import TransactionContext as TransactionContext
-from airflow_provider_connect.sdk.task import WentBack as WentBack
 from airflow_provider_connect.sdk.transactional_sink import TransactionalSink as TransactionalSink
 from airflow_provider_connect.sdk.transformations import Predicate as Predicate
 from airflow_provider_connect.sdk.transformations import Transformation as Transformation

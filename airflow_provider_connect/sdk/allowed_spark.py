@@ -1,7 +1,7 @@
-"""Which data sources of Spark a connector may use: those that the worker settings ``connectors.spark.formats`` and ``….options`` list.
+"""Limits the Spark data sources of connectors to the worker settings ``connectors.spark.formats`` and ``connectors.spark.options``.
 
-The name of a format is the name of a class that Spark loads. An option may name files, hosts, commands and classes. So what the worker's
-owner has not listed is refused. Knows nothing of Spark.
+A format names a class that Spark loads, and an option may name files, hosts, commands and classes. So everything that the worker's owner
+has not listed is refused. Knows nothing of Spark.
 """
 
 from __future__ import annotations
@@ -16,23 +16,24 @@ SPARK_FORMATS: Final = "connectors.spark.formats"
 SPARK_OPTIONS: Final = "connectors.spark.options"
 MOST_OPTIONS: Final = 50
 LONGEST_OPTION: Final = 8192
-"""Of an option's value, in characters."""
+"""Characters of an option's value."""
 
 _PATHS: Final = frozenset({"path", "paths"})
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedSpark:
-    """``formats`` are names of formats. ``options`` are ``format.option``, for any value, or ``format.option=value``. Formats and names of
-    options are compared without regard to case, as Spark does."""
+    """The formats that connectors may use, and their options: ``format.option`` for any value, or ``format.option=value``.
+
+    Formats and option names are case-insensitive, as in Spark."""
 
     formats: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
     def mistakes(self, key: str, format: str, prefix: str, options: Mapping[str, str]) -> Iterator[ConfigException]:
-        """One exception for each thing that is not allowed. ``key`` is the setting with the format, ``prefix`` begins those of the options.
+        """One ConfigException for each violation. ``key`` is the setting of the format, ``prefix`` the prefix of the options' settings.
 
-        No message has the value of an option, which may be a password."""
+        No message contains the value of an option, which may be a password."""
         if format.lower() not in {name.lower() for name in self.formats}:
             listed = ", ".join(self.formats) or "none, since it is not set"
             reason = f"Connectors of this worker may use these formats of Spark: {listed} (worker setting {SPARK_FORMATS})."
@@ -43,7 +44,7 @@ class AllowedSpark:
             return
         for name, value in options.items():
             if name.lower() in _PATHS:
-                yield _refused(f"{prefix}{name}", "Paths are no options here. Leave it out, and set path.")
+                yield _refused(f"{prefix}{name}", "Paths cannot be set as options. Remove it, and set path.")
             elif len(value) > LONGEST_OPTION:
                 yield _refused(f"{prefix}{name}", f"An option has at most {LONGEST_OPTION} characters. Shorten it.")
             elif not self._allows(f"{format}.{name}".lower(), value):

@@ -1,4 +1,4 @@
-"""A run of records of one topic in columns: the unit that moves. Slicing and filtering create no Python object per record."""
+"""Batches: records of one topic as Arrow columns. Slicing and filtering create no Python object per record."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ CREATE_TIME = "CreateTime"
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one topic. All columns have the same length; an absent ``key`` or ``value`` column is null throughout.
+    """Records of one topic. All columns have the same length. A missing ``key`` or ``value`` column means that all its values are null.
 
-    The constructor raises ConnectException, with the attribute's name, for lengths that differ, wrong types, and an offset without a
-    partition. It checks no single record: of ``source_offsets`` the first and the last entry.
+    ``value_schema`` and ``key_schema`` describe the values of their column. None is schemaless data: scalars of one type, or JSON text
+    (``pa.json_()``). ``headers`` is list<struct<key: string, value: binary>> with the bytes on the topic. ``timestamp`` is int64 or
+    timestamp('ms', 'UTC'); None lets the producer set it, and ``kafka_partition`` None lets it choose the partition.
 
-    The schema of a column describes its values; None is schemaless data, that is scalars of one type or JSON text (``pa.json_()``).
-    ``headers`` are list<struct<key: string, value: binary>>, bytes as on the topic. ``timestamp`` is int64 or timestamp('ms', 'UTC');
-    None lets the producer decide. An empty batch may still carry the position of its source.
+    ``source_offset`` is the position after the whole batch. ``source_offsets`` has one position per record, None where a run cannot resume;
+    a task sets it if its records may be dropped or fail one by one. An empty mapping as the last offset deletes the partition's offset. An
+    empty batch may carry a position too.
 
-    ``source_offset`` is the position after the whole batch, ``source_offsets`` one per record (None: no position to resume from)
-    for tasks whose records may be dropped or fail one by one. An empty mapping as the last offset removes the
-    partition's from the offsets topic.
+    A batch that a sink or its transformations get comes from Kafka, and so do batches derived from it by ``replace``, ``filter`` and
+    ``slice``. It also has the Kafka offsets of its records.
 
-    A batch that a sink or its transformations are given comes from Kafka, as do those derived from it by ``replace``, ``filter`` and
-    ``slice``. It also has the offsets of its records.
+    The constructor raises ConnectException, with the attribute's name, for different lengths, wrong types, and an offset without a
+    partition. It checks no single record, and only the first and last entry of ``source_offsets``.
     """
 
     topic: str
@@ -52,19 +52,19 @@ class Batch:
     source_offsets: Sequence[Mapping[str, object] | None] | None = None
 
     is_from_kafka: ClassVar[bool] = False
-    """Whether these records were read from Kafka (a sink's) rather than from a source."""
+    """Whether these records were read from Kafka, for a sink, rather than from a source."""
     _COLUMNS: ClassVar[tuple[str, ...]] = ("value", "key", "headers", "timestamp")
 
     def __post_init__(self) -> None:
         if not isinstance(self.topic, str) or not self.topic:
-            raise _refused("topic", "a non-empty text", self.topic)
+            raise _refused("topic", "a non-empty string", self.topic)
         self._check_columns()
         for name, schema in (("value_schema", self.value_schema), ("key_schema", self.key_schema)):
             if schema is not None and not isinstance(schema, Schema):
                 raise _refused(name, "a Schema or None", schema)
         partition = self.kafka_partition
         if partition is not None and (type(partition) is not int or partition < 0):
-            raise _refused("kafka_partition", "a number of 0 or more, or None", partition)
+            raise _refused("kafka_partition", "an integer of at least 0, or None", partition)
         if self.source_partition is not None or self.source_offset is not None or self.source_offsets is not None:
             self._check_source_offsets()
 
@@ -75,7 +75,7 @@ class Batch:
             if column is None:
                 continue
             if not isinstance(column, pa.Array):
-                raise _refused(name, "one pyarrow Array (Batch.of takes other forms)", column)
+                raise _refused(name, "one pyarrow Array (Batch.of accepts other forms)", column)
             if count < 0:
                 of_first, count = name, len(column)
             elif len(column) != count:
@@ -121,13 +121,15 @@ class Batch:
         source_offset: Mapping[str, object] | None = None,
         source_offsets: Sequence[Mapping[str, object] | None] | None = None,
     ) -> Self:
-        """A batch of values and keys in any of these forms: an Arrow array, also chunked; an Arrow table, record batches, or a frame of
-        polars, pandas or another library with Arrow's C stream, whose rows become structs; a list of dicts or of other Python values.
+        """Create a batch from values and keys in other forms.
 
-        Schemas are taken from the columns' types unless they are given. One that is taken is optional if the column has nulls; give the
-        schema where that should not change between batches. A field of dicts that is null throughout is left out. With ``schemaless``
-        schemas are None, and lists of dicts are JSON. Columns are cast where their type is not quite their schema's (large_string,
-        timestamp('us') …). Raises DataException for values that do not fit, ConnectException for other forms.
+        Accepts an Arrow array or chunked array, and a list of dicts or of other Python values. Also accepts an Arrow table, record batches,
+        or a frame of polars, pandas or another library with Arrow's C stream; their rows become structs.
+
+        Without a schema, the column's type determines it: it is optional if the column has nulls. Pass a schema if it must not change
+        between batches. A field that is null in all dicts is left out. With ``schemaless``, schemas are None and dicts become JSON. Columns
+        are cast if their type differs slightly from the schema's (large_string, timestamp('us') …). Raises DataException for values that
+        do not fit, ConnectException for other forms.
         """
         value, value_schema = _column_and_schema("value", value, value_schema, schemaless=schemaless)
         key, key_schema = _column_and_schema("key", key, key_schema, schemaless=schemaless)
@@ -136,7 +138,7 @@ class Batch:
 
     @property
     def num_records(self) -> int:
-        """How many records there are."""
+        """The number of records."""
         for name in self._COLUMNS:
             column = getattr(self, name)
             if column is not None:
@@ -146,38 +148,38 @@ class Batch:
     def __len__(self) -> int:
         return self.num_records
 
-    def __bool__(self) -> bool:  # an empty batch still carries its position
+    def __bool__(self) -> bool:  # an empty batch may carry a position
         return True
 
     @property
     def last_offset(self) -> Mapping[str, object] | None:
-        """The position after a source's batch: ``source_offset``, or else the last of ``source_offsets``; None: there is none."""
+        """The position after a source's batch: ``source_offset``, or the last of ``source_offsets``. None: it has no position."""
         return self.source_offset if self.source_offset is not None else _last_offset(self.source_offsets or ())
 
     # What a sink reads
 
     @property
     def topic_partition(self) -> TopicPartition:
-        """The partition of a sink's records in Kafka, before transformations. Offsets are committed by it."""
+        """The Kafka partition of a sink's records before transformations. Offsets are committed for this partition."""
         return TopicPartition(self.topic, self.kafka_partition or 0)
 
     @property
     def first_offset(self) -> int | None:
-        """The Kafka offset from which on a sink's batch covers its partition; None for a batch of a source."""
+        """The first Kafka offset that a sink's batch covers. None for a source's batch."""
         return None
 
     @property
     def next_offset(self) -> int | None:
-        """The offset to read after a sink's batch: beyond its last record, where that was dropped or offsets have gaps."""
+        """The next Kafka offset to read after a sink's batch, which may be beyond its last record plus one. None for a source's batch."""
         return None
 
     @property
     def kafka_offsets(self) -> pa.Array:
-        """The offset of each record, int64; those of a batch that is not from Kafka count from 0."""
+        """The Kafka offset of each record, int64. For a source's batch they count from 0."""
         return row_numbers(self.num_records)
 
     def kafka_offset_at(self, index: int) -> int:
-        """The offset of record ``index``."""
+        """The Kafka offset of record ``index``; for a source's batch, ``index``."""
         return index
 
     @property
@@ -188,20 +190,20 @@ class Batch:
     # Other batches
 
     def replace(self, **changes: Any) -> Self:  # Any: the batch's own attributes
-        """A batch with some attributes changed. A sink's batch remembers its topic and partition as they were first."""
+        """A copy with some attributes changed. A sink's batch keeps its original topic and partition as ``topic_partition``."""
         return dataclasses.replace(self, **changes)
 
     def slice(self, start: int, length: int | None = None) -> Self:
-        """``length`` records from ``start`` on, without a copy.
+        """``length`` records from index ``start``, or all that follow, without copying columns.
 
-        A slice that ends before the batch does has a ``source_offset`` only if the batch has one per record."""
+        If the slice ends before the batch, it has a ``source_offset`` only if the batch has ``source_offsets``."""
         count = self.num_records
         start = min(start, count)
         stop = count if length is None else min(start + length, count)
         return dataclasses.replace(self, **self._slice_of(start, stop, count))
 
     def _slice_of(self, start: int, stop: int, count: int) -> dict[str, Any]:
-        """The attributes that change in a slice."""
+        """The attributes of a slice that differ from the batch's."""
         changes: dict[str, Any] = {
             name: column.slice(start, stop - start) for name in self._COLUMNS if (column := getattr(self, name)) is not None
         }
@@ -212,7 +214,7 @@ class Batch:
         return changes
 
     def filter(self, mask: pa.BooleanArray) -> Self:
-        """The records whose mask is true (null counts as false). What the batch covers, its offsets, stays as it is."""
+        """The records whose mask is true; null counts as false. The result covers the same offsets as the batch."""
         changes: dict[str, Any] = {name: column.filter(mask) for name in self._COLUMNS if (column := getattr(self, name)) is not None}
         if self.source_offsets is not None:
             changes["source_offsets"] = list(itertools.compress(self.source_offsets, mask.to_pylist()))
@@ -221,7 +223,7 @@ class Batch:
     # The record form
 
     def source_records(self, header_converter: HeaderConverter = RAW_HEADERS) -> list[SourceRecord]:
-        """The records one by one. Without ``source_offsets`` only the last has an offset: the others are no positions to resume from."""
+        """The records one by one. Without ``source_offsets``, only the last has an offset, since a run cannot resume after the others."""
         count = self.num_records
         offsets: Sequence[Mapping[str, object] | None] = self.source_offsets or [None] * (count - 1) + [self.source_offset] * min(count, 1)
         return [
@@ -269,13 +271,13 @@ class Batch:
 
     @classmethod
     def from_source_records(cls, records: Iterable[SourceRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Batch]:
-        """Consecutive records of one topic, partition, schemas and source partition as one batch each, in order."""
+        """Batches of consecutive records with the same topic, partition, schemas and source partition, in order."""
         groups = itertools.groupby(records, key=lambda r: (r.topic, r.kafka_partition, r.source_partition, r.value_schema, r.key_schema))
         return [_batch_of_source(list(group), header_converter) for _, group in groups]
 
     @classmethod
     def from_sink_records(cls, records: Iterable[SinkRecord], header_converter: HeaderConverter = RAW_HEADERS) -> list[Batch]:
-        """Consecutive records of one topic, partition and schemas as one batch each, in order. Each covers the offsets of its records."""
+        """Batches of consecutive records with the same topic, partition and schemas, in order. Each covers the offsets of its records."""
         groups = itertools.groupby(
             records,
             key=lambda r: (r.topic, r.kafka_partition, r.topic_partition, r.value_schema, r.key_schema, r.timestamp_type),
@@ -285,11 +287,10 @@ class Batch:
 
 @dataclass(slots=True)
 class KafkaBatch(Batch):
-    """Records that were read from Kafka. The framework creates it; authors know it as a Batch.
+    """Records read from Kafka. The framework creates it; authors use it as a Batch.
 
-    It covers the Kafka offsets from ``first_offset`` up to and without ``next_offset``; ``kafka_offset`` has each record's own, None
-    means one after the other from ``first_offset``. ``original_topic`` and ``original_partition`` are set where a transformation has
-    changed them.
+    It covers the Kafka offsets from ``first_offset`` up to ``next_offset``, exclusive. ``kafka_offset`` has the offset of each record; None
+    means consecutive offsets from ``first_offset``. ``original_topic`` and ``original_partition`` are set if a transformation changed them.
     """
 
     first_offset: int | None = None
@@ -330,7 +331,7 @@ class KafkaBatch(Batch):
         return changes
 
     def _offset_before(self, index: int, count: int) -> int:
-        """The offset of record ``index``; behind the last record, the offset after it."""
+        """The offset of record ``index``; for ``index == count``, the offset after the last record."""
         if self.kafka_offset is None or index < count:
             return self.kafka_offset_at(index)
         return self.kafka_offset_at(index - 1) + 1 if index else int(self.first_offset or 0)
@@ -384,15 +385,15 @@ def _records(count: int) -> str:
 
 
 def _checked_position(name: str, position: object) -> dict[str, object] | None:
-    """A source partition or offset, which is None or a mapping whose keys are text. A copy: an author may go on to change the mapping,
-    before the batch is committed."""
+    """A copy of a source partition or offset, which must be None or a mapping with string keys. A copy, because the author may change the
+    mapping before the batch is committed."""
     if position is None:
         return None
     if type(position) is not dict and not isinstance(position, Mapping):  # the first is faster
         raise _refused(name, "a mapping or None", position)
     for key in position:
         if not isinstance(key, str):
-            raise _refused(name, "a mapping whose keys are text", position)
+            raise _refused(name, "a mapping with string keys", position)
     return dict(position)
 
 

@@ -1,6 +1,6 @@
-"""Regular expressions that a config gives. Each match has a time limit, leaves other threads running, and needs little memory.
+"""Regular expressions from configs, with bounded matches. A match has a time limit, lets other threads run and needs little memory.
 
-The syntax is that of Python's ``re``, whose own matches can be ended by nothing but the end of the process.
+The syntax is that of Python's ``re``. ``re`` itself is not used for matching, because only the end of the process can stop its matches.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ LONGEST: Final = 10_000
 SECONDS: Final = 0.5
 _MOST_UNROLLED: Final = 100_000
 _DEEPEST: Final = 50
-_LARGEST_KEPT: Final = 1000  # the engine keeps the last 500, and one of the largest takes 13 MB
+_LARGEST_KEPT: Final = 1000  # ``regex`` caches the last 500, and a large one takes 13 MB
 _MOST_RANGES: Final = 100
 _MOST_KEPT: Final = 1000
-_ATTEMPTS: Final = 10  # the last with a thousand times the limit, for a process whose other threads use as much
-_OWN: Final = 0.8  # of the limit; the clock of a thread and that of its process have different steps
+_ATTEMPTS: Final = 10  # the last has 512 times the limit, for a process with many busy threads
+_OWN: Final = 0.8  # of the limit; the clocks of a thread and its process have different resolutions
 
 _TOKEN: Final = re.compile(
     r"\\N\{[^}]*+\}?|\\.|\(\?#[^)]*+\)?|\[\^?\]?(?:[^\]\\]|\\.)*+\]?|\{(?P<count>\d++)(?:,\d*+)?\}|\(\?[a-wyzA-Z-]*+x|.",
     re.DOTALL,
 )
-_RANGE: Final = re.compile(r"-(?:\\[uUxN]|[^\x00-\x7f])")  # beyond ASCII; ``re`` goes through its characters one by one, for each range
+_RANGE: Final = re.compile(r"-(?:\\[uUxN]|[^\x00-\x7f])")  # beyond ASCII; ``re`` iterates over all characters of each range
 _CLASS_NAME: Final = re.compile(r"\[[:.=]")
 
 Match = re.Match[str]
-"""A match of the engine, which has the attributes and methods of ``re.Match``."""
+"""A match of ``regex``, which has the attributes and methods of ``re.Match``."""
 
 _too_slow: OrderedDict[tuple[str, str | None], None] = OrderedDict()
-"""Expressions with the texts that they are slow for; None: for many texts, all together."""
+"""Expressions with the texts for which they are too slow. None: for many texts together."""
 _lock = threading.Lock()
 
 
 class BoundedRegex:
-    """``expression``, the value of the setting ``key``. One instance may be used by several threads.
+    """A compiled ``expression``, the value of the setting ``key``. Several threads may use one instance.
 
-    Raises ``re.error`` for what is not an expression, is longer than 10,000 characters, nests more than 50 groups, has more than 100
-    ranges of characters beyond ASCII, or repeats by counts so often that it would need much memory. A match takes little more than
-    ``seconds`` of this thread's processor time, however busy others are. Results are kept for the last 1,000 texts: a task asks about
-    the same few topics over and over.
+    The constructor raises ``re.error`` for an invalid expression. It also refuses expressions with more than 10,000 characters, 50 nested
+    groups or 100 character ranges beyond ASCII, or with so many counted repetitions that they would need much memory. A match takes little
+    more than ``seconds`` of this thread's processor time, however busy other threads are. ``fullmatch`` caches the results of up to 1,000
+    texts, because a task checks the same few topics repeatedly.
     """
 
     def __init__(self, expression: str, key: str, *, flags: int = 0, seconds: float = SECONDS) -> None:
         import regex  # costs 20 ms, and few processes need it
 
-        compiled = checked(expression, flags)
+        compiled = check_expression(expression, flags)
         engines = regex.VERSION0 | (regex.ASCII if flags & re.ASCII else 0) | (flags & re.DOTALL)
         is_small = _size(expression) <= _LARGEST_KEPT
         try:
@@ -67,7 +67,7 @@ class BoundedRegex:
         self._fullmatches: dict[str, Match | None] = {}
 
     def fullmatch(self, text: str) -> Match | None:
-        """The match of the whole of ``text``. Raises ConfigException, by the setting's key, when it takes too long."""
+        """The match of the whole ``text``, or None. Raises ConfigException, for the setting ``key``, if it takes too long."""
         try:
             return self._fullmatches[text]
         except KeyError:
@@ -79,12 +79,13 @@ class BoundedRegex:
         return found
 
     def matches(self, text: str) -> bool:
-        """Whether it matches the whole of ``text``. Raises ConfigException as ``fullmatch`` does."""
+        """Whether the expression matches the whole ``text``. Raises ConfigException as ``fullmatch`` does."""
         return self.fullmatch(text) is not None
 
     def unmatched(self, texts: Iterable[str]) -> list[str]:
-        """Those of ``texts`` that it does not match as a whole. Raises ConfigException when they take longer all together than one may, and
-        each time after that in this process."""
+        """Those of ``texts`` that the expression does not match as a whole.
+
+        Raises ConfigException if all texts together take longer than the limit of one, and at every later call in this process."""
         begun, unmatched = time.thread_time(), []
         for text in texts:
             if (self.pattern, None) in _too_slow:
@@ -96,11 +97,11 @@ class BoundedRegex:
         return unmatched
 
     def search(self, text: str) -> Match | None:
-        """The first match within ``text``. Raises ConfigException as ``fullmatch`` does. The result is not kept."""
+        """The first match within ``text``, or None. Raises ConfigException as ``fullmatch`` does. Results are not cached."""
         return self._bounded(self._compiled.search, text)
 
     def _bounded(self, method: Callable[..., Any], text: str) -> Match | None:
-        """A text that took too long is not tried again in this process: others wait for it."""
+        """Match once. A text that took too long is never tried again in this process, because other threads wait meanwhile."""
         question = (self.pattern, text)
         if question in _too_slow:
             raise self._refusal(text)
@@ -108,7 +109,7 @@ class BoundedRegex:
             begun = time.thread_time()
             try:
                 found: Match | None = method(text, timeout=self._seconds * 2**attempt, concurrent=True)
-            except TimeoutError:  # the engine counts what all threads of the process use
+            except TimeoutError:  # ``regex`` measures the time of all threads of the process
                 if time.thread_time() - begun >= self._seconds * _OWN:
                     break
             else:
@@ -131,12 +132,12 @@ def _note_slow(pattern: str, text: str | None) -> None:
             _too_slow.popitem(last=False)
 
 
-def checked(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """``expression`` compiled for its structure, not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
+def check_expression(expression: str, flags: int = 0) -> re.Pattern[str]:
+    """Compile ``expression`` with ``re``, for its structure and not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
     if len(expression) > LONGEST:
-        raise re.error(f"an expression has no more than {LONGEST} characters")
+        raise re.error(f"an expression has at most {LONGEST} characters")
     if sum(len(_RANGE.findall(token[0])) for token in _TOKEN.finditer(expression) if token[0].startswith("[")) > _MOST_RANGES:
-        raise re.error(f"an expression has no more than {_MOST_RANGES} ranges of characters beyond ASCII")
+        raise re.error(f"an expression has at most {_MOST_RANGES} ranges of characters beyond ASCII")
     try:
         compiled = re.compile(expression, flags)
     except (RecursionError, OverflowError) as error:
@@ -146,8 +147,7 @@ def checked(expression: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _size(expression: str) -> int:
-    """How many parts the engine makes of ``expression``, which is known to be valid: it lays a counted repetition out as often as its
-    count, also one within another."""
+    """How many parts ``regex`` compiles ``expression`` to. It must be valid. Counted repetitions are unrolled, nested ones too."""
     sizes = [0]  # of the groups that are open
     last = 0
     has_counts = is_verbose = False
@@ -171,9 +171,9 @@ def _size(expression: str) -> int:
                 sizes.append(0)
             sizes[-1], last = sizes[-1] + 1, 1
         if len(sizes) > _DEEPEST:
-            raise re.error(f"an expression nests no more than {_DEEPEST} groups", expression, at)
+            raise re.error(f"an expression has at most {_DEEPEST} nested groups", expression, at)
         if max(last, *sizes) > _MOST_UNROLLED:
-            raise re.error("its counted repetitions are too many: write * or + instead", expression, at)
+            raise re.error("it has too many counted repetitions: write * or + instead", expression, at)
     if is_verbose and has_counts:
-        raise re.error("counted repetitions do not go with the flag x")
+        raise re.error("counted repetitions cannot be combined with the flag x")
     return sum(sizes)

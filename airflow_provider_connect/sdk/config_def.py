@@ -1,8 +1,6 @@
-"""Declared settings, and the plugin classes that declare them: types, defaults, limits; validation with Kafka Connect's messages.
+"""Declared settings: types, defaults, limits, and validation with Kafka Connect's messages (docs/contract.md §5.3).
 
-The messages are those of docs/contract.md §5.3.
-
-Knows nothing of files, providers or plugins: a mapping of texts comes in, typed values and errors go out.
+A mapping of strings goes in; typed values and errors come out. Knows nothing of files or config providers.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 from airflow_provider_connect.data.java_text import text_of
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, parse_type, shown
+from airflow_provider_connect.sdk.config_type import Password, Type, class_name_of, display_text, parse_type
 
 __all__ = [
     "REQUIRED",
@@ -36,13 +34,13 @@ __all__ = [
     "Width",
     "add_errors",
     "class_name_of",
+    "display_text",
     "parse_type",
-    "shown",
 ]
 
 
 class Importance(StrEnum):
-    """The importance of a setting to readers of the documentation."""
+    """How important a setting is to readers of the documentation."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -50,7 +48,7 @@ class Importance(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a form shows the setting."""
+    """How wide a form shows the setting's input field."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -59,7 +57,7 @@ class Width(StrEnum):
 
 
 class _Required:
-    """The default of a setting without a default."""
+    """Marks a setting without a default."""
 
     def __repr__(self) -> str:
         return "REQUIRED"
@@ -69,19 +67,19 @@ REQUIRED: Final = _Required()
 
 
 class Validator(Protocol):
-    """Limits of a setting: a function, or an object that can be called.
+    """Checks the value of a setting: a function or another callable.
 
-    Called with the parsed value, or None where the setting is missing or cannot be parsed."""
+    Called at every validation and parse, with the parsed value, or None if the setting is missing or cannot be parsed."""
 
     def __call__(self, name: str, value: Any, /) -> None:
-        """Return if ``value`` is good, else raise ConfigException (``ConfigException.of`` words it as Connect does)."""
+        """Raise ConfigException unless ``value`` is valid. ``ConfigException.of`` words it as Connect does."""
 
 
 class Recommender(Protocol):
-    """Suggests values of a setting from the other settings, and whether it applies."""
+    """Suggests values for a setting from the other settings, and whether to show it. Called at each validation."""
 
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
-        """The values to choose from, given all parsed settings."""
+        """The valid values, given all parsed settings. A setting that is missing or invalid is None in ``parsed``."""
 
     def visible(self, name: str, parsed: Mapping[str, object]) -> bool:
         """Whether a form should show the setting."""
@@ -89,7 +87,7 @@ class Recommender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A number between two limits, both included; either may be left out."""
+    """Accepts a number from ``at_least`` to ``at_most``, inclusive; None is no limit. Refuses a missing value."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -104,7 +102,7 @@ class Range:
 
 
 class OneOf:
-    """One of some words. With ``case_sensitive=False`` the message lists them in the order given, in capitals as Connect does."""
+    """Accepts one of ``values``. With ``case_sensitive=False`` the message lists them in capitals, as Connect does."""
 
     def __init__(self, *values: str, case_sensitive: bool = True) -> None:
         self.values = values
@@ -120,7 +118,7 @@ class OneOf:
 
 
 class NonEmptyString:
-    """A text with at least one character; a missing value is accepted."""
+    """Accepts a string with at least one character, and a missing value."""
 
     def __call__(self, name: str, value: Any) -> None:
         if value is not None and not value:
@@ -128,7 +126,7 @@ class NonEmptyString:
 
 
 class ListOf:
-    """A list each of whose entries is one of some words; any words if none are given. ``unique`` refuses a word given twice."""
+    """Accepts a list whose entries are all in ``values`` (any, if there are none), and a missing value. ``unique`` refuses duplicates."""
 
     def __init__(self, *values: str, unique: bool = False) -> None:
         self.values = values
@@ -145,10 +143,12 @@ class ListOf:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting. A ``default`` may be given as text or as a value of the type; None is a default too, REQUIRED is the lack of one.
+    """One setting.
 
-    ``alias`` is an older name of the setting, read where the setting itself is not given. ``keeps_blanks``: a text is taken as it is, for a
-    single space means something; from others blanks at both ends are cut off, as in Kafka.
+    ``default`` is a string or a value of the type. None is a default; REQUIRED means that there is none. ``doc``, ``group``, ``order``,
+    ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this one.
+    ``alias`` is an older name, read if the setting itself is missing. With ``keeps_blanks`` a string keeps blanks at both ends; otherwise
+    they are removed, as in Kafka. The constructor raises ConfigException for a default that is not of the type.
     """
 
     name: str
@@ -168,28 +168,30 @@ class ConfigKey:
 
     def __post_init__(self) -> None:
         if self.default is not REQUIRED:
-            object.__setattr__(self, "default", self.parsed(self.default))
+            object.__setattr__(self, "default", self.parse(self.default))
 
-    def parsed(self, value: Any) -> Any:  # Any: a setting's
-        """``value``, a text or a value of the type, as a value of the type. Raises ConfigException."""
+    def parse(self, value: Any) -> Any:  # Any: a setting's value
+        """``value``, a string or a value of the type, as a value of the type; None stays None. Raises ConfigException."""
         if self.keeps_blanks and isinstance(value, str):
             return value
         return parse_type(self.name, value, self.type)
 
     @property
     def is_required(self) -> bool:
+        """Whether the setting has no default."""
         return self.default is REQUIRED
 
     def with_default(self, value: object) -> ConfigKey:
+        """A copy with another default."""
         return dataclasses.replace(self, default=value)
 
     def describe(self) -> dict[str, Any]:
-        """The setting as Connect's REST API shows it (ConfigKeyInfo)."""
+        """The setting as Connect's REST API returns it (ConfigKeyInfo)."""
         return {
             "name": self.name,
             "type": self.type.value,
             "required": self.is_required,
-            "default_value": None if self.is_required else shown(self.default),
+            "default_value": None if self.is_required else display_text(self.default),
             "importance": self.importance.value,
             "documentation": self.doc,
             "group": self.group,
@@ -200,7 +202,7 @@ class ConfigKey:
         }
 
     def raw(self, settings: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Whether ``settings`` gives this setting, and as what."""
+        """Whether ``settings`` has this setting, by its name or alias, and its unparsed value."""
         for name in (self.name, self.alias):
             if name is not None and name in settings:
                 return True, settings[name]
@@ -209,7 +211,7 @@ class ConfigKey:
 
 @dataclass(slots=True)
 class ConfigValue:
-    """The result of validation for one setting. ``value`` is the parsed value, None where there is none."""
+    """The result of validating one setting. ``value`` is the parsed value; None if it is missing or cannot be parsed."""
 
     name: str
     value: object = None
@@ -218,20 +220,20 @@ class ConfigValue:
     visible: bool = True
 
     def describe(self) -> dict[str, Any]:
-        """The value as Connect's REST API shows it (ConfigValueInfo)."""
+        """The value as Connect's REST API returns it (ConfigValueInfo). Secrets are hidden."""
         return {
             "name": self.name,
-            "value": shown(self.value),
-            "recommended_values": [shown(value) for value in self.recommended_values],
+            "value": display_text(self.value),
+            "recommended_values": [display_text(value) for value in self.recommended_values],
             "errors": list(self.errors),
             "visible": self.visible,
         }
 
 
 def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], otherwise: str | None = None) -> None:
-    """Add each mistake's errors to the value of the first of its keys that is among ``values``.
+    """Add the errors of each exception to the first of its ``keys`` that is in ``values``.
 
-    Where none is, they belong to the setting ``otherwise``; without that, to a new value for the first key."""
+    If none is, they go to the setting ``otherwise``, or without that to the first key, which is appended to ``values`` if it is missing."""
     by_name = {value.name: value for value in values}
     for mistake in mistakes:
         name = next((key for key in mistake.keys if key in by_name), otherwise or mistake.keys[0])
@@ -242,9 +244,9 @@ def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], o
 
 
 class Config(Mapping[str, Any]):
-    """Typed settings by name: every declared one, given or by default. Values are Any because each setting has a type of its own.
+    """Typed settings by name: the value or default of every declared setting. Any, because each setting has its own type.
 
-    ``originals`` holds the texts as they were given, undeclared settings too.
+    ``originals`` has the unparsed strings, including undeclared settings.
     """
 
     __slots__ = ("_values", "originals")
@@ -263,11 +265,11 @@ class Config(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"Config({sorted(self._values)})"  # names only: a value may be secret
+        return f"Config({sorted(self._values)})"  # no values: one may be secret
 
 
 class ConfigDef:
-    """The settings of a connector, converter, transformation or predicate, in the order in which they are shown."""
+    """The declared settings of a plugin, in the order in which they are shown. Raises ConfigException for a name that is used twice."""
 
     def __init__(self, *keys: ConfigKey) -> None:
         self.keys: dict[str, ConfigKey] = {key.name: key for key in keys}
@@ -277,15 +279,15 @@ class ConfigDef:
             raise ConfigException(f"Configuration {twice} is defined twice.")
 
     def with_keys(self, *more: ConfigKey) -> ConfigDef:
-        """A new definition with ``more`` behind these keys; a key of the same name replaces the older."""
+        """A new definition with ``more`` appended. A key of the same name replaces the old one in its place."""
         return ConfigDef(*{**self.keys, **{key.name: key for key in more}}.values())
 
     def groups(self) -> list[str]:
-        """The groups' names, in the order of their first key."""
+        """The names of all groups, in the order of their first key."""
         return list(dict.fromkeys(key.group for key in self.keys.values() if key.group is not None))
 
     def parse(self, settings: Mapping[str, Any]) -> Config:
-        """Typed values of all keys. Raises ConfigException with every error when there is one or more."""
+        """Typed values of all keys. Raises one ConfigException with all errors."""
         found = self._parse_all(settings)
         errors = [error for value in found.values() for error in value.errors]
         if errors:
@@ -294,9 +296,9 @@ class ConfigDef:
         return Config({name: value.value for name, value in found.items()}, originals)
 
     def validate(self, settings: Mapping[str, Any]) -> list[ConfigValue]:
-        """One value a key, in the order of the keys, with its errors and recommended values; dependents that do not exist come last.
+        """One value per key, in order, with its errors and recommended values. Undefined dependents come last, each with an error.
 
-        A key that is missing or cannot be parsed still meets its validator, with None, and may so have two errors, as in Connect.
+        The validator of a key that is missing or cannot be parsed is called with None, so such a key may have two errors, as in Connect.
         """
         found = self._parse_all(settings)
         parsed = {name: value.value for name, value in found.items()}
@@ -307,7 +309,7 @@ class ConfigDef:
         return [*found.values(), *(_undefined_dependent(name) for name in unknown)]
 
     def describe(self) -> list[dict[str, Any]]:
-        """All keys as Connect's REST API shows them."""
+        """All keys as Connect's REST API returns them."""
         return [key.describe() for key in self.keys.values()]
 
     def _parse_all(self, settings: Mapping[str, Any]) -> dict[str, ConfigValue]:
@@ -324,7 +326,7 @@ def _parse_key(key: ConfigKey, settings: Mapping[str, Any]) -> ConfigValue:
     given, raw = key.raw(settings)
     try:
         if given:
-            found.value = key.parsed(raw)
+            found.value = key.parse(raw)
         elif key.is_required:
             found.errors.append(f'Missing required configuration "{key.name}" which has no default value.')
         else:
@@ -352,12 +354,13 @@ def _undefined_dependent(name: str) -> ConfigValue:
 
 
 class Plugin:
-    """A connector, converter, transformation or predicate. Created by the framework without arguments, then configured."""
+    """Base of connectors, converters, transformations and predicates. The framework creates each without arguments, then configures it."""
 
     class_name: ClassVar[str | None] = None
-    """The public name, if it is not module and class; our own plugins have Kafka Connect's Java name."""
+    """The public name. None: module and class. Built-in plugins have Kafka Connect's Java name."""
     aliases: ClassVar[tuple[str, ...]] = ()
-    """Further names that a config may use."""
+    """Other names that a config may use."""
     version: ClassVar[str | None] = None
-    """None: the version of the plugin's distribution."""
+    """The plugin's version. None: the version of its distribution."""
     config_def: ClassVar[ConfigDef] = ConfigDef()
+    """The plugin's settings."""

@@ -1,4 +1,4 @@
-"""Where the values of variables ``${provider:path:key}`` in a config come from. One of your own is named in the worker settings."""
+"""Config providers resolve variables ``${provider:path:key}`` in configs. The worker settings name an author's own provider."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ConfigData:
-    """Resolved values. They hold for ``ttl_ms``; None: no end is known."""
+    """Resolved values by key. They are valid for ``ttl_ms``; None: without a known limit."""
 
     values: Mapping[str, str] = field(repr=False)
     ttl_ms: int | None = None
 
 
 class ConfigProvider:
-    """Resolves the variables with its alias.
+    """Resolves the variables that name its alias.
 
-    Created and configured for each process and each config that uses it, asked once a path, by one thread; it holds nothing open
-    between two calls. It is asked where a config is used: in the driver and the tasks of each run, in the Airflow task before it, and
-    where a config is validated. It must be installed wherever it is asked.
+    The framework creates and configures an instance in each process, for each config that uses it, and calls ``get`` once per path, from
+    one thread. An instance must not keep anything open between calls. The processes are those that use a config: the driver and the tasks
+    of each run, the Airflow task before it, and validation. The provider must be installed in all of them.
     """
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take the worker settings below ``config.providers.«alias».param.``."""
+        """Keep the worker settings below ``config.providers.«alias».param.``, with this prefix removed. Called once, before ``get``."""
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
-        """The values of those of ``keys`` that exist under ``path`` (empty: the variable names none).
+        """The values of those ``keys`` that exist under ``path``. ``path`` is empty if the variable has none.
 
-        A key that is left out leaves its variable as it is written. RetriableException means that a later run may find it; everything else
-        that is raised means that too, except ConfigException. No message may hold a value.
+        The variable of a missing key stays as written. ConfigException is final; after any other exception a later run tries again. No
+        message may contain a value.
         """
         raise NotImplementedError(f"{type(self).__qualname__} must define get")

@@ -1,4 +1,4 @@
-"""The types that settings have: text → value, and back to text as Kafka Connect shows it (docs/contract.md §5.3).
+"""The types of settings: string → value, and value → string as Kafka Connect shows it (docs/contract.md §5.3).
 
 Knows nothing of definitions."""
 
@@ -17,7 +17,9 @@ from airflow_provider_connect.errors import ConfigException
 
 
 class Type(StrEnum):
-    """What a setting's text is parsed to: bool, str, int, int, int, float, list[str], str (a class name) and Password."""
+    """The type of a setting. Its value is a bool, str, int, int, int, float, list[str], str (a class name) or Password, in this order.
+
+    INT, SHORT and LONG have 32, 16 and 64 bits. A LIST is separated by commas."""
 
     BOOLEAN = "BOOLEAN"
     STRING = "STRING"
@@ -32,7 +34,7 @@ class Type(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Password:
-    """A secret setting. ``value`` is the secret; ``str`` and ``repr`` give ``[hidden]``."""
+    """The value of a secret setting. ``value`` is the secret; ``str`` and ``repr`` return ``[hidden]``."""
 
     value: str
 
@@ -46,7 +48,7 @@ _SPACE = " \t\n\r\f\v"
 
 
 def parse_type(name: str, value: Any, type: Type) -> Any:
-    """``value`` (a text, or already a value of the type) of setting ``name`` as a value of ``type``; None stays None."""
+    """Parse ``value`` of setting ``name``, a string or a value of ``type``. None stays None. Raises ConfigException."""
     if value is None:
         return None
     parsed = _PARSERS[type](value.strip(BLANKS) if isinstance(value, str) else value)
@@ -109,7 +111,9 @@ _EXPECTED = {
 
 
 def parse_instant(name: str, text: str) -> int:
-    """A setting that is a time with its zone, such as 2026-01-31T14:00:00Z, in microseconds since 1970. Raises ConfigException."""
+    """Parse setting ``name``, an ISO 8601 time with its zone such as 2026-01-31T14:00:00Z. Returns microseconds since 1970.
+
+    Raises ConfigException."""
     try:
         found = datetime.fromisoformat(text.strip())
     except ValueError:
@@ -120,18 +124,19 @@ def parse_instant(name: str, text: str) -> int:
 
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_YEARS = (2, 9998)  # in each time zone these have a text
-_LONGEST_INSTANT = 100  # characters that a message shows
+_YEARS = (2, 9998)  # Python can print these in every time zone
+_LONGEST_INSTANT = 100  # characters in a message
 
 
-def shown(value: object) -> str | None:
-    """``value`` as the REST API shows it: lists joined by commas, secrets hidden, None left as it is."""
+def display_text(value: object) -> str | None:
+    """``value`` as the REST API returns it: lists joined by commas, secrets hidden. None stays None."""
     return None if value is None else ",".join(map(str, value)) if isinstance(value, list | tuple) else text_of(value)
 
 
 def class_name_of(cls: type) -> str:
-    """The public name of a class in configs, statuses and topics: its ``class_name`` if it has one, else module and class. The module is
-    the one of the author, also where it was imported under another name."""
+    """The public name of a plugin class in configs, statuses and topics: its ``class_name``, or module and class.
+
+    The module is the author's, even if the framework imported it under another name."""
     given: str | None = getattr(cls, "class_name", None)
     if given:
         return given

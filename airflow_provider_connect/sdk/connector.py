@@ -1,7 +1,7 @@
-"""Connectors: what a config asks for, cut into task configs. A connector moves no data; its tasks do.
+"""Connectors divide the work that a config describes into task configs. A connector moves no data; its tasks do.
 
-One instance lives in the driver of a run: ``initialize`` → ``start`` → ``task_configs`` → ``stop``. ``validate``, ``check``,
-``has_new_data``, ``alter_offsets`` and the two methods about guarantees are called on throw-away instances that were never started.
+Each run creates one instance in its driver: ``initialize`` → ``start`` → ``task_configs`` → ``stop``. ``validate``, ``check``,
+``has_new_data``, ``alter_offsets`` and the two methods about guarantees are called on other instances, which are never started.
 """
 
 from __future__ import annotations
@@ -22,96 +22,105 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
-"""The committed offset of a source partition; None where there is none."""
+"""Takes a source partition and returns its committed offset, or None if it has none."""
 
 
 class ConnectorContext(Protocol):
-    """What the framework offers a connector."""
+    """What the framework gives a connector, in ``initialize``."""
 
     name: str
     is_preview: bool
-    """Whether this is a preview, in which nothing may be written anywhere."""
+    """Whether this run is a preview. A preview must not write anything anywhere."""
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
-        """The committed source offset of a source partition; None where there is none. Any: offsets are the connector's own JSON."""
+        """The committed offset of a source partition, or None if it has none. Any: offsets are the connector's own JSON."""
 
     def request_task_reconfiguration(self) -> None:
-        """Ask that ``task_configs`` be called again soon; from any thread."""
+        """Ask the framework to call ``task_configs`` again soon. May be called from any thread."""
 
     def raise_error(self, error: Exception) -> None:
-        """Fail the connector; from any thread."""
+        """Fail the connector. May be called from any thread."""
 
 
 class ExactlyOnceSupport(StrEnum):
-    """Whether a connector can deliver exactly once with a certain config."""
+    """Whether a connector can deliver exactly once with a given config."""
 
     SUPPORTED = "SUPPORTED"
     UNSUPPORTED = "UNSUPPORTED"
 
 
 class Connector(Plugin):
-    """What sources and sinks share."""
+    """Base of ``SourceConnector`` and ``SinkConnector``; authors subclass one of these."""
 
     task_class: ClassVar[type[SourceTask] | type[SinkTask]]
     default_settings: ClassVar[Mapping[str, str]] = {}
-    """The framework's settings where a config leaves them out, before the worker's: converters that the connector's data need, say."""
+    """Framework settings for configs that do not set them, such as the converters that the connector's data need. They override the
+    worker's."""
     needs_spark: ClassVar[bool] = False
-    """Whether tasks compute with frames of Spark. They run in threads of the application's driver, where
-    ``SparkSession.builder.getOrCreate()`` is the application's session. Other tasks run in Python workers of executors, without one."""
+    """Whether tasks use Spark DataFrames. Such tasks run in threads of the application's driver, where
+    ``SparkSession.builder.getOrCreate()`` returns the application's session. Other tasks run in Python workers of executors, without
+    a session."""
     context: ConnectorContext
     config: Config
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
-    """The files of the host that this connector may reach. Set by the framework on each instance, before anything else is called."""
+    """The files of the host that this connector may reach. The framework sets it on each instance before it calls any method."""
     allowed_spark: AllowedSpark = NO_SPARK
-    """The formats of Spark, and their options, that this connector may use. Set by the framework before ``validate``."""
+    """The Spark formats and options that this connector may use. The framework sets it before ``validate``."""
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
-    """Why a topic may not hold records: it is an internal one of this worker or of Kafka; empty: it may. Set by the framework before tasks
-    are planned and new data is checked for."""
+    """Returns why a topic must not hold records, because it is an internal topic of this worker or of Kafka; empty if it may. The framework
+    sets it before ``task_configs`` and ``has_new_data``."""
     missing: str | None = None
-    """What the config names, is not there and may still come, such as a file, as a sentence for users without secrets: ``check``,
-    ``task_configs`` and a source's ``has_new_data`` may set it. The connector waits for it: its runs succeed with a warning, and previews,
-    lists and ``/health`` show it. What it cannot wait for, ``check`` refuses."""
+    """Something that the config names and that does not exist yet, such as a file: a sentence for users, without secrets.
+
+    ``check``, ``task_configs`` and a source's ``has_new_data`` may set it. The connector then waits: its runs succeed with a warning, and
+    previews, lists and ``/health`` show the sentence. If the connector cannot wait for it, ``check`` raises ConfigException instead."""
 
     def initialize(self, context: ConnectorContext) -> None:
-        """Take the context. Called once, before ``start``."""
+        """Keep the context. Called once, before ``start``."""
         self.context = context
 
     def start(self, config: Config) -> None:
-        """Get ready to plan tasks. ``config`` is parsed and has its variables resolved."""
+        """Prepare to plan tasks. Called once, after ``initialize``. ``config`` is parsed, and its variables are resolved."""
         self.config = config
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One config a task, at most ``max_tasks`` of them, in an order that stays; an empty list: there is nothing to do.
+        """One config per task, at most ``max_tasks``, in a stable order. An empty list means that there is nothing to do.
 
-        A Config stands for its ``originals``; numbers and booleans are published as text, and other values fail the connector before
-        anything is written. Called after ``start``, at every run, so that what is new at the source is picked up."""
+        Called once per run, after ``start``, so each run sees what is new at the source. A ``Config`` counts as its ``originals``. Numbers
+        and booleans are published as text; any other value fails the connector before anything is written."""
         raise NotImplementedError
 
     def stop(self) -> None:
-        """Release whatever ``start`` took. Called once, also after ``start`` has failed."""
+        """Release what ``start`` acquired. Called once, even if ``start`` failed."""
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """One value a key with its errors. Runs in a process of its own with a time limit; may connect to outside systems."""
+        """One value per key, with its errors. Runs in its own process with a time limit, and may connect to outside systems."""
         return self.config_def.validate(config)
 
     def check(self, config: Mapping[str, str]) -> None:
-        """Raise ConfigException, naming the key and the way out, if a run could not start as things are outside: a folder that is not
-        there, for instance. Called before each run, on the host that submits it; cheap, without pyarrow, and nothing is changed."""
+        """Raise ConfigException if a run cannot start, for example because a folder is missing. Name the key and the remedy.
+
+        Called before each run, on the host that submits it. Must be cheap, must not import pyarrow and must not change anything."""
 
     def check_fully(self, config: Mapping[str, str]) -> None:
-        """As ``check``, for previews: called in a process of its own with a time limit, so it may load libraries and take seconds. For a
-        connector whose tasks check more as they start than ``check`` does; by default the same."""
+        """Like ``check``, but for previews: it may import libraries and take seconds.
+
+        Called in its own process with a time limit. Override it if tasks check more at their start than ``check`` does. By default it
+        calls ``check``."""
         self.check(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:
-        """Called when an admin sets these offsets while the connector is STOPPED: a mapping of source partition to source offset, or of
-        TopicPartition to int; None resets. Return True to agree, False if unsure (they are set all the same), raise to refuse. A sink that
-        keeps offsets in its destination rewrites them here."""
+        """Accept or refuse offsets that an admin sets while the connector is STOPPED.
+
+        ``config`` has its variables resolved. A source gets ``offsets`` as a list of pairs (source partition, source offset), a sink as a
+        mapping of TopicPartition to int; None resets an offset. Return True to confirm, False if unsure (the offsets are set anyway), or
+        raise to refuse. A sink that keeps offsets in its destination rewrites them here. Called in its own process with a time limit.
+        """
         return False
 
     @classmethod
     def task_config(cls, config: Mapping[str, str]) -> Config:
-        """What a task of this connector is started with: ``config`` parsed by the task's own definition, or else by the connector's."""
+        """``config`` as a task's ``start`` gets it: parsed by the task class's ``config_def``, or by the connector's if it has none."""
         return (cls.task_class.config_def or cls.config_def).parse(config)
 
 
@@ -120,14 +129,14 @@ class SourceConnector(Connector):
 
     task_class: ClassVar[type[SourceTask]]
     range_settings: ClassVar[tuple[str, ...]] = ()
-    """The settings that bound what a source reads, such as a first and a last key. A backfill, which is a connector of its own with offsets
-    of its own, is refused unless it sets one of them. Empty: nothing bounds it, and there are no backfills of it."""
+    """Settings that limit what a source reads, such as a first and a last key. A backfill is a separate connector with its own offsets;
+    it is refused unless it sets one of them. Empty: the source cannot be limited, so it has no backfills."""
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Settings with the one value that a backfill may have, which is their default: with another it would take from the source what the
-    live connector has not read yet."""
+    """Settings that a backfill must leave at their default, with that default. With another value the backfill would take data from the
+    source that the live connector has not read yet."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Whether tasks resume from the offsets of their records exactly; None: not known."""
+        """Whether tasks resume exactly from the offsets of their records. None: unknown."""
         return None
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
@@ -135,24 +144,25 @@ class SourceConnector(Connector):
         return False
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
-        """The topics that tasks write to, before transformations, if the config determines them; None: the records do.
+        """The topics that tasks write to, before transformations. None: they depend on the records.
 
-        Called on a throw-away instance by a program that embeds a connector and reads its records.
+        A program that embeds a connector and reads its records calls this, on an instance that is never started.
         """
         return None
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a run would find new data, checked cheaply and without pyarrow; None: unknown, so a run starts.
+        """Whether a run would find new data. None: unknown, so a run starts.
 
-        Called inside the Airflow task process before anything is submitted. ``config`` is parsed by ``config_def`` and has its variables
-        resolved; ``offsets`` returns the committed offset of a source partition, or None. Whatever this raises is logged, and a run starts.
+        Called in the Airflow task process before each run is submitted; must be cheap and must not import pyarrow. ``config`` is parsed by
+        ``config_def``, and its variables are resolved. An exception is logged, and a run starts.
         """
         return None
 
     def check_for_new_data(self, config: Mapping[str, str], offsets: OffsetReader) -> bool | None:
-        """Call ``has_new_data`` with the parsed ``config``. The framework calls this, and so may tests; not to be overridden.
+        """Call ``has_new_data`` with the parsed ``config``. For the framework and for tests; do not override it.
 
-        A method whose first parameter is annotated as a mapping of texts, ``Mapping[str, str]`` for one, is given the texts.
+        If the first parameter of ``has_new_data`` is annotated as a mapping of strings, such as ``Mapping[str, str]``, it gets the
+        unparsed config.
         """
         first = next(iter(inspect.signature(self.has_new_data).parameters.values()), None)
         takes_texts = first is not None and str(first.annotation).endswith("[str, str]")
@@ -165,28 +175,28 @@ class SinkConnector(Connector):
 
     task_class: ClassVar[type[SinkTask]]
     location_settings: ClassVar[tuple[str, ...]] = ()
-    """The settings that name a destination which two connectors of this class cannot share: where it keeps offsets, or names what it
-    writes, by topic and partition and not by the connector's name too. A backfill, which is a connector of its own that reads the same
-    topics, is refused unless it changes one of them. Empty: connectors can share it."""
-    keeps_offsets_apart: ClassVar[bool] = False
-    """Whether an exactly-once destination keeps offsets where they can be lost without the records, such as in a table of their own. Where
-    they are gone, a run FAILs instead of delivering everything again, unless ``destination.rollback`` asks for that."""
+    """Settings that name a destination which two connectors of this class cannot share, because its offsets or file names contain topic and
+    partition but not the connector's name. A backfill is a separate connector that reads the same topics; it is refused unless it changes
+    one of these settings. Empty: connectors can share the destination."""
+    stores_offsets_separately: ClassVar[bool] = False
+    """Whether an exactly-once destination can lose offsets without losing records, for example because they are in a separate table. If the
+    offsets are missing, a run FAILs unless ``destination.rollback`` allows it to deliver everything again."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim; None: not known."""
+        """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim. None: unknown."""
         return None
 
 
-def listed_tasks(connector: Connector, generated: object) -> Sequence[object]:
-    """What ``task_configs`` of ``connector`` returned, which must be a list. Raises TaskException."""
+def require_task_list(connector: Connector, generated: object) -> Sequence[object]:
+    """Return ``generated``, the result of ``task_configs``. Raises TaskException unless it is a list."""
     if isinstance(generated, Sequence) and not isinstance(generated, str | bytes):
         return generated
     kind = type(generated).__name__
     raise TaskException(f"{_method(connector)} must return a list of mappings, got {kind}: an empty list means nothing to do")
 
 
-def task_texts(connector: Connector, task: int, config: object) -> dict[str, str]:
-    """One config of that list as texts. Raises TaskException with no value in it: some are secrets."""
+def task_config_texts(connector: Connector, task: int, config: object) -> dict[str, str]:
+    """One entry of that list, with its values as text. Raises TaskException, whose message has no values: some are secrets."""
     given = config.originals if isinstance(config, Config) else config
     origin = f"of task {task} from {_method(connector)}"
     if not isinstance(given, Mapping):

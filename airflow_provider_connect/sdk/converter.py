@@ -1,6 +1,6 @@
-"""Converters: Kafka's bytes ↔ data with a schema, one record or one column at a time.
+"""Converters: bytes in Kafka ↔ data with a schema, for single records or whole columns.
 
-A converter defines one form of each direction; the other is derived from it. Built-in converters define the column form.
+A converter defines one form for each direction, and the framework derives the other. Built-in converters define the column form.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ColumnRun:
-    """``length`` consecutive values of one schema."""
+    """``length`` consecutive values of one schema, as one Arrow array of that length. ``schema`` None: schemaless."""
 
     length: int
     schema: Schema | None
@@ -32,47 +32,48 @@ class ColumnRun:
 
 
 class Converter(Plugin):
-    """Bytes on a topic ↔ data, for keys or for values.
+    """Converts bytes on a topic to data and back, for keys or for values.
 
-    One instance serves one task, from one thread. Raises DataException for what cannot be converted; in the column form the exception
-    fails the whole column. The framework then converts parts of it to find the record at fault, unless ``DataException.record`` names it.
+    Each task has its own instance and calls it from one thread. Raise DataException for a value that cannot be converted. In the column
+    form it fails the whole column; the framework then converts parts of it to find the record, unless ``DataException.record`` has it.
     """
 
     is_key: bool = False
+    """Whether it converts keys."""
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
-    """The folders of the host that a file which the config names may lie in; set by the framework before ``configure``."""
+    """The folders of the host whose files the config may name. The framework sets it before ``configure``."""
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
-        """Take settings, called once before anything else. ``config`` has the prefix (``value.converter.``) taken off."""
+        """Read the settings. Called once, before anything else. ``config`` has the prefix (``value.converter.``) removed."""
         self.is_key = is_key
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
-        """The bytes of one value; None makes a tombstone."""
+        """The bytes of one value. None becomes a tombstone."""
         self._need_one_of("from_connect_data", "from_connect_column")
         data: bytes | None = self.from_connect_column(topic, schema, column_of([value], schema))[0].as_py()
         return data
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """The value that ``data`` stands for."""
+        """The value of ``data``, with its schema. ``data`` None is a tombstone."""
         self._need_one_of("to_connect_data", "to_connect_column")
         run = self.to_connect_column(topic, pa.array([data], type=pa.binary()))[0]
         return SchemaAndValue(run.schema, values_of(run.column, run.schema)[0])
 
     def from_connect_column(self, topic: str, schema: Schema | None, column: pa.Array) -> pa.Array:
-        """The bytes (Arrow binary, as many as there are values) of a column of one schema; null stays null or becomes what the format has
-        for it."""
+        """The bytes of a column of one schema: Arrow binary, of the same length. Null stays null, or becomes the format's own null."""
         self._need_one_of("from_connect_data", "from_connect_column")
         return pa.array([self.from_connect_data(topic, schema, value) for value in values_of(column, schema)], type=pa.binary())
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
-        """The values of a column of bytes (Arrow binary), cut wherever the schema changes. The lengths add up to the column's."""
+        """The values of a column of bytes (Arrow binary), as one run per schema. The runs' lengths add up to the column's."""
         self._need_one_of("to_connect_data", "to_connect_column")
         return list(column_runs(self.to_connect_data(topic, data) for data in column.to_pylist()))
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> Mapping[int, Exception]:
-        """Rows that ``to_connect_data`` raises for, each with what it raises, where finding them is much faster than converting.
+        """The row indexes for which ``to_connect_data`` would raise, each with its exception. Optional: the default finds none.
 
-        Called before a column is converted. The framework leaves these rows out. A row that is not found here fails there.
+        Override it if finding invalid rows is much faster than converting. Called before each column is converted. The framework leaves
+        these rows out. It need not find all of them.
         """
         return {}
 
@@ -82,14 +83,14 @@ class Converter(Plugin):
 
 
 def column_runs(values: Iterable[SchemaAndValue]) -> Iterator[ColumnRun]:
-    """Consecutive values of one schema as columns."""
+    """One run for each group of consecutive values with the same schema."""
     for schema, run in itertools.groupby(values, key=lambda pair: pair.schema):
         of_run = [value for _, value in run]
         yield ColumnRun(len(of_run), schema, column_of(of_run, schema))
 
 
 def joined_runs(runs: Iterable[ColumnRun]) -> list[ColumnRun]:
-    """Consecutive runs of one schema and one Arrow type as one run each."""
+    """``runs`` with neighbours of the same schema and Arrow type joined."""
     return [_joined_run(list(group)) for _, group in itertools.groupby(runs, _kind)]
 
 
@@ -105,8 +106,9 @@ def _joined_run(group: list[ColumnRun]) -> ColumnRun:
 
 
 def interleaved_runs(kinds: NDArray[np.int64], read: Mapping[int, tuple[Schema | None, pa.Array]]) -> list[ColumnRun]:
-    """Values of some kinds in their order, where those of each kind were read as one column, with its schema. ``kinds`` has that of each
-    value, and is not empty."""
+    """Runs of values of several kinds in their original order, where the values of each kind were read as one column.
+
+    ``kinds`` has the kind of each value and is not empty. ``read`` has schema and column of each kind."""
     bounds = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
     taken = dict.fromkeys(read, 0)
     runs = []
@@ -119,27 +121,29 @@ def interleaved_runs(kinds: NDArray[np.int64], read: Mapping[int, tuple[Schema |
 
 
 class HeaderConverter(Plugin):
-    """Bytes of a record header ↔ data. Used only where a header is read: batches carry headers as they are on the topic."""
+    """Converts bytes of record headers to data and back. Each task has its own instance and calls it from one thread.
+
+    A header is converted only when it is read or changed: batches carry headers as bytes."""
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take settings, called once before anything else."""
+        """Read the settings. Called once, before anything else."""
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         """The bytes of one header's value."""
         raise NotImplementedError
 
     def from_connect_header_column(self, topic: str, key: str, schema: Schema | None, column: pa.Array) -> pa.Array:
-        """The bytes (Arrow binary) of the values of one header of many records."""
+        """The bytes (Arrow binary) of one header of many records. By default it converts them one by one."""
         values = (self.from_connect_header(topic, key, schema, value) for value in values_of(column, schema))
         return pa.array(values, type=pa.binary())
 
     def to_connect_header(self, topic: str, key: str, data: bytes | None) -> SchemaAndValue:
-        """The value of one header."""
+        """The value of one header, with its schema."""
         raise NotImplementedError
 
 
 class RawHeaderConverter(HeaderConverter):
-    """Leaves header values as bytes; text is taken as UTF-8. What is used where no other header converter is set."""
+    """Leaves header values as bytes; a string becomes UTF-8. Used if no header converter is set."""
 
     def from_connect_header(self, topic: str, key: str, schema: Schema | None, value: Any) -> bytes | None:
         return None if value is None else value.encode() if isinstance(value, str) else bytes(value)

@@ -1,6 +1,6 @@
-"""Datasets: what a task reads or writes outside of Kafka, under the names that OpenLineage has for it.
+"""Datasets that tasks read or write outside of Kafka, by OpenLineage's naming rules.
 
-They go into the lineage events of a run (``docs/lineage.md``), and nothing else depends on them.
+Only the lineage events of a run use them (``docs/lineage.md``).
 """
 
 from __future__ import annotations
@@ -16,15 +16,16 @@ _FILE: Final = "file"
 _SCHEMES: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs"}
 _PORTS: Final = {"hdfs": 8020, "sftp": 22}
 _KEYED: Final = ("s3", "gs", "abfss", "wasbs")
-"""Stores of objects, whose keys begin without a slash."""
+"""Schemes of object stores, whose keys begin without a slash."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """``namespace`` is the data source: ``postgres://host:5432``, ``s3://bucket``, ``hdfs://host:8020``, ``file``; ``name`` is the dataset
-    in it: ``shop.public.orders``, the key or path of a folder. Neither holds a user, a password or options.
+    """A dataset of a data source, such as a table, a folder or a topic.
 
-    ``schema`` has the columns: a struct's schema, or the names with the types as the source calls them; None: not known.
+    ``namespace`` is the data source: ``postgres://host:5432``, ``s3://bucket``, ``hdfs://host:8020``, ``file``. ``name`` is the dataset in
+    it: ``shop.public.orders``, or the key or path of a folder. Neither may contain a user, a password or options. ``schema`` has the
+    columns: a struct's schema, or column names with the source's type names. None: unknown.
     """
 
     namespace: str
@@ -33,9 +34,9 @@ class Dataset:
 
     @classmethod
     def at(cls, address: str, schema: Schema | Mapping[str, str] | None = None) -> Dataset:
-        """The dataset at a path of the host, or at a URL, of which user, password, options and fragment are left out.
+        """The dataset at a path of the host, or at a URL. Leaves out the URL's user, password, options and fragment.
 
-        Raises ValueError for what looks like a URL and is malformed.
+        Raises ValueError for a malformed URL.
         """
         scheme, separator, _ = address.partition(":/")
         if not separator or not scheme.isalnum():
@@ -51,10 +52,10 @@ class Dataset:
 
     @classmethod
     def topic(cls, bootstrap_servers: str, topic: str) -> Dataset:
-        """A topic of another Kafka cluster than the worker's: its cluster is named by the first server."""
+        """A topic of a Kafka cluster other than the worker's. The first server names the cluster."""
         return cls(kafka_namespace(bootstrap_servers), topic)
 
 
 def kafka_namespace(bootstrap_servers: str) -> str:
-    """A Kafka cluster's name among data sources: ``kafka://«first server»:«port»``."""
+    """The namespace of a Kafka cluster: ``kafka://«first server»:«port»``."""
     return f"kafka://{bootstrap_servers.partition(',')[0].strip().rpartition('://')[2].rpartition('@')[2]}"

@@ -1,4 +1,4 @@
-"""What a destination keeps of one topic partition of a connector: the next offset, whose it is, and the topic that it counts in."""
+"""The state that a destination stores for one topic partition of a connector: next offset, claim and topic id."""
 
 from __future__ import annotations
 
@@ -10,19 +10,22 @@ from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.task import SinkTaskContext
 
 ADOPT: Final = "destination.adopt"
-"""The connector setting with the scope of another cluster whose offsets at the destination give way to this connector's."""
+"""The connector setting that names the scope of another cluster, whose offsets in the destination this connector may replace."""
 _ALTERED: Final = " altered"
 
 
 def scope_of(claim: str) -> str:
-    """Claims are compared inside one scope only: the config topic whose id stands before the last colon."""
+    """The scope of ``claim``: the id of its config topic, before the last colon. Only claims of one scope can be compared."""
     return claim.rpartition(":")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRow:
-    """The state of one partition in the destination. ``next_offset`` None: no offset is known. ``claim_epoch`` orders the claims of one
-    ``scope``. ``topic_id`` is the id of the topic that the offset counts in (KIP-516); empty: not known."""
+    """The state of one partition in the destination.
+
+    ``next_offset`` None: unknown. ``claim_epoch`` orders the claims of one scope. ``topic_id`` is the id of the topic that the offset
+    refers to (KIP-516); empty: unknown.
+    """
 
     next_offset: int | None
     claim: str
@@ -30,15 +33,16 @@ class OffsetRow:
     topic_id: str = ""
 
     def is_newer_than(self, claim: str, claim_epoch: int) -> bool:
-        """Whether the row's claim is newer; claims of different config topics cannot be compared."""
+        """Whether the row's claim is newer. False for a claim of another scope, since the two cannot be compared."""
         return scope_of(self.claim) == scope_of(claim) and self.claim_epoch > claim_epoch
 
-    def taken(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
-        """The row with the claim of ``claimant``, a row of the task that takes ``owned`` over.
+    def take_over(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
+        """This row with the claim of ``claimant``, the row of a task that takes over ``owned`` (a partition, for messages).
 
-        An offset holds in the topic that it was counted in. In a topic that was created anew under the name no offset is known yet. Where
-        that row was written by another Connect cluster too, its offset is neither continued nor dropped: ConfigException, unless
-        ``adopts`` is that cluster's scope. Raises FencedException if the row's own claim is newer."""
+        If the topic was deleted and created again, the next offset becomes unknown, since an offset is valid only for the topic with the
+        same id. If such a row also belongs to another Connect cluster, raises ConfigException unless ``adopts`` is that cluster's scope.
+        Raises FencedException if this row's claim is newer.
+        """
         if self.is_newer_than(claimant.claim, claimant.claim_epoch):
             raise FencedException(f"{owned} belongs to the newer claim {self.claim}, claim {claimant.claim} may no longer write")
         if may_be_same_topic(self.topic_id, claimant.topic_id):
@@ -48,21 +52,21 @@ class OffsetRow:
         if scope not in (scope_of(claimant.claim), adopts):
             raise ConfigException(
                 f"{owned}: the destination holds offsets of a connector of this name in another Connect cluster (config topic id {scope}), "
-                f"which read another topic of this name (id {self.topic_id}). Records of both would be mixed up. Give this connector "
-                f"another destination or another name; or set {ADOPT}={scope}: then it begins anew beside what that cluster has delivered"
+                f"which read another topic of this name (id {self.topic_id}). Records of both would be mixed. Give this connector another "
+                f"destination or another name, or set {ADOPT}={scope} to start from the first record and keep what that cluster delivered"
             )
         return replace(claimant, next_offset=None)
 
     @classmethod
     def of_task(cls, context: SinkTaskContext, topic: str) -> OffsetRow:
-        """The row of a task that knows no offset yet: its claim, and the topic's id."""
+        """The row of a task that knows no offset yet: its claim and the topic's id."""
         return cls(None, context.claim, context.claim_epoch, context.topic_ids.get(topic, ""))
 
     @property
     def is_altered(self) -> bool:
-        """Whether an admin has set the offset since a task wrote the row."""
+        """Whether an admin has set the offset since a task last wrote the row."""
         return self.claim.endswith(_ALTERED)
 
-    def altered(self, next_offset: int | None) -> OffsetRow:
-        """The row with another offset, and a claim that no task has: a task that still writes is fenced."""
+    def alter(self, next_offset: int | None) -> OffsetRow:
+        """The row with another offset and a claim that no task has, so a task that still writes is fenced."""
         return replace(self, next_offset=next_offset, claim=self.claim.removesuffix(_ALTERED) + _ALTERED)

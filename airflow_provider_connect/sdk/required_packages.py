@@ -1,6 +1,6 @@
-"""Python packages that a plugin needs and an installation may lack: which are missing, and the line that installs them.
+"""Optional Python packages that a plugin needs: which are missing, and the command that installs them.
 
-Knows no plugin. Nothing is imported: an installed package that cannot be imported is found by the process that imports it.
+Knows no plugin and imports nothing. An installed package that cannot be imported fails in the process that imports it.
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ from airflow_provider_connect.errors import ConfigException
 
 
 def is_installed(module: str) -> bool:
-    """Whether a module of this name can be found."""
+    """Whether a module of this name is installed."""
     try:
         return find_spec(module) is not None
-    except ModuleNotFoundError:  # of the package that the module is in
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class RequiredPackages:
-    """What ``needed_by`` imports. ``extra`` of ``distribution`` installs all of ``modules``; None: they are installed by their names."""
+    """The modules that ``needed_by`` imports. ``extra`` of ``distribution`` installs them all; None: they are installed by name."""
 
     needed_by: str
     modules: tuple[str, ...]
@@ -30,7 +30,7 @@ class RequiredPackages:
     distribution: str = "airflow-provider-connect"
 
     def reason(self) -> str | None:
-        """What is not installed here, with the line that installs it; None: everything is."""
+        """Which modules are missing on this host, with the command that installs them. None: all are installed."""
         missing = [module for module in self.modules if not is_installed(module)]
         if not missing:
             return None
@@ -41,12 +41,12 @@ class RequiredPackages:
         )
 
     def mistakes(self, key: str, value: object) -> Iterator[ConfigException]:
-        """For a validation: the reason as an exception for the setting ``key``, or nothing. ``value`` is shown: no secret."""
+        """For ``validate``: ``reason`` as an exception for the setting ``key``, if modules are missing. The message contains ``value``."""
         reason = self.reason()
         if reason is not None:
             yield ConfigException.of(key, value, reason)
 
     def require(self, key: str, value: object) -> None:
-        """Raise that exception, if there is one."""
+        """Raise ConfigException for the setting ``key`` if modules are missing."""
         for mistake in self.mistakes(key, value):
             raise mistake

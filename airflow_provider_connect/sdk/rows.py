@@ -1,8 +1,8 @@
-"""Rows and values in the forms that authors have them, as Arrow tables and columns. Knows nothing of cursors and topics.
+"""Converts authors' rows and values to Arrow tables and columns. Knows nothing of cursors and topics.
 
 Rows are a list of dicts, a single dict, an Arrow table or record batch, a list of record batches, or a frame of polars, pandas or any
-other library with Arrow's C stream. ``RowSchema`` is one schema of many tables, which only widens. A field whose values were all null so
-far has no type yet, and is left out until it has one.
+other library with Arrow's C stream. ``RowSchema`` is the schema of many such tables; it only widens. A field has no type, and is left out,
+until a row has a value for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Any  # rows, or a column: an Arrow array, a list of Python values, a se
 
 
 class ClashException(DataException):
-    """Values of one field have types that no type holds. ``known``: the field's type in earlier rows; None: these rows alone differ."""
+    """The values of a field have no common type. ``known`` is its type in earlier rows; None if these rows differ among themselves."""
 
     def __init__(self, message: str, known: pa.DataType | None) -> None:
         super().__init__(message)
@@ -36,7 +36,7 @@ class ClashException(DataException):
 
 
 class NoFieldsException(DataException):
-    """No field of the rows, nor of those before them, has a value. ``table`` has the rows, as columns of nulls."""
+    """No field has had a value yet, in these rows or earlier ones. ``table`` has the rows, as columns of nulls."""
 
     def __init__(self, table: pa.Table) -> None:
         super().__init__("Rows have no field with a value")
@@ -44,20 +44,23 @@ class NoFieldsException(DataException):
 
 
 class RowSchema:
-    """The schema of one source's rows. It stays what is ``given``; or it begins with what is ``remembered``, and widens with each row as
-    Arrow does: null to any type, integers to wider ones and to floats, structs by their fields."""
+    """The schema of one source's rows: fixed if ``given``, else starting from ``remembered`` and widening with each row.
+
+    It widens as Arrow does: null to any type, integers to wider integers and to floats, structs by their fields."""
 
     def __init__(self, given: pa.Schema | None = None, *, remembered: pa.Schema | None = None, like: pa.Schema | None = None) -> None:
-        """``like``: types that values of dicts keep where they fit, such as narrow integers, which Python does not have. A field without
-        any value so far is written with its type there, which is not remembered."""
+        """``like`` has types that values of dicts keep if they fit, such as narrow integers, which Python does not have. A field without a
+        value so far is written with its type in ``like``; that type is not remembered."""
         self.known: pa.Schema = remembered or pa.schema([]) if given is None else given
         self.is_given = given is not None
         self._like = {} if like is None else {field.name: field.type for field in like}
         self._written = self._typed()
 
     def table(self, rows: Rows) -> pa.Table:
-        """The rows as a table of the schema so far. Raises DataException for a clash, with field, types and row; NoFieldsException where
-        there is no field yet."""
+        """The rows as a table of the current schema, after widening it.
+
+        Raises ClashException for values without a common type, with field, types and row; NoFieldsException if no field has a type yet;
+        DataException for rows of another form."""
         table = self._table_of_dicts(_dicts(rows)) if _is_dicts(rows) else table_of(rows)
         if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
@@ -89,14 +92,14 @@ class RowSchema:
         try:
             return pa.table({name: self._column(name, [row.get(name) for row in rows]) for name in names})
         except (TypeError, UnicodeError) as error:
-            raise DataException(f"A field cannot be named so: {error}") from error
+            raise DataException(f"Invalid field name: {error}") from error
 
     def _column(self, name: str, values: list[Any]) -> pa.Array:
         """Raises DataException with the row whose value does not fit."""
         index = self.known.get_field_index(name)
         known = None if index < 0 else self.known.field(index)
         try:
-            if self.is_given and known is not None and pa.types.is_map(known.type):  # Arrow infers structs alone from dicts
+            if self.is_given and known is not None and pa.types.is_map(known.type):  # Arrow infers only structs from dicts
                 return pa.array([value if value is None else list(value.items()) for value in values], type=known.type)
             found = _like(_inferred(values), self._like.get(name))
         except (pa.ArrowException, AttributeError, DataException, OverflowError, TypeError, ValueError) as error:
@@ -112,8 +115,9 @@ class RowSchema:
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Columns as a table, without dictionaries, runs and views, which other rows of the same field need not have. Raises DataException for
-    what is neither columns nor a frame, and for two columns of one name."""
+    """Columns or a frame as a table. Dictionary, run-end and view types become plain ones, since other rows of a field may not have them.
+
+    Raises DataException for other forms, and for two columns with the same name."""
     try:
         table = _as_table(rows)
     except (pa.ArrowException, TypeError, ValueError) as error:
@@ -146,7 +150,7 @@ def _as_table(rows: Rows) -> pa.Table:
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
     types = pa.types
-    if types.is_dictionary(column.type):  # may have views in it, which Arrow does not take from
+    if types.is_dictionary(column.type):  # its values may be views, which ``take`` does not support
         wanted = _without_view(column.type.value_type)
         return pa.chunked_array([chunk.dictionary.cast(wanted).take(chunk.indices) for chunk in column.chunks], type=wanted)
     if types.is_run_end_encoded(column.type):
@@ -162,8 +166,10 @@ def _without_view(type: pa.DataType) -> pa.DataType:
 
 
 def column_and_schema(values: Values, given: Schema | None, *, schemaless: bool) -> tuple[pa.Array, Schema | None] | None:
-    """``values`` as a column, rows as structs, and its schema; None for another form. The schema is ``given``, or None where
-    ``schemaless``, or that of the column's type. Raises DataException for values that do not fit."""
+    """``values`` as a column, with rows as structs, and its schema. None: ``values`` has another form.
+
+    The schema is ``given``, None if ``schemaless``, or else the one of the column's type. Raises DataException for values that do not
+    fit."""
     column = _column_of(values, given, schemaless=schemaless)
     if column is None:
         return None
@@ -183,13 +189,13 @@ def _column_of(values: Values, schema: Schema | None, *, schemaless: bool) -> pa
     try:
         if hasattr(values, "__arrow_c_stream__") and not hasattr(values, "__array__"):
             return pa.chunked_array(values)
-        return pa.array(values) if hasattr(values, "__array__") else None  # a series, or a column of numpy
+        return pa.array(values) if hasattr(values, "__array__") else None  # a series or a numpy array
     except (pa.ArrowException, TypeError) as error:
         raise DataException(f"Values of type {type(values).__qualname__} cannot be read: {error}") from error
 
 
 def _inferred_column(values: Sequence[Any]) -> pa.Array:
-    """Dicts become structs; None among them is null."""
+    """A column of the type that Arrow infers. Dicts become structs; None is null."""
     try:
         if not isinstance(next((value for value in values if value is not None), None), Mapping):
             return _inferred(values)
@@ -202,17 +208,17 @@ def _inferred_column(values: Sequence[Any]) -> pa.Array:
 
 
 def _inferred(values: Sequence[Any]) -> pa.Array:
-    """A column of the type that Arrow finds. Raises DataException where that loses something: dates among times take the times' place."""
+    """A column of the type that Arrow infers. Raises DataException if dates are mixed with times, because Arrow would drop the times."""
     found = pa.array(values)
     if found.type.num_fields:
         refuse_deep(found.type)
     if "date" in str(found.type) and _has_time(found.type, values):
-        raise DataException("a time of day stands among dates")
+        raise DataException("dates are mixed with a datetime that has a time of day")
     return found
 
 
 def _has_time(type: pa.DataType, values: Iterable[Any]) -> bool:
-    """Whether one of the values that are dates by their type has a time of day."""
+    """Whether a value of a date type has a time of day."""
     there = [value for value in values if value is not None]
     if pa.types.is_struct(type):
         return any(_has_time(field.type, [value.get(field.name) for value in there]) for field in type)
@@ -222,7 +228,7 @@ def _has_time(type: pa.DataType, values: Iterable[Any]) -> bool:
 
 
 def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
-    """As ``type``, which is wider or narrower but of the same kind, if all values fit."""
+    """``found`` cast to ``type`` if both are of one kind and all values fit; otherwise unchanged."""
     wanted = found.type if type is None else _retyped(found.type, type)
     try:
         return found if wanted.equals(found.type) else found.cast(wanted)
@@ -231,7 +237,7 @@ def _like(found: pa.Array, type: pa.DataType | None) -> pa.Array:
 
 
 def _retyped(found: pa.DataType, like: pa.DataType) -> pa.DataType:
-    """``like`` where both are of one kind. Fields without a value stay without a type."""
+    """``like`` if both are of one kind, else ``found``. Fields without a value keep no type."""
     if pa.types.is_struct(found) and pa.types.is_struct(like):
         likes = {each.name: each for each in like}
         return pa.struct([likes[f.name].with_type(_retyped(f.type, likes[f.name].type)) if f.name in likes else f for f in found])
@@ -240,7 +246,7 @@ def _retyped(found: pa.DataType, like: pa.DataType) -> pa.DataType:
 
 
 def _filled(type: pa.DataType, like: pa.DataType | None) -> pa.DataType:
-    """``type``, with those of ``like`` for fields without a value."""
+    """``type``, with the types of ``like`` for fields without a value."""
     if like is None or pa.types.is_null(type):
         return type if like is None else like
     if not (pa.types.is_struct(type) and pa.types.is_struct(like)):
@@ -258,11 +264,11 @@ def _dicts(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
         return [dict(row) for row in rows]
     except (TypeError, ValueError) as error:
         number = next((number for number, row in enumerate(rows) if not isinstance(row, Mapping)), 0)
-        raise DataException(f"Row {number} is of type {type(rows[number]).__qualname__}, and not a dict") from error
+        raise DataException(f"Row {number} is of type {type(rows[number]).__qualname__}; rows must be dicts") from error
 
 
 def _cast_one_by_one(name: str, values: Sequence[Any], type: pa.DataType) -> pa.Array:
-    """Values that have no type together, such as numbers and texts, as one that each can be cast to."""
+    """A column of values without a common type, such as numbers and strings, each cast to ``type``. Raises DataException with the row."""
     found = []
     for index, value in enumerate(values):
         try:
@@ -280,12 +286,12 @@ def _widened(before: pa.Field, found: pa.Field) -> pa.Field:
             both = [pa.schema([each.with_type(_in_utc(each.type))]) for each in (before, found)]
         [field] = pa.unify_schemas(both, promote_options="permissive")
     except pa.ArrowException as error:
-        raise ClashException(f"Field {before.name!r} was {before.type} before, and is {found.type} now", before.type) from error
+        raise ClashException(f"Field {before.name!r} has changed its type from {before.type} to {found.type}", before.type) from error
     return field
 
 
 def _in_utc(type: pa.DataType) -> pa.DataType:
-    """Times with a zone as times in UTC: zones that differ have no common type in Arrow."""
+    """The type with all time zones replaced by UTC, because timestamps of different zones have no common Arrow type."""
     if pa.types.is_timestamp(type) and type.tz is not None:
         return pa.timestamp(type.unit, "UTC")
     if pa.types.is_struct(type):
@@ -315,7 +321,7 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
         column = pa.nulls(table.num_rows, pa.null()) if index < 0 else table.column(index)
         if column.null_count and not field.nullable:
             row = column.to_pylist().index(None)
-            raise DataException(f"Field {field.name!r} is required, and is null or missing in row {row}")
+            raise DataException(f"Field {field.name!r} is required, but null or missing in row {row}")
         try:
             columns.append(column.cast(field.type))
         except (pa.ArrowException, OverflowError) as error:
@@ -324,14 +330,14 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: Exception) -> DataException:
-    """Names the first row that does not fit what came before it."""
-    if known is None:  # the rows differ among themselves: the shortest run of rows that has no type ends with the row
+    """The exception that names the first row whose value does not fit the earlier ones."""
+    if known is None:  # the rows differ among themselves: find the shortest prefix without a type; its last row is the culprit
         index = bisect_left(range(len(values)), True, key=lambda last: not _fits(values[: last + 1], None))
         before = pa.array(values[:index]).type
-        was = "which has no Arrow type" if pa.types.is_null(before) else f"and was {before} before"
+        was = "which has no Arrow type" if pa.types.is_null(before) else f"but was {before} before"
     else:
         index = next((row for row, value in enumerate(values) if not _fits([value], known)), len(values))
-        was = f"and was {known} before"
+        was = f"but was {known} before"
     if index == len(values):
         return DataException(f"Field {name!r} cannot be read: {error}")
     text = f"Field {name!r} of row {index} is {values[index]!r:.200} ({type(values[index]).__name__}), {was}"
@@ -348,8 +354,8 @@ def _fits(values: Sequence[Any], known: pa.DataType | None) -> bool:
     return True
 
 
-def given_schema(given: pa.Schema | type | None) -> pa.Schema | None:
-    """An author's schema: Arrow's own, or the fields of a dataclass. Raises TypeError for a field whose type has no Arrow type."""
+def arrow_schema_of(given: pa.Schema | type | None) -> pa.Schema | None:
+    """The Arrow schema that an author gives, as one or as a dataclass. Raises TypeError for a field whose type has no Arrow type."""
     if not isinstance(given, type):
         return given
     return pa.schema(_fields_of(given))
@@ -386,14 +392,14 @@ _ALIASES: Final[Mapping[object, str]] = {
 }
 
 
-def encoded_schema(schema: pa.Schema) -> str:
-    """A schema as text."""
+def encode_schema(schema: pa.Schema) -> str:
+    """``schema`` as text (Arrow IPC, base64), for a source offset."""
     return base64.b64encode(schema.serialize()).decode()
 
 
-def decoded_schema(text: str) -> pa.Schema:
-    """``encoded_schema`` undone. Raises ConnectException for other text."""
+def decode_schema(text: str) -> pa.Schema:
+    """The inverse of ``encode_schema``. Raises ConnectException for other text."""
     try:
         return pa.ipc.read_schema(pa.py_buffer(base64.b64decode(text, validate=True)))
     except (pa.ArrowException, ValueError, OSError, EOFError) as error:
-        raise ConnectException(f"The remembered fields of a source cannot be read; reset its offsets: {error}") from error
+        raise ConnectException(f"The schema in a source offset cannot be read: {error}. Reset the connector's offsets") from error

@@ -1,6 +1,6 @@
-"""Exactly-once sinks into SQL databases, by any DBAPI connection (PEP 249) or connection of SQLAlchemy.
+"""Exactly-once sinks into SQL databases, with any DBAPI connection (PEP 249) or an SQLAlchemy connection.
 
-Offset rows are kept in a table beside the author's. Its key is a hash, since databases differ in which texts they hold equal.
+Offset rows are in a table of the same database. Its key is a hash, because databases differ in which strings they consider equal.
 """
 
 from __future__ import annotations
@@ -24,62 +24,64 @@ _COLUMNS: Final = (
     f"claim VARCHAR(1000) NOT NULL, connector VARCHAR({_MOST_NAME}) NOT NULL, topic VARCHAR(249) NOT NULL, topic_id VARCHAR(36) NOT NULL"
 )
 _ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
-"""What drivers write of an absent table; SQLite's raises OperationalError for it."""
+"""Parts of drivers' messages for a missing table. SQLite's driver raises OperationalError for it."""
 _NO_AUTOCOMMIT: Final = "{}.open returned a connection that commits each statement; turn autocommit off"
 _FAILED_TRANSACTION: Final = 3  # libpq's number, as psycopg has it
 _MOST_KEYS: Final = 500  # in one statement
 
 
 class SqlSink(TransactionalSink):
-    """An author defines ``open``, which returns a connection that does not commit by itself, and ``write``.
+    """A sink into an SQL database. Define ``open``, which returns a connection without autocommit, and ``write``.
 
-    ``write`` is given a cursor, or the connection itself if that is SQLAlchemy's. Of the driver's errors (PEP 249)
-    DataError and IntegrityError refuse records, OperationalError and InterfaceError open another connection, others fail the task. The
-    table of offset rows is created unless it exists.
+    ``write`` gets a cursor, or the connection itself if it is SQLAlchemy's. Of the driver's errors (PEP 249), DataError and IntegrityError
+    mean refused records, OperationalError and InterfaceError a lost connection; all others fail the task. The table of offset rows is
+    created if it is missing.
     """
 
     offsets_table: ClassVar[str] = "connect_sink_offsets"
-    """The table's name as it stands in statements. Several connectors may share a table."""
-    keeps_offsets_apart = True
+    """The name of the table of offset rows, as written in statements. Several connectors may share it."""
+    stores_offsets_separately = True
     lock_clause: ClassVar[str] = "FOR UPDATE"
-    """The end of a SELECT that locks its rows and reads their newest version. Left out for SQLite, whose transactions lock the database."""
+    """The end of a SELECT that locks its rows and reads their newest version. Not used for SQLite, whose transactions lock the database."""
     _is_sqlite = False
     _has_table = False
-    _has_missed_table = False  # in the transaction under way, which that may have ended
-    _stored: frozenset[TopicPartition] = frozenset()  # whose rows existed in the transaction under way
+    _has_missed_table = False  # in the current transaction, which the error may have ended
+    _stored: frozenset[TopicPartition] = frozenset()  # whose rows existed in the current transaction
 
     def begin(self, connection: Any) -> Any:
-        """SQLite takes its lock at once: two transactions that read and then write would refuse each other."""
+        """Begin a transaction. SQLite's lock is taken at once: two transactions that first read and then write would refuse each other."""
         self._has_missed_table = False
         raw = _driver_connection(connection)
         if _commits_each_statement(raw):
             raise ConnectException(_NO_AUTOCOMMIT.format(type(self).__name__))
         transaction = connection if _is_sqlalchemy(connection) else connection.cursor()
-        # copies of sqlite3 and libsql have both; mysql-connector-python has the first, and psycopg2 the second
+        # sqlite3 and libsql have both; mysql-connector-python the first, psycopg2 the second
         self._is_sqlite = hasattr(raw, "in_transaction") and hasattr(raw, "isolation_level")
         if self._is_sqlite and not raw.in_transaction:
             _execute(transaction, "BEGIN IMMEDIATE")
         return transaction
 
     def commit(self, connection: Any) -> None:
-        """Raises ConnectException where PostgreSQL has ended the transaction by an error that ``write`` has suppressed: it would answer the
-        commit with a rollback, and its drivers return as if all were there."""
+        """Commit the transaction. Raises ConnectException if ``write`` suppressed an error of PostgreSQL.
+
+        Such an error has ended the transaction: PostgreSQL would roll back at the commit, and its drivers would report success.
+        """
         status = getattr(getattr(_driver_connection(connection), "info", None), "transaction_status", None)
         if status == _FAILED_TRANSACTION and not self._has_missed_table:
             raise ConnectException(
-                f"{type(self).__name__}.write has suppressed an error, which has ended the transaction; raise it, or use ON CONFLICT or a "
+                f"{type(self).__name__}.write has suppressed an error that ended the transaction; raise it, or use ON CONFLICT or a "
                 "savepoint"
             )
         connection.commit()
 
     def close(self, connection: Any) -> None:
-        """A rollback comes first: a database of SQLite keeps its lock after ``close`` while a cursor of the connection exists."""
+        """Roll back and close. Without the rollback, SQLite would keep its lock while a cursor of the connection exists."""
         with suppress(Exception):  # the connection may be gone
             connection.rollback()
         connection.close()
 
     def create_offsets(self, connection: Any) -> None:
-        """The right to create tables is needed only where the table is absent."""
+        """Create the table of offset rows if it is missing. Only then is the right to create tables needed."""
         transaction = self.begin(connection)
         is_there = self._finds_table(transaction)
         try:
@@ -98,16 +100,16 @@ class SqlSink(TransactionalSink):
             _execute(self.begin(connection), f"CREATE TABLE {self.offsets_table} ({_COLUMNS})")
             connection.commit()
         except Exception as error:
-            if isinstance(self.translated(error), RetriableException):
+            if isinstance(self.translate_error(error), RetriableException):
                 raise
             connection.rollback()
-            if not self._finds_table(self.begin(connection)):  # else another task was faster
-                text = f"There is no table {self.offsets_table} for offsets, and it cannot be created: {error}"
+            if not self._finds_table(self.begin(connection)):  # otherwise another task has created it
+                text = f"The table {self.offsets_table} for offsets is missing and cannot be created: {error}"
                 raise ConfigException(f"{text}. Create it ({_COLUMNS}), or set delivery.guarantee to at_least_once.") from error
             connection.rollback()
 
     def _check_rollback(self, connection: Any) -> None:
-        """For drivers whose ``autocommit`` is a method, which does not return how it is set: a row that is rolled back must be gone."""
+        """Check that a rolled-back row is gone. For drivers whose ``autocommit`` is a method, so that its state is not readable."""
         row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
         _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ?, ?, ?, ?)", [""] * 4)
         connection.rollback()
@@ -119,7 +121,7 @@ class SqlSink(TransactionalSink):
         connection.rollback()
 
     def _refuse_no_transaction(self, transaction: Any, error: Exception) -> None:
-        """A connection that cannot roll back and still answers has not been lost."""
+        """Raise ConnectException if the connection is alive but could not roll back."""
         try:
             _execute(transaction, "SELECT 1")
         except Exception:
@@ -143,8 +145,10 @@ class SqlSink(TransactionalSink):
         return found
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Follows ``read_offsets`` of the same partitions, which found the rows that are updated here. A connector's name is for people, in
-        characters that every database holds, and its end may be left out: the row's id is of all of it."""
+        """Write the rows. Follows ``read_offsets`` of the same partitions, which found the rows to update.
+
+        The column with the connector's name is only for people: it is ASCII and may be truncated. The row's id is a hash of the whole name.
+        """
         table, name = self.offsets_table, connector.encode("ascii", "backslashreplace").decode()[:_MOST_NAME]
         for partition, row in sorted(rows.items()):
             row_id = _row_id(connector, partition)
@@ -160,13 +164,16 @@ class SqlSink(TransactionalSink):
                 _execute(transaction, f"INSERT INTO {table} VALUES ({values})", [row.claim, name, partition.topic, row.topic_id])
 
     def _finds_table(self, transaction: Any) -> bool:
-        """Whether the table exists. Where it does not, some databases end the transaction. Raises what the driver raises where that is
-        not known, as after a lock's time limit: offsets that are there would be taken for absent ones."""
+        """Whether the table exists. If not, some databases end the transaction.
+
+        Raises the driver's error if that does not answer the question, for example after a lock timeout. Otherwise existing offsets would
+        be considered missing.
+        """
         if not self._has_table:
             try:
                 _execute(transaction, f"SELECT id FROM {self.offsets_table} WHERE 1 = 0").fetchall()
             except Exception as error:
-                if isinstance(self.translated(error), RetriableException) and not any(text in str(error).lower() for text in _ABSENT):
+                if isinstance(self.translate_error(error), RetriableException) and not any(text in str(error).lower() for text in _ABSENT):
                     raise
                 self._has_missed_table = True
                 return False
@@ -176,8 +183,8 @@ class SqlSink(TransactionalSink):
     def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
         return _savepoint(transaction)
 
-    def translated(self, error: Exception) -> Exception:
-        """By the names of classes: each driver has its own, and SQLAlchemy wraps them in others of these names."""
+    def translate_error(self, error: Exception) -> Exception:
+        """Translate by class name: each driver has its own classes, and SQLAlchemy wraps them in classes of the same names."""
         if isinstance(error, ConnectException):
             return error
         names = {kind.__name__ for kind in type(error).__mro__}
@@ -211,13 +218,16 @@ def _driver_connection(connection: Any) -> Any:
 
 
 def _commits_each_statement(raw: Any) -> bool:
-    """By the attribute that most drivers have, or MySQL's drivers' method. sqlite3's follows BEGIN in its older mode."""
+    """Whether autocommit is on, by the attribute of most drivers or the method of MySQL's drivers.
+
+    sqlite3's attribute has another value in its legacy mode, where BEGIN starts a transaction.
+    """
     autocommit = raw.get_autocommit() if hasattr(raw, "get_autocommit") else getattr(raw, "autocommit", False)
     return autocommit is True
 
 
-def _execute(transaction: Any, sql: str, texts: Sequence[str] = ()) -> Any:  # what has fetchall
-    """Execute ``sql``, in which each ``?`` is one of the texts."""
+def _execute(transaction: Any, sql: str, texts: Sequence[str] = ()) -> Any:  # has fetchall
+    """Execute ``sql`` with ``texts`` as the values of its ``?`` marks. Returns the cursor or SQLAlchemy's result."""
     style = transaction.engine.dialect.paramstyle if _is_sqlalchemy(transaction) else _paramstyle(type(transaction))
     names = [f"text{number}" for number in range(len(texts))]
     marks = {
@@ -234,11 +244,11 @@ def _execute(transaction: Any, sql: str, texts: Sequence[str] = ()) -> Any:  # w
 
 
 def _paramstyle(cursor: type) -> str:
-    """Of the driver's module: the package that a class of the cursor lies in."""
+    """The ``paramstyle`` of the driver, from the first module or package of the cursor's classes that has one."""
     for kind in cursor.__mro__:
         parts = kind.__module__.split(".")
         for count in range(len(parts), 0, -1):
             style = getattr(sys.modules.get(".".join(parts[:count])), "paramstyle", None)
             if style is not None:
                 return str(style)
-    raise ConnectException(f"The module of {cursor.__qualname__} has no paramstyle: it is not a driver by PEP 249")
+    raise ConnectException(f"The module of {cursor.__qualname__} has no paramstyle, so it is not a PEP 249 driver")

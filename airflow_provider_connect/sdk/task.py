@@ -1,8 +1,8 @@
-"""Tasks: one share of a connector's work, in an executor's Python worker, on one thread (only ``stop`` may come from another).
+"""Tasks do the work of a connector. Each runs in an executor's Python worker, on one thread; only ``stop`` may come from another thread.
 
-The loop around a task waits, retries and commits; a task reads or writes, and never sleeps. RetriableException from ``poll`` or ``put``
-means: call me again, after ``retry_after_ms`` or a wait that grows (``docs/errors.md``). Any other exception ends the task, whose status
-becomes FAILED with the trace.
+The loop around a task waits, retries and commits; the task reads or writes and never sleeps. If ``poll`` or ``put`` raises
+RetriableException, the loop calls it again after ``retry_after_ms``, or after a growing wait (``docs/errors.md``). Any other exception
+ends the task: its status becomes FAILED, with the trace.
 """
 
 from __future__ import annotations
@@ -28,209 +28,217 @@ AT_MOST_ONCE: Final = "at_most_once"
 
 
 class CommitStep(StrEnum):
-    """One step of a commit, which is whole when it returns. Faults of tests are put before, after or within one."""
+    """One step of a commit. A step is complete when it returns. ``sdk.testing.Fault`` ends a task before, after or within a step."""
 
-    WRITE_RECORDS = "write records"  # those of one poll, to the producer
+    WRITE_RECORDS = "write records"  # of one poll, to the producer
     ACKNOWLEDGE_RECORDS = "acknowledge records"
     WRITE_OFFSETS = "write offsets"  # in the transaction of the records
-    COMMIT_OFFSETS = "commit offsets"  # in a transaction of their own
-    ABORT_TRANSACTION = "abort transaction"  # at the request of a task with transaction.boundary=connector
+    COMMIT_OFFSETS = "commit offsets"  # in a separate transaction
+    ABORT_TRANSACTION = "abort transaction"  # requested by a task with transaction.boundary=connector
     COMMIT_TRANSACTION = "commit transaction"
     NOTIFY_TASK = "notify task"  # SourceTask.commit
     PUT = "put"
-    PRE_COMMIT = "pre-commit"  # an exactly-once destination commits data, offsets and claim here
+    PRE_COMMIT = "pre-commit"  # an exactly-once destination commits data, offsets and claim
     COMMIT_GROUP = "commit group"  # the consumer group's offsets
 
 
 class Task:
-    """What both kinds share. Created by the framework without arguments."""
+    """Base of ``SourceTask`` and ``SinkTask``. The framework creates each task without arguments."""
 
     class_name: ClassVar[str | None] = None
-    """The public name, written as ``task.class`` into task configs; None: module and class."""
+    """The public name, which task configs have as ``task.class``. None: module and class."""
     config_def: ClassVar[ConfigDef | None] = None
-    """The settings of a task config, where they are not the connector's."""
+    """The settings of a task config. None: they are the connector's."""
     header_converter: HeaderConverter = RAW_HEADERS
-    """Set by the framework before ``start``; used where batches become records."""
+    """Reads headers when a batch is converted to records. The framework sets it before ``start``."""
     allowed_paths: AllowedPaths = NOTHING_ALLOWED
-    """The files of the host that this task may open. Set by the framework before ``initialize``."""
+    """The files of the host that this task may open. The framework sets it before ``initialize``."""
 
     def datasets(self) -> Iterable[Dataset]:
-        """What this task has read (a source) or written (a sink) outside of Kafka, for lineage events. The first thousand count.
+        """The datasets outside of Kafka that this task has read (a source) or written (a sink), for lineage events.
 
-        Called once at the end of a run, behind its last commit and before ``stop``; must not open or ask anything. Exceptions are logged.
-        By default nothing is known."""
+        Called once, after the last commit of a run and before ``stop``. Must not open or request anything. The first
+        thousand are used. Exceptions are logged. By default none are known."""
         return ()
 
 
 class TransactionContext(Protocol):
-    """With ``transaction.boundary=connector`` the task ends transactions. It calls these within ``poll``, about what that returns.
+    """Lets a source task end transactions, with ``transaction.boundary=connector``. Call its methods within ``poll``, for what it returns.
 
-    Records are counted from 0 over all that is returned. What no commit follows is never committed: at the end of a run it is dropped, and
-    the next run goes on from the last offset that was committed. A request without ``after`` may come with nothing returned.
+    ``after`` is the index of a record among all that this ``poll`` returns, from 0. Records without a later commit are dropped at the end
+    of a run; the next run resumes from the last committed offset. A request without ``after`` is valid even if ``poll`` returns nothing.
     """
 
     def commit_transaction(self, after: int | None = None) -> None:
-        """Commit behind record number ``after``; None: behind the last. Within a batch only where that has ``source_offsets``."""
+        """Commit after record ``after``; None: after the last record. It may be inside a batch only if that has ``source_offsets``."""
 
     def abort_transaction(self, after: int | None = None) -> None:
-        """Drop what the transaction holds, up to and with that record. Offsets go on all the same: the records do not come again."""
+        """Drop the transaction's records, including record ``after``. Offsets still advance, so these records are not read again."""
 
 
 class RangeReader(Protocol):
-    """Reads ranges of partitions of a Kafka cluster, in columns; the next records are read while those before are worked on.
+    """Reads ranges of partitions of a Kafka cluster as batches, and fetches ahead while the task works.
 
-    A range is done at its end, and before it where there is nothing but transaction markers. Used from the task's thread alone.
+    A range is done at its end, or earlier if only transaction markers remain. For the task's thread only.
     """
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Where each partition goes on after all that was returned, also behind transaction markers and aborted records."""
+        """The next offset of each partition after all returned records. It passes transaction markers and aborted records."""
 
     @property
     def exhausted(self) -> bool:
         """Whether every range is done."""
 
     def read(self, timeout_seconds: float) -> list[Batch]:
-        """The next records, a batch for each partition: keys and values of type binary, headers, timestamps, Kafka offsets. A record's
-        headers are null where they cannot be read: the name of one is not UTF-8. Empty after ``timeout_seconds`` without any. Raises
-        RetriableException where the cluster is away."""
+        """The next records, one batch per partition: keys and values as binary, headers, timestamps, Kafka offsets.
+
+        Empty if no record arrives within ``timeout_seconds``. A record's headers are null if the name of one is not UTF-8. Raises
+        RetriableException if the cluster is unavailable."""
 
     def close(self) -> None:
-        """End reading; may be called twice."""
+        """Stop reading. May be called twice."""
 
 
 class SourceTaskContext(Protocol):
-    """What the framework offers a source task. ``claim`` names the right to write that this task was started with."""
+    """What the framework gives a source task, in ``initialize``. ``config`` is the task config, unparsed."""
 
     config: Mapping[str, str]
     claim: str
+    """The claim (the right to write) that this task was started with."""
     is_preview: bool
-    """Whether this is a preview, in which nothing may be written anywhere."""
+    """Whether this run is a preview. A preview must not write anything anywhere."""
     transaction_context: TransactionContext | None
+    """None unless ``transaction.boundary=connector``."""
 
     def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
-        """The committed offset of a source partition; ``default`` (None) where there is none. Any: the task's own JSON, or the default."""
+        """The committed offset of a source partition, or ``default`` if it has none. Any: the task's own JSON, or the default."""
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
-        """The committed offsets of several source partitions, in their order."""
+        """The committed offsets of several source partitions, in their order; None for a partition without one."""
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
-        """A reader of a Kafka cluster: each partition from its start offset up to and without its end offset.
+        """Open a reader of ``ranges``: each partition from its start offset up to its end offset, exclusive.
 
-        ``client_config`` is librdkafka's, and must be checked already: some of its settings run code or open files. Any: its values. None:
-        the worker's own cluster, with the connector's ``consumer.override.*``; committed records alone, from the first that is held where
-        the start offset is not."""
+        ``client_config`` has librdkafka's settings. The caller must have checked them, because some run code or open files. None reads the
+        worker's own cluster with the connector's ``consumer.override.*``, and only committed records. If the start offset no longer exists
+        there, reading starts at the first record that does. Any: librdkafka's values."""
 
     def decode(self, batch: Batch) -> list[Batch]:
-        """What the connector's converters make of the keys and values of a batch of bytes that a ``RangeReader`` returned: batches of one
-        schema each, in their order. A record that cannot be converted fails as in a sink, by ``errors.tolerance``."""
+        """Convert the keys and values of a ``RangeReader``'s batch by the connector's converters. Returns batches of one schema each.
+
+        A record that cannot be converted fails as in a sink, by ``errors.tolerance``."""
 
     def stopping(self) -> bool:
-        """Whether the run is about to end; a long ``poll`` checks this and returns."""
+        """Whether the run is about to end. A long ``poll`` must check it and return."""
 
 
 class SourceTask(Task):
-    """Reads from a source. ``initialize`` → ``start`` → ``poll`` … ``commit`` … → ``stop``."""
+    """Reads from a source. Calls: ``initialize`` → ``start`` → ``poll`` and ``commit``, repeatedly → ``stop``."""
 
     context: SourceTaskContext
 
     def initialize(self, context: SourceTaskContext) -> None:
-        """Take the context. Called once, before ``start``."""
+        """Keep the context. Called once, before ``start``."""
         self.context = context
 
     def start(self, config: Config) -> None:
-        """Open the source and find the position to resume from (``context.offset``)."""
+        """Open the source and find the position to resume from (``context.offset``). Called once, after ``initialize``."""
         raise NotImplementedError
 
     def poll(self) -> Batch | Sequence[Batch] | Sequence[SourceRecord] | None:
-        """The next records. None: nothing more in this run. Nothing (an empty list) now, but maybe later: the loop waits and calls again.
+        """The next records. An empty list means none now: the loop waits and calls again. None means none in this run: the run ends.
 
-        Each batch carries its source partition and the offset to go on from after it. Return within some seconds.
+        Each batch carries its source partition and the offset to resume from after it. Return within a few seconds.
 
-        DataException means that one record cannot be read, and that the task has passed it: where ``errors.tolerance`` is ``all`` it
-        is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS. Name the record's position in it."""
+        Raise DataException if one record cannot be read, after moving past it, and name its position. With ``errors.tolerance=all`` the
+        record is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS."""
         raise NotImplementedError
 
     def distance(self) -> Distance | None:
-        """How far the task is from the end of its source, by what it knows already; None: not known.
+        """How far the task is from the end of its source, as far as it knows already. None: unknown.
 
-        Called every ten seconds between two polls, for the log and for lists, and at the end of a run; must not open or ask anything.
-        What it raises is ignored."""
+        Called every ten seconds between two polls and at the end of a run, for the log and for lists. Must not open or request anything.
+        Exceptions are ignored."""
         return None
 
     def commit(self) -> None:
-        """Everything returned so far up to some batch is in Kafka with its offsets. Exceptions are logged and ignored."""
+        """Called after a commit: the returned batches, up to some batch, are in Kafka with their offsets. Exceptions are only logged."""
 
     def stop(self) -> None:
-        """End: make a ``poll`` under way return, and release the source. May come from another thread, and more than once."""
+        """Make a running ``poll`` return, and release the source. May be called from another thread, and more than once."""
 
 
 class ErrantRecordReporter(Protocol):
-    """Where a sink task hands over records that its destination refuses, from its own thread, within ``put`` or ``pre_commit``."""
+    """Reports records that the destination refuses. For the task's own thread, within ``put`` or ``pre_commit``."""
 
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
-        """Send the records to the dead letter queue and the log as configured; raises where ``errors.tolerance`` is ``none``.
+        """Send the records to the dead letter queue and the log, as configured. Raises if ``errors.tolerance`` is ``none``.
 
-        Records keep their Kafka offsets, by which the queue gets them as they lie on the topic. Within ``put`` they are in the queue before
-        ``pre_commit`` is called; within ``pre_commit`` when this returns: report before the destination takes note of its offsets."""
+        Do not change the records' Kafka offsets: the queue gets the original bytes at these offsets. Records reported in ``put`` are in the
+        queue before ``pre_commit`` is called. Records reported in ``pre_commit`` are there when this returns, so report them before the
+        destination commits its offsets."""
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
-        """The same for many, which take one write to the queue instead of one each."""
+        """Report many failures in one write to the queue, instead of one write each."""
 
 
 class SinkTaskContext(Protocol):
-    """What the framework offers a sink task."""
+    """What the framework gives a sink task, in ``initialize``. ``config`` is the task config, unparsed."""
 
     config: Mapping[str, str]
     claim: str
-    """The right to write that this task was started with."""
+    """The claim (the right to write) that this task was started with."""
     claim_epoch: int
-    """Larger for a newer claim."""
+    """Orders claims: a newer claim has a larger epoch."""
     guarantee: str
-    """``delivery.guarantee``. ``exactly_once``: the destination commits data, offsets and claim together. ``at_least_once``.
-    ``at_most_once``: offsets are committed before ``put`` is called, so a task repeats only writes that are known to have failed."""
+    """The setting ``delivery.guarantee``: ``exactly_once``, ``at_least_once`` or ``at_most_once``.
+
+    With ``exactly_once`` the destination commits data, offsets and claim together. With ``at_most_once`` offsets are committed before
+    ``put`` is called, so a task may repeat only a write that certainly failed."""
     exactly_once: bool
+    """Whether ``guarantee`` is ``exactly_once``."""
     topic_ids: Mapping[str, str]
-    """The id that Kafka gave each topic (KIP-516): one that is created anew under the same name has another. A topic whose id is not known
-    is left out."""
+    """Topic ids by topic name (KIP-516). A topic that is created again gets another id. Topics whose id is unknown are missing."""
     has_external_commits: bool
-    """Whether another program's sink, such as a real Kafka Connect's, has committed offsets of this group since. What it has written to
-    the destination stays. Known before ``open``."""
+    """Whether another program, such as Kafka Connect, has committed offsets of this group since this connector's last commit. What that
+    program wrote stays in the destination. Known before ``open``."""
     errant_record_reporter: ErrantRecordReporter | None
+    """None for a transactional task, and if neither a dead letter queue nor ``errors.log.enable`` is set."""
 
     @property
     def assignment(self) -> Collection[TopicPartition]:
-        """The partitions that this task reads now."""
+        """The partitions that this task reads at present."""
 
     def offset(self, partition: TopicPartition, offset: int) -> None:
-        """Go on reading ``partition`` from ``offset``."""
+        """Continue reading ``partition`` from ``offset``."""
 
     def timeout(self, timeout_ms: int) -> None:
-        """How long to wait after the next RetriableException, if that has no ``retry_after_ms``."""
+        """Set the wait after the next RetriableException, unless that has its own ``retry_after_ms``."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read nothing more of these partitions until ``resume``."""
+        """Stop reading these partitions until ``resume``."""
 
     def resume(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read these partitions again."""
+        """Read these paused partitions again."""
 
     def request_commit(self) -> None:
-        """Commit offsets soon, rather than at the next interval."""
+        """Ask for a commit soon, before the next interval ends."""
 
     def stopping(self) -> bool:
-        """Whether the commit under way is the run's last. A task that keeps records over several commits makes all of them durable then."""
+        """Whether the current commit is the last of the run. A task that keeps records over several commits must then make all durable."""
 
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A record that its destination refuses: its row in the batch, and why."""
+    """A record that the destination refuses: its row index in the batch, and the reason."""
 
     row: int
     error: Exception
 
 
-class WentBack(StrEnum):
-    """Why a destination has gone back to its last commit."""
+class RollbackReason(StrEnum):
+    """Why a destination rolled back to its last commit."""
 
     REFUSED = "it refuses a record"
     CHANGED = "it had to be changed before records fit"
@@ -238,87 +246,94 @@ class WentBack(StrEnum):
 
 
 class RolledBackException(ConnectException):
-    """Raised by a transactional sink: nothing that was put since the last commit is in the destination any more.
+    """Raised by a transactional sink after a rollback: the destination has nothing that was put since the last commit.
 
-    ``LOST`` leaves open whether a commit under way went through; the destination knows once ``open`` was called again."""
+    With ``LOST``, an unfinished commit may still have succeeded; the next ``open`` returns the destination's offsets."""
 
-    def __init__(self, message: str, why: WentBack) -> None:
+    def __init__(self, message: str, reason: RollbackReason) -> None:
         super().__init__(message)
-        self.why = why
+        self.reason = reason
 
 
 class SinkTask(Task):
-    """Writes to a destination. ``initialize`` → ``start`` → ``open`` → ``put`` … ``pre_commit`` … → ``close`` → ``stop``.
+    """Writes to a destination.
 
-    Define ``put`` (whole batches) or ``put_records`` (one record at a time), and ``flush`` or ``pre_commit``.
+    Calls: ``initialize`` → ``start`` → ``open`` → ``put`` and ``pre_commit``, repeatedly → ``close`` → ``stop``.
+
+    Define ``put`` (for batches) or ``put_records`` (for single records), and ``flush`` or ``pre_commit``.
     """
 
     context: SinkTaskContext
     required_columns: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
-    """The columns that ``put`` needs besides the value. The others are not read, and are None."""
-    takes_nulls_among_values: ClassVar[bool] = False
-    """Whether records without a value may come in one batch with those around them, as nulls of their schema, which is optional then, and
-    structs that are optional with those that are not. Else a batch ends at each change of the schema, and of the rows of a change data
-    capture a batch has a few. Holds where the config has no transformations."""
+    """The columns that ``put`` needs besides the value. Other columns are not read; they are None."""
+    allows_mixed_nulls: ClassVar[bool] = False
+    """Whether a batch may mix records without a value, and optional structs, with other records; its schema is then optional.
+
+    Otherwise a batch ends at each change of the schema, so change data capture gives batches of few rows. Has no effect if the config has
+    transformations."""
     is_transactional: ClassVar[bool] = False
-    """Whether what is put between two commits is one transaction of the destination. The framework then keeps it, and puts it again after a
-    RolledBackException; and calls the task in a thread of its own, one call at a time, while the next records are read. After ``REFUSED``
-    ``put`` writes at once until the next commit, so that DataException means the batch itself. Such a task has no
-    ``errant_record_reporter``: it has ``refused``."""
+    """Whether everything put between two commits is one transaction of the destination.
+
+    The framework then keeps these batches and puts them again after a RolledBackException. It calls the task in a separate thread, one call
+    at a time, while the next records are read. After ``RollbackReason.REFUSED``, ``put`` must write at once until the next commit, so that
+    DataException refers to the batch of that call. Such a task has no ``errant_record_reporter``; it uses ``put_accepted``."""
 
     def initialize(self, context: SinkTaskContext) -> None:
-        """Take the context. Called once, before ``start``."""
+        """Keep the context. Called once, before ``start``."""
         self.context = context
 
     def start(self, config: Config) -> None:
-        """Connect to the destination."""
+        """Connect to the destination. Called once, after ``initialize``."""
         raise NotImplementedError
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Get ready for these partitions. An exactly-once sink writes its claim to the destination, so that older ones are refused from
-        now on, and returns the offsets found there: the next to read, for each partition it knows. Others return None."""
+        """Prepare for these partitions. An exactly-once sink returns the next offset of each partition that its destination knows.
+
+        Such a sink first writes its claim to the destination, which refuses older claims from then on. Other sinks return None. Called
+        before the first ``put``, and again after ``RollbackReason.LOST``."""
         return None
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Whether the destination holds records of ``partition`` from ``offset`` on, as far as is known; None: any. Asked behind ``open``
-        where that has returned this offset and this connector has committed a later one there: then the offsets went back and the records
-        did not, and the run FAILs instead of delivering them again, unless ``destination.rollback`` asks for that."""
+        """Whether the destination is known to have records of ``partition`` from ``offset`` on; ``offset`` None: any records.
+
+        Called after ``open`` returned this offset, if this connector once committed a later one there. If True, the offsets went back but
+        the records did not: the run FAILs unless ``destination.rollback`` allows it to deliver them again."""
         return False
 
     def put(self, batch: Batch) -> None:
-        """Take one batch. It need not be durable before ``flush`` or ``pre_commit``. After a RetriableException the same batch comes
-        again. May be called with an empty batch.
+        """Write one batch, which may be empty. It need not be durable before ``flush`` or ``pre_commit``.
 
-        DataException means that a record cannot be written, and that nothing of this batch was taken: where ``errors.tolerance`` is ``all``
-        the batch comes again in parts, and the records that fail alone are left out and reported."""
+        After a RetriableException the same batch is put again. Raise DataException if a record cannot be written; nothing of the batch may
+        be written then. With ``errors.tolerance=all`` the batch is put again in parts, and a record that fails alone is reported and
+        skipped."""
         self.put_records(batch.sink_records(self.header_converter))
 
-    def refused(self, batch: Batch) -> list[Refusal] | None:
-        """Take a batch but for the records that the destination refuses each by itself; these are returned, in their order.
+    def put_accepted(self, batch: Batch) -> list[Refusal] | None:
+        """Write the records of a batch that the destination accepts, and return the refused ones, in their order.
 
-        Asked for a batch for which ``put`` raised DataException. A transactional task is also asked for batches that were not put before,
-        from a refusal on until a commit without one. Must not raise DataException. After a RetriableException, with nothing of the batch
-        taken, it is asked again. None, the default: nothing was taken, and the framework finds the records by bisection.
+        Called after ``put`` raised DataException for the batch. A transactional task also gets batches that were not put before, from a
+        refusal until a commit without one. Must not raise DataException. A RetriableException means that nothing was written; the call is
+        repeated. None, the default, means that nothing was written: the framework finds the refused records by bisection.
         """
         return None
 
     def put_records(self, records: list[SinkRecord]) -> None:
-        """Take some records: the record form of ``put``."""
+        """Write some records: the record form of ``put``."""
         raise NotImplementedError(f"{type(self).__qualname__} must define put or put_records")
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable. ``offsets`` are the next to read."""
+        """Make everything put so far durable. ``offsets`` are the next offsets to read."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that may be committed: by default ``offsets``, after a ``flush``.
+        """Return the offsets that may be committed. By default it calls ``flush`` and returns ``offsets``.
 
-        An exactly-once sink commits data, ``offsets`` and its claim together here, and raises FencedException where it finds a newer claim.
+        An exactly-once sink commits data, ``offsets`` and its claim together here. It raises FencedException if it finds a newer claim.
         """
         self.flush(offsets)
         return offsets
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
-        """Release these partitions; what was not committed may be thrown away."""
+        """Release these partitions. Uncommitted data may be discarded."""
 
     def stop(self) -> None:
-        """End and release the destination. May come from another thread, and more than once."""
+        """Release the destination. May be called from another thread, and more than once."""

@@ -1,7 +1,7 @@
-"""Exactly-once sinks: an author opens a connection and writes batches; offsets, claims and repetition after failures are done here.
+"""Exactly-once sinks. An author opens a connection and writes batches; this module handles offsets, claims and retries after failures.
 
 The destination stores one ``OffsetRow`` for each partition of a connector. A commit is one transaction of the destination:
-1 the batches 2 the offset rows, each of which must still be as this task left it 3 the commit. Knows nothing of SQL (``sql_sink``).
+1 write the batches 2 write the offset rows, if each is still as this task left it 3 commit. Knows nothing of SQL (``sql_sink``).
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow
-from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
+from airflow_provider_connect.sdk.task import RollbackReason, RolledBackException, SinkTask
 
 _Result = TypeVar("_Result")
 
 
 class TransactionalSink(SinkConnector):
-    """A connector together with the calls that its tasks make to the destination.
+    """A sink connector, with the calls that its tasks make to the destination.
 
-    An author defines ``open`` and ``write``, and unless the destination is an SQL database (``SqlSink``), ``commit``,
-    ``read_offsets`` and ``write_offsets``. Each task has an instance of its own with ``config`` and ``allowed_paths``, and calls it one
-    call at a time. A transaction begins and ends within one ``pre_commit``, so locks are short; only after a refused record it lasts from
-    one ``put`` to the next commit.
+    Define ``open`` and ``write``, and also ``commit``, ``read_offsets`` and ``write_offsets`` unless the destination is an SQL database
+    (``SqlSink``). Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A
+    transaction begins and ends within one ``pre_commit``, so locks are short. Only after a refused record does it last from a ``put`` to
+    the next commit.
 
-    After any error the connection is closed, which rolls its transaction back. RetriableException from any method: all batches since the
-    last commit come again on another connection, unless the commit went through. DataException from ``write`` or ``flush``: the refused
-    records are searched by halving batches. One that ``commit`` alone raises names no record, and fails the task.
+    After any error the connection is closed, which rolls back its transaction. After a RetriableException from any method, all batches
+    since the last commit are written again on another connection, unless the commit succeeded. After a DataException from ``write`` or
+    ``flush``, the refused records are found by bisection. A DataException from ``commit`` names no record, so it fails the task.
     """
 
     required_columns: ClassVar[frozenset[str]] = SinkTask.required_columns
-    """What ``write`` reads besides values, as in ``SinkTask.required_columns``."""
+    """The columns that ``write`` needs besides the value, as in ``SinkTask.required_columns``."""
     max_retries: ClassVar[int] = 10
-    """How many RetriableExceptions may follow each other without a commit; the next one fails the task."""
+    """How many RetriableExceptions are allowed without a commit between them. The next one fails the task."""
     retries_setting: ClassVar[str] = "max_retries"
-    """What sets ``max_retries``: named when a task fails by it."""
+    """The name of the setting for ``max_retries``, for the message when a task fails."""
     topic_ids: Mapping[str, str] = MappingProxyType({})
-    """In a task, the id of each topic whose id is known, as in ``SinkTaskContext.topic_ids``."""
+    """In a task: topic ids by topic name, as in ``SinkTaskContext.topic_ids``."""
 
     def __init_subclass__(cls, **named: Any) -> None:
-        """Each sink has a task class of its own, which knows it."""
+        """Give each sink its own task class, which refers to it."""
         super().__init_subclass__(**named)
         if "task_class" not in cls.__dict__:
             name, parent = f"{cls.__name__}Task", getattr(cls, "task_class", TransactionalSinkTask)
@@ -56,96 +56,110 @@ class TransactionalSink(SinkConnector):
             cls.task_class = type(name, (parent,), attributes)
         cls.task_class.sink_class = cls  # type: ignore[attr-defined]  # the author's task class is one of a TransactionalSink
 
-    # An author's methods
+    # Methods that an author defines or overrides
 
     def open(self) -> Any:
-        """Connect to the destination. Called at the start of a task, after each loss of the connection, and by ``alter_offsets``."""
+        """Connect to the destination and return the connection. Called by each task, again after each lost connection, and by
+        ``alter_offsets``."""
         raise NotImplementedError
 
     def write(self, transaction: Any, batch: Batch) -> None:
-        """Write a batch, which is never empty, in the transaction under way. Must not commit, and must not keep the batch unless ``flush``
-        writes it and ``forget`` drops it."""
+        """Write a batch in the current transaction. The batch is never empty. Must not commit.
+
+        May keep the batch only if ``flush`` writes it and ``forget`` drops it.
+        """
         raise NotImplementedError
 
     def flush(self, transaction: Any) -> None:
-        """Write what ``write`` has kept. Called once a commit, before its offsets are written; after a refused record also behind each
+        """Write what ``write`` has kept. Called once per commit, before the offsets are written; after a refused record, after each
         ``write``."""
 
     def forget(self) -> None:
-        """Drop what ``write`` has kept on ``self``: its batches are taken back, and come again. Called too when nothing is kept."""
+        """Drop what ``write`` has kept on ``self``, because its batches were rolled back and will be written again. May be called at any
+        time."""
 
     def begin(self, connection: Any) -> Any:
-        """Begin a transaction: what the other methods are given. By default the connection itself."""
+        """Begin a transaction and return the object that the other methods get. By default it returns the connection."""
         return connection
 
     def commit(self, connection: Any) -> None:
-        """Commit the transaction under way."""
+        """Commit the current transaction."""
         raise NotImplementedError
 
     def close(self, connection: Any) -> None:
-        """Close the connection. A transaction under way must be rolled back by that."""
+        """Close the connection. This must roll back an open transaction."""
         connection.close()
 
     def create_offsets(self, connection: Any) -> None:
-        """Create what stores offset rows, unless it exists. Called outside of transactions, with exactly once."""
+        """Create the storage of offset rows if it is missing. Called after ``open``, outside of transactions, only with exactly once."""
 
-    def end_older(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        """End connections of claims that are not newer than ``claim``: their transactions may hold locks on these partitions. Called before
-        a task writes its claim, outside of transactions. By default the destination's own time limits end them."""
+    def end_older_sessions(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+        """End connections of claims that are not newer than ``claim``, because their transactions may lock these partitions.
+
+        Called before a task writes its claim, outside of transactions. By default it does nothing: the destination's own timeouts end them.
+        """
 
     def read_offsets(self, transaction: Any, connector: str, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of these partitions that exist, locked or otherwise kept from changes by others until the transaction ends."""
+        """The existing rows of these partitions. They must be locked, or otherwise protected from changes, until the transaction ends."""
         raise NotImplementedError
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write rows, in place of those that exist; None deletes one. Follows ``read_offsets`` of the same partitions."""
+        """Insert or replace rows; None deletes one. Called after ``read_offsets`` of the same partitions, in the same transaction."""
         raise NotImplementedError
 
     def holds_records(self, transaction: Any) -> bool:
-        """Whether the destination holds records, whosever they are. Asked where it has no offset of this connector any more, but not where
-        ``keeps_offsets_apart``; see ``SinkTask.holds_records``."""
+        """Whether the destination has any records, of any connector. Called if it no longer has an offset of this connector.
+
+        See ``SinkTask.holds_records``. Not called with ``stores_offsets_separately``.
+        """
         return False
 
     def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
-        """A block whose writes are taken back if it raises, while the transaction goes on. None: the destination has no savepoints, and
-        all batches of the transaction are written again, on another connection, after each refused record."""
+        """A context manager that rolls back its writes if the block raises, and keeps the transaction open.
+
+        None: the destination has no savepoints. After each refused record, all batches of the transaction are then written again on another
+        connection.
+        """
         return None
 
     def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
-        """Called where the destination has records of another topic of this name (``former.topic_id``): this one was created anew. Raises
-        ConfigException where its records would replace those."""
+        """Check a topic that was deleted and created again: the destination has records of the old topic (``former.topic_id``).
+
+        Raise ConfigException if the new records would replace the old ones. By default they do not.
+        """
 
     def check_claims(self, transaction: Any) -> None:
-        """Raises FencedException unless this task may still write. An author calls it in a transaction other than the framework's, such as
-        one that changes a table. Does something only in a task, which sets it."""
+        """Raise FencedException unless this task may still write. The framework defines it in each task; elsewhere it does nothing.
 
-    def translated(self, error: Exception) -> Exception:
-        """The exception of this package for one of the destination's client: DataException, RetriableException, or another that fails the
-        task."""
+        An author calls it in a transaction of the author's own, such as one that alters a table.
+        """
+
+    def translate_error(self, error: Exception) -> Exception:
+        """Translate an exception of the destination's client to DataException, RetriableException, or another one, which fails the task."""
         return error
 
     def datasets(self) -> Iterable[Dataset]:
-        """What this task's instance has written, as in ``SinkTask.datasets``. No connection is open any more, or it is not to be used."""
+        """The datasets that this task has written, as in ``SinkTask.datasets``. Must not use the connection."""
         return ()
 
-    # The connector's methods
+    # Methods of the connector
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """As many tasks as are allowed. Each reads partitions of its own."""
+        """``max_tasks`` tasks. The framework assigns partitions to them."""
         return [self.config.originals] * max_tasks
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Set the offsets of partitions that the destination knows. A task that still writes is fenced by that."""
+        """Set the offsets of partitions that the destination knows. This fences a task that still writes."""
         self.config = self.task_config(config)
         with _translating(self):
             connection = self.open()
             try:
                 transaction, connector = self.begin(connection), self.config.originals.get("name", "")
                 found = self.read_offsets(transaction, connector, list(offsets))
-                self.write_offsets(transaction, connector, {partition: row.altered(offsets[partition]) for partition, row in found.items()})
+                self.write_offsets(transaction, connector, {partition: row.alter(offsets[partition]) for partition, row in found.items()})
                 self.commit(connection)
             finally:
                 self.close(connection)
@@ -153,9 +167,9 @@ class TransactionalSink(SinkConnector):
 
 
 class TransactionalSinkTask(SinkTask):
-    """The task of every TransactionalSink: keeps batches until ``pre_commit``, and commits them with their offsets.
+    """The task of every TransactionalSink. It keeps batches until ``pre_commit``, and commits them with their offsets.
 
-    After a refused record it writes each batch as it is put, until the next commit.
+    After a refused record it writes each batch at once, until the next commit.
     """
 
     is_transactional: ClassVar[bool] = True
@@ -169,14 +183,14 @@ class TransactionalSinkTask(SinkTask):
         self._connection: Any = None  # Any: the author's
         self._transaction: Any = None
         self._rows: dict[TopicPartition, OffsetRow] = {}  # as this task has left them
-        self._uncertain: dict[TopicPartition, OffsetRow] = {}  # of a commit that may have gone through
+        self._uncertain: dict[TopicPartition, OffsetRow] = {}  # of a commit that may have succeeded
         self._waiting: list[Batch] = []
-        self._written: list[Batch] = []  # in the transaction under way
+        self._written: list[Batch] = []  # in the current transaction
         self._writes_at_once = False
         self._losses = 0
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Write the claim to the rows; the offsets there. After a lost connection the rows must be as this task has left them."""
+        """Write the claim to the rows and return their offsets. After a lost connection the rows must be as this task left them."""
         try:
             if not self.context.exactly_once:
                 self._run(lambda: self._forget_rows(partitions))
@@ -189,7 +203,7 @@ class TransactionalSinkTask(SinkTask):
         return {partition: row.next_offset for partition, row in found.items() if row.next_offset is not None}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Rows and offsets go back together, so only where there is none it is a question."""
+        """Ask the sink only if there is no offset: otherwise records and offsets go back together."""
         if offset is not None:
             return False
         found = self._run(lambda: self._sink.holds_records(self._begun()))
@@ -213,7 +227,7 @@ class TransactionalSinkTask(SinkTask):
         if self._waiting or self._transaction is not None or new:
             try:
                 self._run(lambda: self._commit(new))
-            except DataException as error:  # no batch is to blame: each was written by itself
+            except DataException as error:  # caused by no batch: each was written by itself
                 self._disconnect()
                 raise ConnectException(error.message) from error
         self._ended()
@@ -239,7 +253,7 @@ class TransactionalSinkTask(SinkTask):
         return self._connection
 
     def _begun(self) -> Any:
-        """The transaction under way, or a new one, on a new connection if there is none."""
+        """The current transaction, or a new one, on a new connection if necessary."""
         connection = self._connected()
         if self._transaction is None:
             self._transaction = self._sink.begin(connection)
@@ -250,21 +264,21 @@ class TransactionalSinkTask(SinkTask):
         claimants = {p: OffsetRow.of_task(context, p.topic) for p in partitions}
         if not self._rows.keys() >= set(partitions):
             claim = OffsetRow(None, context.claim, context.claim_epoch)
-            self._sink.end_older(self._connected(), self._connector, partitions, claim)
+            self._sink.end_older_sessions(self._connected(), self._connector, partitions, claim)
         transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         for partition in self._rows.keys() & partitions:
             if found.get(partition) not in (self._rows[partition], self._uncertain.get(partition, self._rows[partition])):
                 raise _fenced(partition, found.get(partition), context.claim)
         adopts = context.config.get(ADOPT)
-        taken = {p: found.get(p, claimant).taken(p, claimant, adopts=adopts) for p, claimant in claimants.items()}
+        taken = {p: found.get(p, claimant).take_over(p, claimant, adopts=adopts) for p, claimant in claimants.items()}
         for partition, row in found.items():
             if not may_be_same_topic(row.topic_id, claimants[partition].topic_id):
                 self._sink.check_new_topic(partition, row)
         try:
             self._sink.write_offsets(transaction, self._connector, taken)
         except Exception as error:
-            if isinstance(self._sink.translated(error), DataException):  # another process was faster
+            if isinstance(self._sink.translate_error(error), DataException):  # another process wrote them first
                 raise RetriableException(f"Another process has written offsets of {self._connector}: {error}") from error
             raise
         self._sink.commit(self._connection)
@@ -272,7 +286,7 @@ class TransactionalSinkTask(SinkTask):
         return taken
 
     def _forget_rows(self, partitions: Collection[TopicPartition]) -> None:
-        """With another guarantee offsets are not kept up here: a later run with exactly once must not find old ones."""
+        """Delete the rows. Other guarantees do not update them, and a later run with exactly once must not find outdated offsets."""
         transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         self._sink.write_offsets(transaction, self._connector, dict.fromkeys(found))
@@ -294,7 +308,7 @@ class TransactionalSinkTask(SinkTask):
         self._uncertain = {}
 
     def _check_rows(self, transaction: Any, partitions: Collection[TopicPartition]) -> None:
-        """Lock the rows, and raise FencedException unless each is as this task has left it."""
+        """Lock the rows, and raise FencedException unless each is as this task left it."""
         found = self._sink.read_offsets(transaction, self._connector, list(partitions)) if partitions else {}
         for partition in partitions:
             if found.get(partition) != self._rows[partition]:
@@ -306,10 +320,10 @@ class TransactionalSinkTask(SinkTask):
         try:
             with block or contextlib.nullcontext():
                 self._sink.write(transaction, batch)
-                self._sink.flush(transaction)  # what is refused only there is refused by itself too
+                self._sink.flush(transaction)  # so that records refused here are attributed to this batch
         except Exception as error:
             self._sink.forget()
-            if block is None and isinstance(self._sink.translated(error), DataException):
+            if block is None and isinstance(self._sink.translate_error(error), DataException):
                 self._write_again(list(self._written))
             raise
         self._written.append(batch)
@@ -320,22 +334,22 @@ class TransactionalSinkTask(SinkTask):
             for batch in written:
                 self._sink.write(self._begun(), batch)
             self._sink.flush(self._begun())
-        except Exception as error:  # is not about the batch that is put
+        except Exception as error:  # not caused by the batch that is put
             raise RetriableException(f"A batch that was written before could not be written again: {error}") from error
         self._written = written
 
     def _run(self, work: Callable[[], _Result]) -> _Result:
-        """Do ``work``, and raise what follows from its errors."""
+        """Run ``work`` and translate its errors to what the framework expects of a transactional task."""
         try:
             with _translating(self._sink):
                 return work()
         except DataException as error:
-            if self._waiting:  # it is a batch that is refused, or a commit of batches
+            if self._waiting:  # a batch is refused, or a commit of several batches
                 self._disconnect()
                 self._writes_at_once = True
-                raise RolledBackException(error.message, WentBack.REFUSED) from error
+                raise RolledBackException(error.message, RollbackReason.REFUSED) from error
             raise
-        except RolledBackException:  # a task with a ``put`` of its own has rolled back and goes on with this connection
+        except RolledBackException:  # a subclass with its own ``put`` has rolled back and keeps this connection
             self._ended()
             self._sink.forget()
             raise
@@ -347,13 +361,13 @@ class TransactionalSinkTask(SinkTask):
                 raise ConnectException(f"Failed after {self._sink.max_retries} retries ({setting}): {error}") from error
             if error.retry_after_ms is not None:
                 self.context.timeout(int(error.retry_after_ms))
-            raise RolledBackException(error.message, WentBack.LOST) from error
+            raise RolledBackException(error.message, RollbackReason.LOST) from error
         except Exception:
             self._disconnect()
             raise
 
     def _ended(self) -> None:
-        """No transaction is under way, and no batch waits."""
+        """Note that no transaction is open and no batch waits."""
         self._transaction = None
         self._waiting.clear()
         self._written.clear()
@@ -372,7 +386,7 @@ def _translating(sink: TransactionalSink) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        known = sink.translated(error)
+        known = sink.translate_error(error)
         if known is error:
             raise
         raise known from error

@@ -1,4 +1,4 @@
-"""Transformations change records between source or sink and topic; predicates select them. Both take whole batches or single records."""
+"""Transformations change records between source or sink and topic; predicates select records. Both work on batches or single records."""
 
 from __future__ import annotations
 
@@ -18,31 +18,32 @@ Record = TypeVar("Record", SourceRecord, SinkRecord)
 
 
 class Transformation(Plugin):
-    """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; each is derived from the other.
+    """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; the framework derives the other.
 
-    Created for each task, configured once, called from one thread. Where it raises, the same records come again in smaller batches, so
-    that the one at fault is found: it should have no side effects. DataException may name it (``record``).
+    Each task has its own instance, configures it once and calls it from one thread. If it raises, it gets the same records again in
+    smaller batches, to find the record at fault, unless ``DataException.record`` has its index. So it should have no side effects.
     """
 
     header_converter: HeaderConverter = RAW_HEADERS
-    """Set by the framework before ``configure``; used where batches become records."""
+    """Reads headers when a batch is converted to records. The framework sets it before ``configure``."""
     drops_all: ClassVar[bool] = False
-    """Whether it drops all records: behind a predicate, the framework then removes the records itself and cuts no batch."""
+    """Whether it drops every record, like ``Filter``. With a predicate the framework then removes the records itself, without splitting
+    batches."""
 
     def configure(self, config: Config) -> None:
-        """Take settings. ``config`` has the prefix (``transforms.«alias».``) taken off."""
+        """Read the settings. Called once, before any record. ``config`` has the prefix (``transforms.«alias».``) removed."""
 
     def apply(self, record: Record) -> Record | None:
-        """The record as it goes on (``record.replace(…)``), or None to drop it."""
+        """The changed record (``record.replace(…)``), or None to drop it."""
         self._need_one_form()
         changed = _as_list(self.apply_batch(_batch_of(record, self.header_converter)))
         records = [after for batch in changed for after in _records_of(batch, record, self.header_converter)]
         return records[0] if records else None
 
     def apply_batch(self, batch: Batch) -> Batch | list[Batch] | None:
-        """The batch as it goes on, in one or more pieces (records that go to different topics), or None to drop it all.
+        """The changed batch, several batches (for records of different topics), or None to drop all records.
 
-        A batch without records may be returned: it carries the position of the source though all was dropped."""
+        A batch without records may be returned, to keep the source's position after all records were dropped."""
         self._need_one_form()
         if batch.is_from_kafka:
             sunk = [self.apply(record) for record in batch.sink_records(self.header_converter)]
@@ -50,10 +51,10 @@ class Transformation(Plugin):
         else:
             read = [self.apply(record) for record in batch.source_records(self.header_converter)]
             kept = Batch.from_source_records((record for record in read if record is not None), self.header_converter)
-        return covering(batch, kept)
+        return cover_positions(batch, kept)
 
     def close(self) -> None:
-        """Release the resources of ``configure``."""
+        """Release what ``configure`` acquired."""
 
     def _need_one_form(self) -> None:
         if type(self).apply is Transformation.apply and type(self).apply_batch is Transformation.apply_batch:
@@ -61,39 +62,41 @@ class Transformation(Plugin):
 
 
 class Predicate(Plugin):
-    """Selects the records that a transformation applies to. Define ``test`` or ``test_batch``; each is derived from the other."""
+    """Selects the records that a transformation applies to. Define ``test`` or ``test_batch``; the framework derives the other.
+
+    Each task has its own instance, configures it once and calls it from one thread."""
 
     header_converter: HeaderConverter = RAW_HEADERS
-    """Set by the framework before ``configure``; used where batches become records."""
+    """Reads headers when a batch is converted to records. The framework sets it before ``configure``."""
 
     def configure(self, config: Config) -> None:
-        """Take settings. ``config`` has the prefix (``predicates.«alias».``) taken off."""
+        """Read the settings. Called once, before any record. ``config`` has the prefix (``predicates.«alias».``) removed."""
 
     def test(self, record: SourceRecord | SinkRecord) -> bool:
-        """Whether the predicate is true of the record."""
+        """Whether the predicate selects the record."""
         self._need_one_form()
         return bool(self.test_batch(_batch_of(record, self.header_converter))[0].as_py())
 
     def test_batch(self, batch: Batch) -> pa.BooleanArray:
-        """For each record whether the predicate is true of it."""
+        """For each record, whether the predicate selects it: Arrow booleans, as many as there are records."""
         self._need_one_form()
         records: Sequence[SourceRecord | SinkRecord]
         records = batch.sink_records(self.header_converter) if batch.is_from_kafka else batch.source_records(self.header_converter)
         return pa.array([self.test(record) for record in records], type=pa.bool_())
 
     def close(self) -> None:
-        """Release the resources of ``configure``."""
+        """Release what ``configure`` acquired."""
 
     def _need_one_form(self) -> None:
         if type(self).test is Predicate.test and type(self).test_batch is Predicate.test_batch:
             raise NotImplementedError(f"{type(self).__qualname__} must define test or test_batch")
 
 
-def covering(whole: Batch, pieces: list[Batch]) -> list[Batch]:
-    """``pieces``, what became of the records of ``whole``, with positions that together cover all of it.
+def cover_positions(whole: Batch, pieces: list[Batch]) -> list[Batch]:
+    """``pieces``, the changed records of ``whole``, with positions that together cover all of ``whole``.
 
-    The last piece goes up to the end of ``whole`` though its last records may have been dropped; each begins where the one before it ends.
-    Nothing left: one piece without records.
+    Each piece starts where the previous one ends, and the last ends with ``whole``, even if records there were dropped. If no piece is
+    left, the result is one batch without records.
     """
     if not isinstance(whole, KafkaBatch):
         if not pieces:

@@ -1,7 +1,7 @@
-"""Cast: fields, or whole keys and values, as another type, with Java's results.
+"""Cast: converts fields, or whole keys and values, to another type, with Java's results.
 
-Of a column integers wrap, floating-point numbers lose their fraction and stop at the limits. Text that Arrow reads otherwise than Java,
-decimals and bytes go value by value, by the rules of ``cast_values``.
+In columns, integers wrap, and floating-point numbers lose their fraction and saturate at the limits. Strings that Arrow parses differently
+from Java, decimals and bytes are converted one by one, by the rules of ``cast_values``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, Type
 from airflow_provider_connect.transforms.cast_values import FLOATS, OUTPUTS, cast_value, check_input, names_of
-from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, create_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import require_map
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat
 from airflow_provider_connect.transforms.struct_columns import child, struct_column
@@ -35,11 +35,11 @@ _TIMESTAMP: Final = SimpleDateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
 
 def _parse_spec(mappings: list[str]) -> dict[str | None, SchemaType]:
-    """The type that each field is cast to; None stands for the whole."""
+    """The type for each field; the key None is the whole key or value."""
     casts: dict[str | None, SchemaType] = {}
     for mapping in mappings:
         parts = mapping.split(":")
-        while len(parts) > 1 and not parts[-1]:  # what Java's split leaves out
+        while len(parts) > 1 and not parts[-1]:  # Java's split drops trailing empty parts
             parts.pop()
         if len(parts) > 2:
             raise ConfigException.of("renames", text_of(mappings), f"Invalid rename mapping: {mapping}")
@@ -69,7 +69,7 @@ def _check_spec(_name: str, value: Any) -> None:
 
 
 class Cast(OneSide):
-    """Numbers wrap and lose their fraction as in Java; text must be a number in range."""
+    """Casts fields, or the whole key or value. Numbers wrap and lose their fraction as in Java; a string must be a number in range."""
 
     config_def = ConfigDef(
         ConfigKey(
@@ -94,19 +94,19 @@ class Cast(OneSide):
             cast = cast_column(column, schema, self._whole)
             kept = {"name": schema.name, "version": schema.version, "doc": schema.doc, "parameters": schema.parameters}
             after = _cast_schema(schema, self._whole, **kept)
-            return self.replaced(batch, cast_to_schema(cast, after), after)
+            return self.replace_column(batch, cast_to_schema(cast, after), after)
         if schema.type is not SchemaType.STRUCT:
             raise DataException("Cannot list fields on non-struct type")
         if schema.default is not None:
             check_input(schema.type)
         after = dataclasses.replace(schema, fields=tuple(self._field_after(field) for field in schema.fields))
         columns = [self._field_column(column, field) for field in schema.fields]
-        return self.replaced(batch, struct_column(after, columns, column), after)
+        return self.replace_column(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if self._whole is not None:
-            return self.replaced_values(batch, one_by_one(partial(cast_value, schema=None, target=self._whole), values))
-        return self.replaced_values(batch, one_by_one(self._cast_map, values))
+            return self.replace_values(batch, one_by_one(partial(cast_value, schema=None, target=self._whole), values))
+        return self.replace_values(batch, one_by_one(self._cast_map, values))
 
     def _field_after(self, field: Field) -> Field:
         target = self._casts.get(field.name)
@@ -122,17 +122,17 @@ class Cast(OneSide):
         return in_hash_order([*given.items(), *cast])
 
 
-def _cast_schema(schema: Schema, target: SchemaType, **attributes: Any) -> Schema:  # Any: what else the schema keeps
+def _cast_schema(schema: Schema, target: SchemaType, **attributes: Any) -> Schema:  # Any: attributes that the schema keeps
     default = cast_value(schema.default, schema, target)
     typed = Schema(target, optional=schema.optional, **attributes)
     return typed if default is None or typed.logical_name is not None else typed.with_default(default)
 
 
-CastKey, CastValue = of_key_and_value(Cast)
+CastKey, CastValue = create_key_and_value(Cast)
 
 
 def cast_column(column: pa.Array, schema: Schema, target: SchemaType) -> pa.Array:
-    """``column`` of ``schema`` as values of ``target``; null stays null. Raises DataException for the first value that cannot be cast."""
+    """``column`` of ``schema`` cast to ``target``; null stays null. Raises DataException for the first value that cannot be cast."""
     type = arrow_type(Schema(target))
     if column.null_count == len(column):
         return pa.nulls(len(column), type)
@@ -168,7 +168,7 @@ def _from_float(column: pa.Array, schema: Schema, target: SchemaType, type: pa.D
         return pc.greater_equal(pc.abs(column), 1)
     wide, limit = (pa.int64(), 2.0**63) if target is SchemaType.INT64 else (pa.int32(), 2.0**31)
     numbers = column.cast(pa.float64())
-    fits = pc.less(pc.abs(numbers), limit)  # not of NaN
+    fits = pc.less(pc.abs(numbers), limit)  # false for NaN
     whole = pc.if_else(fits, numbers, pc.if_else(column.is_valid(), 0.0, None)).cast(wide, safe=False)
     for beyond, end in ((pc.greater_equal(numbers, limit), int(limit) - 1), (pc.less_equal(numbers, -limit), -int(limit))):
         if pc.any(beyond).as_py():
@@ -185,13 +185,13 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
     if pc.all(pc.match_substring_regex(column, plain)).as_py():
         try:
             return column.cast(type)
-        except pa.ArrowInvalid:  # out of range: the rules find the value
+        except pa.ArrowInvalid:  # out of range: the slow way finds the value
             pass
     return _one_by_one(column, schema, target)
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:
-    """A time for the first day of 1970 and all before it, a date at midnight, else both: Connect checks the instant alone."""
+    """A time for instants up to the first day of 1970, a date at midnight, else both. Connect decides by the instant, not by the type."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, DAY_MS), DAY_MS), milliseconds)
     is_time = pc.less(milliseconds, DAY_MS)
     text = _TIMESTAMP.format_column(milliseconds)

@@ -1,4 +1,4 @@
-"""One value cast to another type as Java does it: the rules, and the way for values that columns cannot be cast by."""
+"""Casts single values as Java does: the rules of Cast, also used for values that cannot be cast as columns."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 
 
 def check_input(type: SchemaType) -> None:
-    """Raise DataException for a type that nothing is cast from."""
+    """Raise DataException for a type that cannot be cast."""
     if type not in INPUTS:
         raise DataException(f"Cast transformation does not support casting from {type.name}; supported types are {names_of(INPUTS)}")
 
 
 def names_of(types: tuple[SchemaType, ...]) -> str:
-    """The types as Java prints a set of them."""
+    """The types as Java prints a set."""
     return f"[{', '.join(type.name for type in types)}]"
 
 
 def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  # Any: a value of ``schema``, and one of ``target``
-    """``value`` as one of ``target``; None stays None. Raises DataException where that cannot be."""
+    """``value`` cast to ``target``; None stays None. Raises DataException if it cannot be cast."""
     if value is None:
         return None
     check_input(_type_of(value) if schema is None else schema.type)
@@ -51,7 +51,7 @@ def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  #
     if target is SchemaType.FLOAT64:
         return double
     single = as_single(double)
-    return single if schema is not None else float(single_text(single))  # without a schema: the double of its digits
+    return single if schema is not None else float(single_text(single))  # without a schema: the double with the same digits
 
 
 def _type_of(value: Any) -> SchemaType:
@@ -75,7 +75,7 @@ _TYPES: Final[Mapping[type, SchemaType]] = {
 
 
 def _beneath(value: Any, schema: Schema | None) -> Any:
-    """The number that a date, time or timestamp is stored as; anything else as it is."""
+    """The number behind a date, time or timestamp; other values unchanged."""
     logical = None if schema is None else schema.logical_name
     if logical == DATE:
         return value.toordinal() - _DAY_ZERO
@@ -125,7 +125,7 @@ def _as_double(value: Any, schema: Schema | None) -> float:
 
 
 def _truncated(value: float, bits: int) -> int:
-    """Without its fraction; the last of its kind where it is too large, 0 for NaN."""
+    """``value`` without its fraction, saturated at the limits of ``bits`` bits; 0 for NaN."""
     if math.isnan(value):
         return 0
     limit = 1 << (bits - 1)

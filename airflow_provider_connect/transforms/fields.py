@@ -1,4 +1,4 @@
-"""Transformations of some fields among others: inserted (InsertField), left out, chosen and renamed (ReplaceField), masked (MaskField)."""
+"""Transformations of single fields: InsertField adds, ReplaceField removes, selects and renames, MaskField masks fields."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.transforms.cast_values import FLOATS
-from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, create_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, class_of_schema, class_of_value, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, constant, schema_like, struct_column
 
@@ -54,7 +54,7 @@ _SUFFIX: Final = "Suffix with <code>!</code> to make this a required field, or <
 
 @dataclass(frozen=True, slots=True)
 class _Insertion:
-    """One field to insert: what goes in, under which name, with which schema."""
+    """A field to insert: its source, name and schema."""
 
     source: str
     name: str
@@ -68,9 +68,9 @@ class _Insertion:
 
 
 class InsertField(OneSide):
-    """Fields for what is known of a record besides key and value, or with a fixed text.
+    """Adds fields with a record's topic, partition, offset or timestamp, or with a fixed string.
 
-    The fields come last, in the order topic, partition, offset, timestamp, static.
+    New fields are last, in the order topic, partition, offset, timestamp, static.
     """
 
     config_def = ConfigDef(
@@ -98,7 +98,7 @@ class InsertField(OneSide):
         after = schema_like(schema, [*((field.name, field.schema) for field in schema.fields), *inserted])
         columns = children(column, schema, fill=self.fills_null)
         columns += [self._inserted(insertion.source, batch) for insertion in self._insertions]
-        return self.replaced(batch, struct_column(after, columns, column), after)
+        return self.replace_column(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         maps = one_by_one(partial(require_map, purpose=_INSERTING), values)
@@ -109,7 +109,7 @@ class InsertField(OneSide):
             for row, value in zip(rows, column.to_pylist(), strict=True):
                 if value is not None:
                     row.append((name, value))
-        return self.replaced_values(batch, [_with(value, row) for value, row in zip(maps, rows, strict=True)])
+        return self.replace_values(batch, [_with(value, row) for value, row in zip(maps, rows, strict=True)])
 
     def _inserted(self, source: str, batch: Batch) -> pa.Array:
         count = batch.num_records
@@ -129,7 +129,7 @@ def _with(value: Mapping[str, Any], inserted: list[tuple[str, Any]]) -> dict[str
     return in_hash_order([*value.items(), *inserted])
 
 
-InsertFieldKey, InsertFieldValue = of_key_and_value(InsertField)
+InsertFieldKey, InsertFieldValue = create_key_and_value(InsertField)
 
 
 EXCLUDE, INCLUDE, RENAMES = "exclude", "include", "renames"
@@ -141,7 +141,7 @@ def _parse_renames(mappings: list[str]) -> dict[str, str]:
     renames = {}
     for mapping in mappings:
         parts = mapping.split(":")
-        while parts and not parts[-1]:  # what Java's split leaves out
+        while parts and not parts[-1]:  # Java's split drops trailing empty parts
             parts.pop()
         if len(parts) != 2:
             raise ConfigException.of(RENAMES, text_of(mappings), f"Invalid rename mapping: {mapping}")
@@ -154,7 +154,7 @@ def _check_renames(_name: str, value: Any) -> None:
 
 
 class ReplaceField(OneSide):
-    """Fields left out, chosen, renamed. ``exclude`` goes before ``include``; both take the names before renaming."""
+    """Removes, selects and renames fields. ``exclude`` has precedence over ``include``; both use the names before renaming."""
 
     config_def = ConfigDef(
         ConfigKey(
@@ -192,10 +192,10 @@ class ReplaceField(OneSide):
         kept = [(self._renames.get(field.name, field.name), field.schema) for field in schema.fields if self._keeps(field.name)]
         after = schema_like(schema, kept)
         columns = [self._column_before(column, schema, field.name) for field in after.fields]
-        return self.replaced(batch, struct_column(after, columns, column), after)
+        return self.replace_column(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, one_by_one(self._replaced, values))
+        return self.replace_values(batch, one_by_one(self._replaced, values))
 
     def _replaced(self, value: Any) -> dict[str, Any]:
         entries = require_map(value, _REPLACING).items()
@@ -207,12 +207,12 @@ class ReplaceField(OneSide):
     def _column_before(self, column: pa.Array, schema: Schema, name: str) -> pa.Array:
         before = self._names_before.get(name, name)
         field = schema.field(before)
-        if field is None:  # another field has the name that this one was to be renamed to
+        if field is None:  # another field already has the new name
             raise DataException(f"{before} is not a valid field name")
         return child(column, field, fill=self.fills_null)
 
 
-ReplaceFieldKey, ReplaceFieldValue = of_key_and_value(ReplaceField)
+ReplaceFieldKey, ReplaceFieldValue = create_key_and_value(ReplaceField)
 
 
 FIELDS, REPLACEMENT = "fields", "replacement"
@@ -234,9 +234,9 @@ _NOTHING_SCHEMALESS: Final[tuple[tuple[type, Any], ...]] = ((bool, False), (int,
 
 
 class MaskField(OneSide):
-    """Fields that may not be seen replaced by nothing, or by a text or number of one's own.
+    """Replaces fields by their type's empty value, or by a given string or number.
 
-    Null stays null. A replacement is for texts and numbers only.
+    Null stays null. A replacement is only for strings and numbers.
     """
 
     passes_null = False
@@ -260,10 +260,10 @@ class MaskField(OneSide):
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _MASKING, allows_null=False)
         columns = [self._field_column(column, field) for field in schema.fields]
-        return self.replaced(batch, struct_column(schema, columns, column), schema)
+        return self.replace_column(batch, struct_column(schema, columns, column), schema)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, one_by_one(self._masked_map, values))
+        return self.replace_values(batch, one_by_one(self._masked_map, values))
 
     def _field_column(self, column: pa.Array, field: Field) -> pa.Array:
         values = child(column, field, fill=self.fills_null)
@@ -296,7 +296,7 @@ class MaskField(OneSide):
 
 
 def _replacement(text: str, kind: str, java_class: str) -> Any:
-    """``text`` as a value of a schema type or logical type."""
+    """``text`` as a value of the schema type or logical type ``kind``. Raises DataException if that is not possible."""
     if kind == SchemaType.STRING:
         return text
     if kind not in INTEGER_BITS and kind not in FLOATS and kind != DECIMAL:
@@ -311,4 +311,4 @@ def _replacement(text: str, kind: str, java_class: str) -> Any:
     return wrapped(int(number), INTEGER_BITS[SchemaType(kind)])
 
 
-MaskFieldKey, MaskFieldValue = of_key_and_value(MaskField)
+MaskFieldKey, MaskFieldValue = create_key_and_value(MaskField)

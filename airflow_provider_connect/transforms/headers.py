@@ -1,6 +1,6 @@
-"""Transformations of headers: taken off (DropHeaders), made of fields (HeaderFrom), the same for every record (InsertHeader).
+"""Transformations of headers: DropHeaders removes them, HeaderFrom creates them from fields, InsertHeader adds a constant one.
 
-Headers of many records change at once, as they lie in ``Batch.headers``: lists of keys and bytes.
+The headers of a whole batch are changed at once, as lists of keys and bytes in ``Batch.headers``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
 from airflow_provider_connect.sdk.record_columns import headers_type
 from airflow_provider_connect.sdk.transformations import Transformation
-from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, create_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import Names, check_not_empty, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
 
@@ -29,7 +29,7 @@ HEADER, VALUE = "header", "value.literal"
 
 
 class DropHeaders(Transformation):
-    """Headers of some keys taken off. All headers of a key go, however often it occurs."""
+    """Removes all headers with the given keys."""
 
     class_name = "org.apache.kafka.connect.transforms.DropHeaders"
     config_def = ConfigDef(
@@ -46,7 +46,7 @@ class DropHeaders(Transformation):
 
 
 class HeaderFrom(OneSide):
-    """Fields moved or copied into headers. The first field goes into the first header, and so on."""
+    """Moves or copies fields to headers. The first field becomes the first header, and so on."""
 
     passes_null = False
     config_def = ConfigDef(
@@ -98,7 +98,7 @@ class HeaderFrom(OneSide):
         kept = [field for field in schema.fields if field.name not in self._fields]
         after = schema_like(schema, [(field.name, field.schema) for field in kept])
         columns = [child(column, field, fill=self.fills_null) for field in kept]
-        return self.replaced(batch, struct_column(after, columns, column), after, headers=headers)
+        return self.replace_column(batch, struct_column(after, columns, column), after, headers=headers)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         maps = one_by_one(partial(require_map, purpose=self._purpose), values)
@@ -108,10 +108,10 @@ class HeaderFrom(OneSide):
             headers = with_header(headers, header, pa.array(data, pa.binary()))
         gone = set(self._fields) if self._moves else set()
         kept = [in_hash_order((name, value) for name, value in entries.items() if name not in gone) for entries in maps]
-        return self.replaced_values(batch, kept, headers=headers)
+        return self.replace_values(batch, kept, headers=headers)
 
 
-HeaderFromKey, HeaderFromValue = of_key_and_value(HeaderFrom)
+HeaderFromKey, HeaderFromValue = create_key_and_value(HeaderFrom)
 
 
 def _check_given(name: str, value: Any) -> None:
@@ -120,9 +120,9 @@ def _check_given(name: str, value: Any) -> None:
 
 
 class InsertHeader(Transformation):
-    """The same header for every record.
+    """Adds the same header to every record.
 
-    Its type is inferred from its text, as that of headers which are read: ``5`` is a number, ``true`` a boolean.
+    Its type is inferred from the text, as when headers are read: ``5`` is a number, ``true`` a boolean.
     """
 
     class_name = "org.apache.kafka.connect.transforms.InsertHeader"
@@ -149,7 +149,7 @@ class InsertHeader(Transformation):
 
 
 def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Array:
-    """The headers with one more behind those of each record; ``values`` (binary) has one for each."""
+    """``headers`` with one more header at the end of each record. ``values`` (binary) has its value for each record."""
     type = headers_type()
     keys = pa.repeat(pa.scalar(key, pa.string()), len(values))
     added = pa.StructArray.from_arrays([keys, values], fields=list(type.value_type))
@@ -158,12 +158,12 @@ def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Arra
         return pa.ListArray.from_arrays(rows, added, type=type)
     offsets, entries = _dense(headers)
     parents = pc.list_parent_indices(pa.ListArray.from_arrays(offsets, entries))
-    order = pc.array_sort_indices(pa.concat_arrays([parents, rows[:-1].cast(parents.type)]))  # stable: what is added comes last
+    order = pc.array_sort_indices(pa.concat_arrays([parents, rows[:-1].cast(parents.type)]))  # stable, so the added header is last
     return pa.ListArray.from_arrays(pc.add(offsets, rows), pa.concat_arrays([entries, added]).take(order), type=type)
 
 
 def without_headers(headers: pa.Array, keys: Collection[str]) -> pa.Array:
-    """The headers without those of these keys."""
+    """``headers`` without those of ``keys``."""
     offsets, entries = _dense(headers)
     kept = pc.invert(pc.is_in(pc.struct_field(entries, "key"), value_set=pa.array(list(keys), pa.string())))
     counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(kept.cast(pa.int32()))])
@@ -171,7 +171,7 @@ def without_headers(headers: pa.Array, keys: Collection[str]) -> pa.Array:
 
 
 def have_header(headers: pa.Array, key: str) -> pa.BooleanArray:
-    """Which records have a header of this key."""
+    """For each record, whether it has a header with this key."""
     offsets, entries = _dense(headers)
     wanted = pc.equal(pc.struct_field(entries, "key"), key).cast(pa.int32())
     counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(wanted)]).take(offsets)
@@ -179,7 +179,7 @@ def have_header(headers: pa.Array, key: str) -> pa.BooleanArray:
 
 
 def _dense(headers: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """Offsets from 0 on (one more than records) and the entries that they point into."""
+    """The offsets, from 0 and one more than records, and the entries that they refer to."""
     lengths = pc.list_value_length(headers).fill_null(0).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return offsets, pc.list_flatten(headers).cast(headers_type().value_type)

@@ -1,5 +1,7 @@
-"""Regular expressions and replacements as configs write them for Java. Python's ``re`` reads the expressions, with Java's named groups,
-quotes and classes of characters put into its words; class intersections and Unicode's properties are refused where they are given."""
+"""Java regular expressions and replacements in configs.
+
+Java's named groups, quotes and character classes are translated to Python's syntax. Class intersections and Unicode properties are refused.
+"""
 
 from __future__ import annotations
 
@@ -29,15 +31,17 @@ _CLASSES: Final = {
 
 
 def compile_regex(text: str, key: str) -> BoundedRegex:
-    """The expression of the setting ``key``; classes of characters are ASCII's, as in Java. Raises ``re.error`` for what is none, or beyond
-    what is known here."""
+    """Compile the Java expression of the setting ``key``. Character classes are ASCII, as in Java.
+
+    Raises ``re.error`` for an invalid expression, and for unsupported syntax.
+    """
     depth = 0
 
     def translated(match: re.Match[str]) -> str:
         nonlocal depth
         if match["bracket"]:
             if depth and match["bracket"] != "]":
-                raise re.error(f"{match['bracket']} within a class of characters is not known here")
+                raise re.error(f"{match['bracket']} within a character class is not supported")
             depth = {"[": 1, "]": 0}.get(match["bracket"], depth)
         if match["quoted"] is not None:
             return re.escape(match["quoted"])
@@ -53,12 +57,12 @@ def compile_regex(text: str, key: str) -> BoundedRegex:
 def _class(name: str, written: str, *, is_inside: bool) -> str:
     is_negated = written[1] == "P"
     if name not in _CLASSES or (is_negated and is_inside):
-        raise re.error(f"the class {written} is not known here")
+        raise re.error(f"the class {written} is not supported")
     return _CLASSES[name] if is_inside else f"[{'^' if is_negated else ''}{_CLASSES[name]}]"
 
 
 def check_regex(name: str, value: Any) -> None:
-    """A validator: ``value`` is an expression. A missing one is none either, as in Connect."""
+    """A validator: ``value`` must be an expression. A missing value is invalid, as in Connect."""
     if value is None:
         raise ConfigException.of(name, "null", "Invalid regex: null")
     try:
@@ -68,19 +72,19 @@ def check_regex(name: str, value: Any) -> None:
 
 
 class TopicPattern:
-    """An expression for the topics of batches. A topic for which it takes too long makes its records bad ones: DataException."""
+    """An expression for the topics of batches. If it takes too long for a topic, raises DataException for the records of that topic."""
 
     def __init__(self, text: str, key: str) -> None:
         self.regex = compile_regex(text, key)
 
     def matches(self, topic: str) -> bool:
-        """Whether it matches the whole of ``topic``."""
+        """Whether the expression matches the whole ``topic``."""
         try:
             return self.regex.matches(topic)
         except ConfigException as error:
             raise DataException(error.message) from error
 
-    def replaced(self, topic: str, replacement: Replacement) -> str:
+    def replace_first(self, topic: str, replacement: Replacement) -> str:
         """``topic`` with the first match within it replaced."""
         try:
             match = self.regex.search(topic)
@@ -90,10 +94,10 @@ class TopicPattern:
 
 
 class Replacement:
-    """What ``Matcher.replaceFirst`` puts in: ``$1`` and ``${name}`` are groups, a backslash takes the next character as it is."""
+    """A replacement for ``Matcher.replaceFirst``: ``$1`` and ``${name}`` are groups, and a backslash escapes the next character."""
 
     def __init__(self, name: str, text: str, pattern: BoundedRegex) -> None:
-        """Raises ConfigException, by the setting's ``name``, for a group that ``pattern`` does not have."""
+        """Raises ConfigException for the setting ``name`` if ``text`` is invalid or has a group that ``pattern`` does not have."""
         self._parts: list[str | int] = []
         at = 0
         while at < len(text):
@@ -110,17 +114,19 @@ class Replacement:
                 at += 1
 
     def __call__(self, match: Match) -> str:
-        """The text in place of ``match``; a group that took no part is empty. Raises DataException for one of more than ``LONGEST``
-        characters: a group may stand in it any number of times, in each of a hundred routers."""
+        """The text that replaces ``match``. A group that did not match is empty.
+
+        Raises DataException if it is longer than ``LONGEST``: a group may occur many times, in each of a hundred routers.
+        """
         texts = [part if isinstance(part, str) else match.group(part) or "" for part in self._parts]
         length = sum(map(len, texts))
         if length > LONGEST:
-            raise DataException(f"The replacement would have {length} characters, and at most {LONGEST} are made")
+            raise DataException(f"The replacement would have {length} characters; the limit is {LONGEST}")
         return "".join(texts)
 
 
 def _group(name: str, text: str, at: int, pattern: BoundedRegex) -> tuple[int, int]:
-    """The number of the group named at ``at``, and where its name ends. Digits are taken as long as there is such a group."""
+    """The number of the group at ``at``, and the end of its name. Uses as many digits as give an existing group."""
     if named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at):
         if named[1] not in pattern.groupindex:
             raise ConfigException.of(name, text, f"No group with name {{{named[1]}}}")

@@ -1,4 +1,4 @@
-"""Transformations that change one side of a record, its key or its value: the pattern that most of them follow."""
+"""Base of transformations that change one side of a record, its key or its value."""
 
 from __future__ import annotations
 
@@ -36,23 +36,24 @@ REPLACE_NULL: Final = ConfigKey(
 
 
 class OneSide(Transformation):
-    """Define ``with_schema`` for columns and ``without_schema`` for maps and the like, which have no columns; or ``changed`` for both."""
+    """Changes the key or the value. Define ``with_schema`` (for columns) and ``without_schema`` (for single values), or ``change`` for
+    both."""
 
     side: ClassVar[Side]
     passes_null: ClassVar[bool] = True
-    """Whether records without key (value) go on as they are, with the schema they have."""
+    """Whether records with null on this side pass unchanged, with their schema."""
     fills_null: bool = True
-    """Whether a field that is null reads as its default: ``replace.null.with.default``."""
+    """Whether a null field is read as its default (``replace.null.with.default``)."""
 
     def configure(self, config: Config) -> None:
         self.fills_null = bool(config.get(REPLACE_NULL.name, True))
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        """The batch as it goes on. ``column`` has nulls only if not ``passes_null``."""
+        """The changed batch. ``column`` is this side; it has nulls only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        """The batch as it goes on, made from its schemaless values one by one; None among them as above."""
+        """The changed batch. ``values`` are this side's schemaless values; they include None only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def apply_batch(self, batch: Batch) -> Batch | list[Batch]:
@@ -60,35 +61,35 @@ class OneSide(Transformation):
             return batch
         column = self._column_of(batch)
         if not self.passes_null or not column.null_count:
-            return self._tried(batch)
+            return self._change_from(batch)
         if column.null_count == len(column):
             return batch
         pieces = [(start, batch.slice(start, length), is_null) for start, length, is_null in runs_of(column.is_null())]
-        return [piece if is_null else self._tried(piece, start) for start, piece, is_null in pieces]
+        return [piece if is_null else self._change_from(piece, start) for start, piece, is_null in pieces]
 
-    def replaced(self, batch: Batch, column: pa.Array, schema: Schema | None, **more: Any) -> Batch:  # Any: attributes of the batch
-        """The batch with another column on this side."""
+    def replace_column(self, batch: Batch, column: pa.Array, schema: Schema | None, **more: Any) -> Batch:  # Any: attributes of the batch
+        """The batch with another column and schema on this side."""
         return batch.replace(**{self.side: column, f"{self.side}_schema": schema}, **more)
 
-    def replaced_values(self, batch: Batch, values: list[Any], **more: Any) -> Batch:
+    def replace_values(self, batch: Batch, values: list[Any], **more: Any) -> Batch:
         """The batch with other schemaless values on this side."""
-        return self.replaced(batch, schemaless_column(values), None, **more)
+        return self.replace_column(batch, schemaless_column(values), None, **more)
 
-    def changed(self, batch: Batch) -> Batch:
-        """The batch as it goes on. It has records; nulls among them as above."""
+    def change(self, batch: Batch) -> Batch:
+        """The changed batch. ``batch`` has records; this side has nulls only if ``passes_null`` is false."""
         schema, column = getattr(batch, f"{self.side}_schema"), self._column_of(batch)
         if schema is None:
             return self.without_schema(batch, values_of(column, None))
         return self.with_schema(batch, column, schema)
 
-    def _tried(self, batch: Batch, start: int = 0) -> Batch:
-        """What becomes of records ``start`` and following, which an error counts its record from."""
-        with self.refusing(start):
-            return self.changed(batch)
+    def _change_from(self, batch: Batch, start: int = 0) -> Batch:
+        """Change the records from index ``start`` of a batch. A DataException has the index in the whole batch."""
+        with self.translate_errors(start):
+            return self.change(batch)
 
     @contextmanager
-    def refusing(self, start: int = 0) -> Iterator[None]:
-        """Around the change of records ``start`` and following: what it raises for values is a DataException that counts from there."""
+    def translate_errors(self, start: int = 0) -> Iterator[None]:
+        """Turn errors of the block into DataException. ``start`` is added to the record index of one."""
         try:
             yield
         except DataException as error:
@@ -105,8 +106,8 @@ class OneSide(Transformation):
         return pa.nulls(batch.num_records, pa.null() if schema is None else arrow_type(schema))
 
 
-def of_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Changes]]:
-    """The plugin for keys and the one for values, ``…$Key`` and ``…$Value`` by Connect's names."""
+def create_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Changes]]:
+    """Create the plugins for keys and for values, which Connect names ``…$Key`` and ``…$Value``."""
     key, value = (
         type(
             f"{changes.__name__}{side}",
@@ -124,8 +125,10 @@ def of_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Change
 
 
 def schemaless_column(values: list[Any]) -> pa.Array:
-    """The column of values without a schema that come from such a column: maps have text as keys, and bytes in them become base64 text, as
-    Connect's JsonConverter writes them."""
+    """A column of schemaless values, which come from such a column, so maps have string keys.
+
+    Bytes inside maps become base64 text, as Connect's JsonConverter writes them.
+    """
     if {type(value) for value in values if value is not None} == {dict}:
         return json_column(None if value is None else _AS_JSON(value) for value in values)
     return column_of(values, None)
@@ -141,7 +144,7 @@ _AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), de
 
 
 def one_by_one(change: Callable[[Before], After], values: Iterable[Before]) -> list[After]:
-    """What ``change`` makes of each. Its DataException goes on with the number of the value, from 0 on."""
+    """The result of ``change`` for each value. Its DataException gets the index of the value."""
     changed = []
     for record, value in enumerate(values):
         try:
@@ -153,7 +156,7 @@ def one_by_one(change: Callable[[Before], After], values: Iterable[Before]) -> l
 
 
 def runs_of(column: pa.Array) -> Iterator[tuple[int, int, Any]]:  # Any: a value of the column
-    """Start, length and value of each run, in order."""
+    """Start, length and value of each run of equal values, in order."""
     encoded = pc.run_end_encode(column)
     start = 0
     for end, value in zip(encoded.run_ends.to_pylist(), encoded.values.to_pylist(), strict=True):

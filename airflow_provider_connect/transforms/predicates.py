@@ -1,4 +1,4 @@
-"""Kafka Connect's predicates (by topic, by header, by tombstone) and Filter, which drops what one selects. Each takes a whole batch."""
+"""Kafka Connect's predicates (topic name, header, tombstone), and Filter, which drops records. All work on whole batches."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def _check_pattern(name: str, value: str | None) -> None:
 
 
 class TopicNameMatches(Predicate):
-    """True of the records of a topic whose whole name matches ``pattern``."""
+    """Selects the records of topics whose whole name matches ``pattern``."""
 
     class_name = f"{_PACKAGE}.TopicNameMatches"
     config_def = ConfigDef(
@@ -37,7 +37,7 @@ class TopicNameMatches(Predicate):
 
 
 class HasHeaderKey(Predicate):
-    """True of records with at least one header called ``name``."""
+    """Selects records with a header called ``name``."""
 
     class_name = f"{_PACKAGE}.HasHeaderKey"
     config_def = ConfigDef(ConfigKey("name", validator=NonEmptyString(), doc="The header name."))
@@ -52,7 +52,7 @@ class HasHeaderKey(Predicate):
 
 
 class RecordIsTombstone(Predicate):
-    """True of records without a value."""
+    """Selects records with a null value."""
 
     class_name = f"{_PACKAGE}.RecordIsTombstone"
 
@@ -65,7 +65,7 @@ def _throughout(batch: Batch, truth: bool) -> pa.BooleanArray:
 
 
 class Filter(Transformation):
-    """Drops every record that it is given, as a predicate decides; the framework still counts them as read."""
+    """Drops every record. Use it with a predicate. The framework still counts the records as read."""
 
     class_name = "org.apache.kafka.connect.transforms.Filter"
     drops_all = True

@@ -1,6 +1,6 @@
-"""What transformations require of records and of lists of names in configs, in the words of Connect's messages.
+"""Checks of records and of name lists in configs, with Connect's messages.
 
-The messages name Java's classes: people search for them.
+The messages have Java's class names, because users search for them.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ _BY_PYTHON_TYPE: Final[tuple[tuple[tuple[type, ...], str], ...]] = (
 
 
 def require_map(value: Any, purpose: str) -> Mapping[str, Any]:
-    """``value``, which must be a map. Raises DataException as ``Requirements.requireMap`` does."""
+    """Return ``value``. Raises DataException unless it is a map, as ``Requirements.requireMap`` does."""
     if not isinstance(value, Mapping):
         raise DataException(f"Only Map objects supported in absence of schema for [{purpose}], found: {class_of_value(value)}")
     return value
 
 
 def require_struct(column: pa.Array, schema: Schema, purpose: str, *, allows_null: bool = True) -> None:
-    """Raise DataException where ``Requirements.requireStruct`` does: for values that are not structs."""
+    """Raise DataException for values that are not structs, as ``Requirements.requireStruct`` does."""
     if column.null_count and not allows_null:
         raise DataException(f"Only Struct objects supported for [{purpose}], found: null")
     if schema.type is not SchemaType.STRUCT and column.null_count < len(column):
@@ -60,7 +60,7 @@ def require_struct(column: pa.Array, schema: Schema, purpose: str, *, allows_nul
 
 
 def class_of_schema(schema: Schema) -> str:
-    """The class of the values of ``schema``."""
+    """The Java class of values of ``schema``."""
     logical = schema.logical_name
     if logical is not None:
         return "java.math.BigDecimal" if logical == DECIMAL else "java.util.Date"
@@ -68,7 +68,7 @@ def class_of_schema(schema: Schema) -> str:
 
 
 def class_of_value(value: Any) -> str:  # Any: a schemaless value
-    """The class of a value without a schema; ``null`` has none."""
+    """The Java class of a schemaless value; ``null`` for None."""
     if value is None:
         return "null"
     return next((name for types, name in _BY_PYTHON_TYPE if isinstance(value, types)), type(value).__name__)
@@ -76,7 +76,7 @@ def class_of_value(value: Any) -> str:  # Any: a schemaless value
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A validator. ``may_be_empty``: the list itself may have no entries."""
+    """A validator of name lists: no null, duplicates or empty names. ``may_be_empty``: the list may have no entries."""
 
     may_be_empty: bool = False
 
@@ -92,6 +92,6 @@ class Names:
 
 
 def check_not_empty(name: str, value: Any) -> None:
-    """A validator: a list with at least one entry."""
+    """A validator: the list must have at least one entry."""
     if not value:
         raise ConfigException.of(name, text_of(value), "Empty list")

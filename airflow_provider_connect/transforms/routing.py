@@ -1,4 +1,4 @@
-"""Transformations that name another topic: by what its name matches (RegexRouter), by the time of a record (TimestampRouter)."""
+"""Transformations that change the topic: by a regular expression (RegexRouter), or by the record's timestamp (TimestampRouter)."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ TOPIC_FORMAT, TIMESTAMP_FORMAT = "topic.format", "timestamp.format"
 
 
 class RegexRouter(Transformation):
-    """Another topic for the records of a topic whose whole name matches.
+    """Changes the topic of records whose topic's whole name matches, by replacing the first match.
 
-    A batch has one topic, so it is routed as a whole. In a topic that matches, the first match is replaced.
+    A batch has one topic, so it is routed as a whole.
     """
 
     class_name = "org.apache.kafka.connect.transforms.RegexRouter"
@@ -44,13 +44,13 @@ class RegexRouter(Transformation):
         return batch if topic == batch.topic else batch.replace(topic=topic)
 
     def _routed(self, topic: str) -> str:
-        return self._pattern.replaced(topic, self._replacement) if self._pattern.matches(topic) else topic
+        return self._pattern.replace_first(topic, self._replacement) if self._pattern.matches(topic) else topic
 
 
 class TimestampRouter(Transformation):
-    """A topic whose name has the record's time in it.
+    """Changes the topic to a name with the record's timestamp, in UTC.
 
-    A batch is cut where the name changes: by day, seldom more than once. Times are UTC.
+    A batch is split where the name changes; with a name per day, that is rare.
     """
 
     class_name = "org.apache.kafka.connect.transforms.TimestampRouter"
@@ -86,6 +86,6 @@ class TimestampRouter(Transformation):
         length = len(self._topic_format) + self._topic_format.count("${topic}") * len(batch.topic)
         length += self._topic_format.count("${timestamp}") * (pc.max(pc.utf8_length(times)).as_py() or 0)
         if length > LONGEST:
-            raise DataException(f"The topic's name would have up to {length} characters, and at most {LONGEST} are made")
+            raise DataException(f"The topic's name would have up to {length} characters; the limit is {LONGEST}")
         routed = self._topic_format.replace("${topic}", batch.topic)
         return [batch.slice(start, length).replace(topic=routed.replace("${timestamp}", time)) for start, length, time in runs_of(times)]

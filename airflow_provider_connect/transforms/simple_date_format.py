@@ -1,7 +1,7 @@
-"""``java.text.SimpleDateFormat`` in UTC and English: patterns, instants as text, and text as instants.
+"""``java.text.SimpleDateFormat`` in UTC and English: patterns, formatting and parsing of instants.
 
-Timestamps are int64 milliseconds since 1970. Weeks of years and months (``Y w W F``) are not known and are refused where they are given.
-Text is read leniently, and without minding what comes behind the last field.
+Instants are int64 milliseconds since 1970. The letters for weeks (``Y w W F``) are not supported; patterns with them are refused. Parsing
+is lenient and ignores text after the last field.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _JAVAS_LETTERS: Final = _LETTERS | frozenset("YwWF")
 
 @dataclass(frozen=True, slots=True)
 class Element:
-    """A field (``letter``, how often) or, without a letter, text that stands for itself."""
+    """A field (``letter``, repeated ``count`` times), or literal text if ``letter`` is empty."""
 
     letter: str
     count: int
@@ -33,12 +33,12 @@ class Element:
 
     @property
     def is_numeric(self) -> bool:
-        """Whether the field is written in digits."""
+        """Whether the field is written as digits."""
         return (self.letter in _NUMBERS or self.letter in _OF_DAY) and (self.letter not in "ML" or self.count <= 2)
 
 
 def parse_pattern(pattern: str) -> Iterator[Element]:
-    """The elements of a pattern. Raises ValueError for letters without meaning and for a quote that is not closed."""
+    """The elements of a pattern. Raises ValueError for unsupported letters and for an unterminated quote."""
     at = 0
     while at < len(pattern):
         letter, start = pattern[at], at
@@ -58,7 +58,7 @@ def parse_pattern(pattern: str) -> Iterator[Element]:
 
 
 def _quoted(pattern: str, at: int) -> tuple[str, int]:
-    """The text behind the quote, and where it ends. Two quotes are one, inside and outside of quoted text."""
+    """The text after the quote, and where it ends. Two quotes are one quote, inside and outside of quoted text."""
     if pattern[at : at + 1] == "'":
         return "'", at + 1
     text = ""
@@ -72,15 +72,15 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
     raise ValueError("Unterminated quote")
 
 
-_MOST_LETTERS: Final = 1000  # a letter that is repeated is a number of so many digits, in each record
+_MOST_LETTERS: Final = 1000  # a repeated letter is padded to that many digits in each record
 
 
 class SimpleDateFormat:
-    """One pattern. Raises ValueError if it is none."""
+    """A pattern. The constructor raises ValueError if it is invalid."""
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MOST_LETTERS:
-            raise ValueError(f"{len(pattern)} characters; the most are {_MOST_LETTERS}")
+            raise ValueError(f"{len(pattern)} characters; the limit is {_MOST_LETTERS}")
         self.pattern = pattern
         self.elements = tuple(parse_pattern(pattern))
 
@@ -101,7 +101,7 @@ class SimpleDateFormat:
         return pc.binary_join_element_wise(*pieces, "")
 
 
-_OF_DAY: Final = {  # unit in ms, where it starts again, what is written for 0
+_OF_DAY: Final = {  # unit in ms, modulus, what is written for 0
     "H": (3_600_000, 24, None),
     "k": (3_600_000, 24, 24),
     "K": (3_600_000, 12, None),
@@ -147,12 +147,14 @@ def _element_text(element: Element, days: int, of_day: int) -> str:
 
 
 _PRINTED: Final = tuple(parse_pattern("yyyy-MM-dd HH:mm:ss.SSS"))
-"""How Arrow prints timestamps of milliseconds."""
+"""The format in which Arrow prints timestamps in milliseconds."""
 _PRINTED_AT: Final = tuple(sum(element.count or len(element.text) for element in _PRINTED[:end]) for end in range(len(_PRINTED) + 1))
 
 
 def _printed_alike(elements: Sequence[Element]) -> tuple[int, int]:
-    """Which of ``_PRINTED`` the elements begin with, and how many follow as there; none unless the first is a field."""
+    """The longest prefix of ``elements`` that is part of ``_PRINTED``: where it starts there, and its length.
+
+    The length is 0 unless the first element is a field of ``_PRINTED``."""
     if not elements or not elements[0].letter or elements[0] not in _PRINTED:
         return 0, 0
     first = _PRINTED.index(elements[0])
@@ -166,7 +168,7 @@ _ZONES: Final = {"z": "UTC", "Z": "+0000", "X": "Z"}
 
 
 class _Fields:
-    """The texts of the elements of many instants, which must be Gregorian."""
+    """Formats the elements for a column of instants, which must be Gregorian."""
 
     def __init__(self, milliseconds: pa.Array) -> None:
         days = floored(milliseconds, DAY_MS)
@@ -175,7 +177,7 @@ class _Fields:
         self._printed: pa.Array | None = None
 
     def texts(self, elements: Sequence[Element]) -> Iterator[pa.Array | str]:
-        """One text after another; what Arrow prints in the same way comes in one piece."""
+        """The texts of the elements in order. Elements that Arrow prints in the same way are one piece."""
         at = 0
         while at < len(elements):
             first, count = _printed_alike(elements[at:])
@@ -224,7 +226,7 @@ _UNITS: Final = {"H": 3_600_000, "m": 60_000, "s": 1000, "S": 1}
 
 
 class SimpleDateParser:
-    """Reads texts by one pattern. Years with two digits lie within the hundred that begin 80 years before ``today``."""
+    """Parses text by a pattern. Two-digit years are in the century that starts 80 years before ``today``."""
 
     def __init__(self, format: SimpleDateFormat, today: datetime.date) -> None:
         self.pattern = format.pattern
@@ -234,7 +236,7 @@ class SimpleDateParser:
         self._plain = _plain_pattern(format.elements)
 
     def parse(self, text: str) -> int:
-        """The instant in ms. Raises ValueError if the text does not match, or is of a time that 64 bits do not hold."""
+        """The instant in ms. Raises ValueError if the text does not match, or the instant exceeds 64 bits."""
         found: dict[str, int] = {}
         at = 0
         for index, element in enumerate(self._elements):
@@ -253,9 +255,9 @@ class SimpleDateParser:
         return instant
 
     def parse_plain(self, texts: pa.Array) -> pa.Array | None:
-        """The instants of texts, int64, where each has just the digits that the pattern has letters; null stays null.
+        """The instants of a column of texts, int64, if each has exactly as many digits as the pattern has letters. Null stays null.
 
-        None if one has not: it may still be a text that ``parse`` reads."""
+        None if one has not; ``parse`` may still be able to read it."""
         if self._plain is not None and pc.all(pc.match_substring_regex(texts, self._plain)).as_py():
             fields = pc.extract_regex(texts, self._plain)
             instants = _instants({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)
@@ -264,7 +266,7 @@ class SimpleDateParser:
         return None
 
     def _read(self, element: Element, text: str, at: int, is_followed: bool, found: dict[str, int]) -> int:
-        """Read one field into ``found``, and blanks before it; returns where it ends."""
+        """Read one field, and blanks before it, into ``found``. Returns where it ends."""
         start = at
         while text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -294,7 +296,7 @@ _NAMES: Final = {"M": MONTHS, "E": WEEKDAYS, "a": ("AM", "PM"), "G": ("BC", "AD"
 
 
 def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int]:
-    """Which of the names stands at ``at``, long or short, from 1 on; and where it ends."""
+    """The number (from 1) of the long or short name at ``at``, and where it ends. Raises ValueError if there is none."""
     rest = text[at:].lower()
     for index, name in enumerate(names):
         for form in (name, name[:3]):
@@ -317,7 +319,7 @@ def _instant(found: dict[str, int]) -> int:
 
 
 def _plain_pattern(elements: tuple[Element, ...]) -> str | None:
-    """An expression for texts that have just as many digits as the pattern has letters; None if there are other fields than numbers."""
+    """A regular expression for texts with exactly as many digits as the pattern has letters. None: not all fields are numbers."""
     letters = [element.letter for element in elements if element.letter]
     if not set(letters) <= set("yMdHmsS") or len(set(letters)) < len(letters):
         return None
@@ -335,7 +337,7 @@ def _escaped(character: str) -> str:
 
 
 def _instants(found: dict[str, pa.Array], texts: pa.Array) -> pa.Array:
-    """The instants of int64 columns by letter."""
+    """The instants of a date's parts: int64 columns by letter."""
     one = pc.if_else(texts.is_valid(), pa.scalar(1, pa.int64()), pa.scalar(None, pa.int64()))
     days = days_column(found.get("y", pc.multiply(one, 1970)), found.get("M", one), found.get("d", one))
     total = pc.multiply(days, DAY_MS)

@@ -1,4 +1,4 @@
-"""SqlTransform: fields of the value computed, and records dropped, by a SELECT over the batch that DuckDB runs in a sandbox."""
+"""SqlTransform: computes fields of the value, and drops records, by a SELECT over the batch that DuckDB runs in a sandbox."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 PACKAGES: Final = RequiredPackages("SqlTransform", ("duckdb",), "sql")
 SQL, TIMEOUT_MS = "sql", "timeout.ms"
 MOST_BYTES: Final = 256 << 20
-"""What one step of a statement may make, and what all of one batch may be."""
+"""Maximum bytes that one step of a statement may create, and maximum bytes of a batch's result."""
 WHOLE: Final = "_value"
 _MOST_CHARACTERS: Final = 10_000
 
 
 def check_sql(name: str, value: str | None) -> None:
-    """A validator: the statement can be read and contains only what is allowed. The columns are known when the first batch comes."""
+    """A validator: the statement must be valid and contain only what is allowed. Columns are checked with the first batch."""
     if value is None:
         return
     sandbox = _sandbox()
@@ -50,13 +50,13 @@ def _sandbox() -> Sandbox:
 
 def _statement(sandbox: Sandbox, name: str, text: str) -> Statement:
     if len(text) > _MOST_CHARACTERS:
-        raise ConfigException.of(name, f"{text[:100]}…", f"{len(text)} characters; the most are {_MOST_CHARACTERS}")
+        raise ConfigException.of(name, f"{text[:100]}…", f"{len(text)} characters; the limit is {_MOST_CHARACTERS}")
     return build_statement(name, text, sandbox.tree_of(text))
 
 
 @dataclass(slots=True)
 class _Bound:
-    """A statement for records with values and keys of ``kinds``. ``after`` is the schema of the result, from the first result on."""
+    """A statement planned for values and keys of ``kinds``. ``after`` is the schema of the result, set by the first result."""
 
     kinds: tuple[object, object]
     plan: Plan
@@ -65,15 +65,15 @@ class _Bound:
 
 
 def _kinds(batch: Batch) -> tuple[object, object]:
-    """The schemas of value and key; where there is no schema, the columns' types."""
+    """The schemas of value and key, or the columns' types if there is no schema."""
     value, key = (None if column is None else column.type for column in (batch.value, batch.key))
     return batch.value_schema or value, batch.key_schema or key
 
 
 class SqlTransform(OneSide):
-    """The fields that a SELECT returns, for the records that its WHERE keeps. Null values stay as they are.
+    """Replaces values by the fields that a SELECT returns, and drops the records that its WHERE excludes. Null values are kept.
 
-    Fields that the SELECT only names, or that ``*`` stands for, never pass through DuckDB: column, schema and default are the same.
+    Fields that the SELECT only names, or includes by ``*``, do not pass through DuckDB: column, schema and default are unchanged.
     """
 
     side = "value"
@@ -108,7 +108,7 @@ class SqlTransform(OneSide):
         if column is None or not 0 < column.null_count < len(column):
             return super().apply_batch(batch)
         is_null = column.is_null()
-        with self.refusing():  # one statement for all values between the nulls: each costs milliseconds, however few rows it has
+        with self.translate_errors():  # one statement for all values between nulls, because each takes milliseconds even for few rows
             mask, result = self._selected(batch.filter(pc.invert(is_null)))
         pieces, seen, used = [], 0, 0
         for start, length, is_tombstone in runs_of(is_null):
@@ -121,11 +121,11 @@ class SqlTransform(OneSide):
             pieces.append(piece)
         return pieces
 
-    def changed(self, batch: Batch) -> Batch:
+    def change(self, batch: Batch) -> Batch:
         return self._selected(batch)[1]
 
     def _selected(self, batch: Batch) -> tuple[pa.BooleanArray | None, Batch]:
-        """Which records stay (None: all), and the batch of these."""
+        """A mask of the records to keep (None: all), and the batch of these."""
         bound, kinds = self._bound, _kinds(batch)
         if bound is None or bound.kinds != kinds:
             bound = self._bound = self._bind(batch, kinds)
@@ -139,23 +139,25 @@ class SqlTransform(OneSide):
         return mask, batch.replace(value=_value_after(batch, bound.plan, result, bound.after), value_schema=bound.after)
 
     def _computed(self, text: str, table: pa.Table) -> pa.Table:
-        """The rows of the statement, which gets so many at a time as cannot become more than ``MOST_BYTES``: DuckDB checks time and memory
-        between steps of 2,048 rows, and a step of texts that grow may take any."""
+        """Run the statement in parts whose result cannot exceed ``MOST_BYTES``.
+
+        DuckDB checks time and memory only between steps of 2,048 rows, and a step whose strings grow could need any amount.
+        """
         rows, results, left, begun = max(table.num_rows, 1), list[pa.Table](), MOST_BYTES, time.monotonic()
         step = max(1, rows * MOST_BYTES // max(self._most_bytes_of(table), MOST_BYTES))
         for start in range(0, rows, step):
             part = table.slice(start, step)
             if len(part) == 1 and self._most_bytes_of(part) > MOST_BYTES:
                 raise DataException(
-                    f"SqlTransform: the columns of a record have {part.nbytes} bytes, of which the statement may make "
-                    f"{self._most_bytes_of(part)}; {MOST_BYTES} are the most"
+                    f"SqlTransform: the columns of a record have {part.nbytes} bytes, from which the statement may create "
+                    f"{self._most_bytes_of(part)}; the limit is {MOST_BYTES}"
                 )
             if (time.monotonic() - begun) * 1000 > self._timeout_ms:
                 raise DataException(f"SqlTransform: the statement took more than timeout.ms = {self._timeout_ms} ms")
             results.append(self._sandbox.rows(text, TABLE, part, self._timeout_ms))
             left -= results[-1].nbytes
             if left < 0 and rows > 1:
-                raise DataException(f"SqlTransform: the statement makes more than {MOST_BYTES} bytes of {rows} records")
+                raise DataException(f"SqlTransform: the statement creates more than {MOST_BYTES} bytes from {rows} records")
         return results[0] if len(results) == 1 else pa.concat_tables(results)
 
     def _most_bytes_of(self, table: pa.Table) -> int:
@@ -190,11 +192,11 @@ _METADATA: Final[Mapping[str, Callable[[Batch], pa.Array]]] = {
     "_offset": lambda batch: batch.kafka_offsets if batch.is_from_kafka else pa.nulls(batch.num_records, pa.int64()),
     "_timestamp": _timestamps,
 }
-"""Columns that are no fields of the value. A field of such a name hides the column."""
+"""Columns that are not fields of the value. A field of the same name hides the column."""
 
 
 def _table(batch: Batch, plan: Plan) -> pa.Table:
-    """The row numbers, and the columns that the statement uses."""
+    """A table of row numbers and the columns that the statement uses."""
     columns = [row_numbers(batch.num_records)]
     for name in plan.columns:
         field = batch.value_schema.field(name) if batch.value_schema is not None and _is_struct(batch.value_schema) else None
@@ -203,14 +205,16 @@ def _table(batch: Batch, plan: Plan) -> pa.Table:
 
 
 def _mask(count: int, rows: pa.ChunkedArray) -> pa.BooleanArray | None:
-    """Which of ``count`` records the statement has kept; None: all. Raises ConnectException unless its rows are rows of the batch, each
-    once and in order."""
+    """A mask of the records that the statement kept; None: all.
+
+    Raises ConnectException unless the result has rows of the batch, each at most once and in order.
+    """
     mask, kept = None, row_numbers(count)
     if len(rows) != count:
         mask = pc.is_in(kept, value_set=rows)
         kept = kept.filter(mask)
     if not rows.combine_chunks().equals(kept):
-        raise ConnectException("SqlTransform: the statement has returned other rows than those of the batch")
+        raise ConnectException("SqlTransform: the statement returned rows that are not in the batch, or in another order")
     return mask
 
 
@@ -225,7 +229,7 @@ def _schema_after(before: Schema | None, plan: Plan, result: pa.Table | None) ->
         try:
             fields.append((output.name, schema_of(pa.field(output.name, column.type))))
         except SchemaException as error:
-            raise DataException(f"SqlTransform: {output.name} has the type {column.type}, which no record can hold: CAST it") from error
+            raise DataException(f"SqlTransform: {output.name} has the type {column.type}, which records do not support: CAST it") from error
     if before is None or not _is_struct(before):
         return Schema.struct(dict(fields))
     return schema_like(before, fields)

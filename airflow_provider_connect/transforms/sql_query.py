@@ -1,6 +1,6 @@
-"""What SqlTransform's statement may be: a projection and a filter of the one table ``batch``.
+"""Checks SqlTransform's statement: a projection and a filter of the table ``batch``.
 
-Takes DuckDB's syntax tree as JSON. Everything that is not listed here is refused. Knows neither DuckDB nor records.
+Reads DuckDB's syntax tree as JSON and refuses everything that is not listed here. Knows neither DuckDB nor records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 TABLE: Final = "batch"
 ROW: Final = "row of the batch"
-"""The column of row numbers, which stands before all others, so that a field of this name hides nothing."""
+"""The column of row numbers. It is the first, so that a field of this name does not hide it."""
 
 _MOST_GROWTH, _MOST_WIDTH, _MOST_EXPANSION = 64, 1000, 1024
 
@@ -28,7 +28,7 @@ _EMPTY_PARTS: Final = {
     "qualify": "QUALIFY",
     "sample": "a sample",
 }
-"""Parts of a SELECT by which rows would lose their order or their own offset."""
+"""Parts of a SELECT that would change the order of rows, or rows that keep no offset."""
 
 _OPERATORS: Final = frozenset(
     {
@@ -78,9 +78,11 @@ FUNCTIONS: Final = {
         "json_keys json_object json_type json_valid json_value to_json"
     ),
 }
-"""The functions that a statement may use, by subject. Each returns one value a row, opens nothing, and ends in a time that grows with its
-arguments. Those that make large values from small ones (``repeat``, ``range``, ``printf``), ``json_merge_patch``, whose time grows with the
-square of an object's keys, and lambdas are left out."""
+"""The functions that a statement may use, by subject.
+
+Each returns one value per row, opens nothing, and takes time in proportion to its arguments. Not included are functions that create large
+values from small ones (``repeat``, ``range``, ``printf``), ``json_merge_patch``, whose time is quadratic in an object's keys, and lambdas.
+"""
 _FUNCTIONS: Final = frozenset(name for names in FUNCTIONS.values() for name in names.split())
 _GROWING: Final = {"lpad": 1, "rpad": 1, "regexp_replace": 2, "replace": 2}
 """Functions whose result may be much longer than their first argument, and the argument that limits it."""
@@ -105,7 +107,7 @@ _SMALL_TYPES: Final = _TYPES - _OF_ANY_SIZE
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """A field of the result: ``field`` is the index of the value's field that it is, None if it is computed."""
+    """A field of the result. ``field`` is the index of the value's field that it copies; None if it is computed."""
 
     name: str
     field: int | None
@@ -113,8 +115,11 @@ class Output:
 
 @dataclass(slots=True)
 class Plan:
-    """A statement for values with known fields. ``tree`` is None where nothing is computed and no row dropped; otherwise it selects the
-    computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``."""
+    """A statement planned for values with known fields.
+
+    ``tree`` selects the computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``. It is None if nothing is computed
+    and no row is dropped.
+    """
 
     outputs: list[Output]
     columns: list[str]
@@ -123,7 +128,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Statement:
-    """A SELECT that was checked. What it computes of a record may take ``expansion`` times the columns that it reads, and ``row_bytes``."""
+    """A checked SELECT. Its results for a row need at most ``expansion`` times the bytes of the columns it reads, plus ``row_bytes``."""
 
     tree: Node
     select: Node
@@ -131,9 +136,9 @@ class Statement:
     row_bytes: int
 
     def plan(self, fields: Sequence[str], metadata: Collection[str]) -> Plan:
-        """What to compute for values with ``fields``. A field hides a column of ``metadata`` of the same name.
+        """Plan the statement for values with ``fields``. A field hides a column of ``metadata`` of the same name.
 
-        Raises DataException for a column that does not exist, and for two fields of the result with one name."""
+        Raises DataException for a column that does not exist, and for two fields of the result with the same name."""
         columns: dict[str, int | None] = {name: index for index, name in enumerate(fields)}
         columns |= {name: None for name in metadata if name not in columns}
         outputs: list[Output] = []
@@ -141,7 +146,7 @@ class Statement:
         for name, field, expression in self._selected(columns):
             outputs.append(Output(name, field))
             if field is None and expression is not None:
-                computed.append({**expression, "alias": ""})  # an alias could stand for a column
+                computed.append({**expression, "alias": ""})  # an alias could be taken for a column
         _check_names(outputs)
         where = self.select["where_clause"]
         used = {_column(ref, columns): None for node in (*computed, where) for ref in _references(node)}
@@ -152,7 +157,7 @@ class Statement:
         return Plan(outputs, list(used), {**self.tree, "statements": [{**self.tree["statements"][0], "node": select}]})
 
     def _selected(self, columns: dict[str, int | None]) -> Iterator[tuple[str, int | None, Node | None]]:
-        """Name, index of the field and expression of each field of the result, one of the last two None."""
+        """Name, field index and expression of each field of the result. Either the index or the expression is None."""
         for node in self.select["select_list"]:
             if node["class"] == "STAR":
                 yield from _expanded(node, columns)
@@ -168,8 +173,10 @@ class Statement:
 
 
 def build_statement(setting: str, text: str, tree: Node) -> Statement:
-    """The statement of a syntax tree, as ``json_serialize_sql`` returns it. Raises ConfigException for one that is no SELECT of
-    expressions FROM batch WHERE a condition, or that uses a function, a type or syntax that is not allowed."""
+    """Check a syntax tree of ``json_serialize_sql``.
+
+    Raises ConfigException unless it is a SELECT of expressions FROM batch WHERE a condition, with allowed functions, types and syntax only.
+    """
     try:
         return _checked(tree)
     except _Refusal as refusal:
@@ -177,7 +184,7 @@ def build_statement(setting: str, text: str, tree: Node) -> Statement:
 
 
 class _Refusal(Exception):
-    """What a statement may not contain."""
+    """The reason why a statement is not allowed."""
 
 
 def _checked(tree: Node) -> Statement:
@@ -208,7 +215,7 @@ def _check_table(table: Node) -> None:
 
 
 def _check_selected(node: Node) -> list[tuple[int, int]]:
-    """The sizes of what is computed, see ``_check_expression``."""
+    """Check an output and return the sizes of its expressions; see ``_check_expression``."""
     if node["class"] != "STAR":
         size = _check_expression(node)
         if node["class"] != "COLUMN_REF" and not node["alias"]:
@@ -220,7 +227,7 @@ def _check_selected(node: Node) -> list[tuple[int, int]]:
 
 
 def _check_expression(root: Node) -> tuple[int, int]:
-    """How many times as large as the columns it reads the result and its parts may be, and how many bytes more a row has."""
+    """Check an expression. Returns how many times larger than its columns all its parts may be, and the additional bytes per row."""
     left: list[tuple[Any, int, int]] = [(root, 1, 1)]
     times = row_bytes = 0
     while left:
@@ -241,7 +248,7 @@ def _check_expression(root: Node) -> tuple[int, int]:
 
 
 def _own_bytes(node: Node) -> int:
-    """Those that a value has of its own: of a constant, a number, the width to which a text is filled."""
+    """The bytes of a node itself: of a constant, a number, or the width to which a string is padded."""
     if node.get("class") == "CONSTANT":
         return len(_constant(node) or "") + _LEAST_BYTES
     is_filled = node.get("class") == "FUNCTION" and node["function_name"].lower().endswith("pad")
@@ -255,14 +262,14 @@ def _expansion(node: Node) -> int:
 
 
 def _is_small(node: Node) -> bool:
-    """Whether the result is a number or the like, however large the arguments are."""
+    """Whether the result is small, such as a number, for any arguments."""
     if node.get("class") == "FUNCTION":
         return node["function_name"].lower() in _SMALL
     return node.get("class") == "CAST" and node["type_expr"].get("type_name", "").lower() in _SMALL_TYPES
 
 
 def _checked_growth(node: Node) -> int:
-    """How many times as long as its argument the text of this part of an expression can be, without those in it."""
+    """Check one node, without its children. Returns how many times longer than its argument its text may be."""
     kind = node.get("class")
     if kind is None:
         if node.get("orders") or node.get("type") not in (None, "ORDER_MODIFIER"):
@@ -303,7 +310,7 @@ def _constant(node: Node) -> str | None:
 
 
 def _nodes(root: Node | None) -> Iterator[Node]:
-    """All parts of an expression."""
+    """All nodes of an expression."""
     left: list[Any] = [root]
     while left:
         part = left.pop()
@@ -319,7 +326,7 @@ def _references(root: Node | None) -> Iterator[list[str]]:
 
 
 def _location(node: Node) -> str:
-    """Where in the text a part is; parts that the parser has added have no location."""
+    """The position of a node in the statement, for messages. Empty for nodes that the parser added."""
     at = int(node.get("query_location", 0))
     return f" at character {at + 1}" if at < 1 << 32 else ""
 
@@ -342,20 +349,20 @@ def _field(name: str, columns: dict[str, int | None]) -> str:
 
 
 def _within_table(path: Sequence[str], columns: Collection[str]) -> Sequence[str]:
-    """A reference without the table's name: the column, and behind it fields within the column."""
+    """A reference without the table's name: the column, followed by fields within the column."""
     if len(path) > 1 and path[0].lower() == TABLE and any(column.lower() == path[1].lower() for column in columns):
         return path[1:]
     return path
 
 
 def _column(path: Sequence[str], columns: Collection[str]) -> str:
-    """The column that a reference begins with."""
+    """The column at the start of a reference. Raises DataException unless there is exactly one."""
     name = _within_table(path, columns)[0]
     found = [column for column in columns if column.lower() == name.lower()]
     if len(found) > 1:
-        raise DataException(f"SqlTransform: the fields {', '.join(found)} differ by case alone, so that SQL cannot name one of them")
+        raise DataException(f"SqlTransform: the fields {', '.join(found)} differ only by case, so SQL cannot distinguish them")
     if not found:
-        raise DataException(f"SqlTransform: no column {name}; there are {', '.join(columns)}")
+        raise DataException(f"SqlTransform: no column {name}; the columns are {', '.join(columns)}")
     return found[0]
 
 

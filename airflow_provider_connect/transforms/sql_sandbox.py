@@ -1,6 +1,6 @@
-"""DuckDB as SqlTransform uses it: in memory, one thread, and nothing of the host: no files, network, extensions, variables, settings.
+"""A sandboxed DuckDB for SqlTransform: in memory, one thread, without files, network, extensions, variables and settings of the host.
 
-Knows nothing of batches. Imported where a statement is checked or run."""
+Knows nothing of batches. Imported only to check or run a statement."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
 
 
 class Sandbox:
-    """One database. Its statements are checked before (``sql_query``); these settings are the second wall."""
+    """One database. ``sql_query`` checks its statements first; the settings here are the second line of defence."""
 
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)
-        for statement in ("SET TimeZone = 'UTC'", "SET lock_configuration = true"):  # the second is the last that can be set
+        for statement in ("SET TimeZone = 'UTC'", "SET lock_configuration = true"):  # after the second, no setting can change
             self._connection.execute(statement).fetchall()
 
     def tree_of(self, text: str) -> dict[str, Any]:  # Any: DuckDB's JSON
-        """The syntax tree of a statement, or its error."""
+        """The syntax tree of a statement, or a tree with ``error`` and ``error_message``."""
         try:
             tree: dict[str, Any] = json.loads(self._value("SELECT json_serialize_sql(?)", text))
         except (duckdb.Error, RecursionError) as error:
@@ -50,7 +50,7 @@ class Sandbox:
         return self._value("SELECT json_deserialize_sql(?)", json.dumps(tree))
 
     def rows(self, statement: str, table: str, content: pa.Table, timeout_ms: int) -> pa.Table:
-        """The result of a statement over ``content``, which it knows as ``table``, in the order of its rows.
+        """The result of a statement over ``content``, which is its table ``table``, in the order of the rows.
 
         Raises DataException if the statement fails, takes too long or needs too much memory."""
         try:
@@ -65,12 +65,12 @@ class Sandbox:
             raise DataException(f"SqlTransform: {_first_line(error)}") from error
 
     def close(self) -> None:
-        """End the database."""
+        """Close the database."""
         self._connection.close()
 
     @contextmanager
     def _interrupted_after(self, seconds: float) -> Iterator[None]:
-        """End what runs within, again and again: DuckDB forgets an interruption that comes before a statement begins."""
+        """Interrupt the block after ``seconds``, repeatedly, because DuckDB ignores an interruption before a statement starts."""
         is_over = threading.Event()
 
         def watch() -> None:
@@ -90,7 +90,9 @@ class Sandbox:
 
 
 def _first_line(error: BaseException) -> str:
-    """Without DuckDB's excerpt of the statement, which is not the author's own text. DuckDB cuts values in its messages between bytes, so
-    that some of them are no UTF-8."""
+    """The first line of an error, without DuckDB's excerpt of the statement, which is not the author's text.
+
+    DuckDB may cut values in its messages within a character, so that they are not valid UTF-8.
+    """
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     return next(iter(text.splitlines()), type(error).__name__)

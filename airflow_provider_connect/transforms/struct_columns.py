@@ -1,4 +1,4 @@
-"""Columns of structs taken apart into their fields and put together again, with the checks and defaults of Connect's Struct."""
+"""Splits struct columns into their fields and builds them again, with the checks and defaults of Connect's Struct."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from airflow_provider_connect.errors import DataException
 
 
 def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:
-    """The column of one field, null where the struct is. ``fill``: a null becomes the field's default, as ``Struct.get`` reads it."""
-    values = column.field(field.index)  # pc.struct_field takes time for all fields of the struct
+    """The column of a field, null where the struct is null. With ``fill``, null becomes the field's default, as in ``Struct.get``."""
+    values = column.field(field.index)  # pc.struct_field takes time for every field of the struct
     if column.null_count:
         is_nested = pa.types.is_nested(values.type)
         values = pc.struct_field(column, [field.index]) if is_nested else pc.if_else(column.is_valid(), values, None)
@@ -26,7 +26,7 @@ def children(column: pa.Array, schema: Schema, *, fill: bool) -> list[pa.Array]:
 
 
 def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array:
-    """``values`` with the schema's default for each null in a row of ``within`` that is not null itself."""
+    """``values`` with the schema's default for each null, except in rows where ``within`` is null."""
     if schema.default is None or not values.null_count:
         return values
     missing = values.is_null()
@@ -39,14 +39,14 @@ def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array
 
 
 def constant(value: pa.Array, like: pa.Array) -> pa.Array:
-    """The one value of ``value`` wherever ``like`` is not null."""
+    """A column with the single value of ``value`` in all rows where ``like`` is not null."""
     return value.take(pc.if_else(like.is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32())))
 
 
 def schema_like(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
-    """A required struct without default that has name, version, doc and parameters of ``schema``, as ``SchemaUtil.copySchemaBasics``.
+    """A required struct without default, with name, version, doc and parameters of ``schema``, as ``SchemaUtil.copySchemaBasics`` does.
 
-    Raises SchemaException for a name that comes twice."""
+    Raises SchemaException for a duplicate field name."""
     return Schema(
         SchemaType.STRUCT,
         name=schema.name,
@@ -58,9 +58,9 @@ def schema_like(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
 
 
 def struct_column(schema: Schema, columns: Sequence[pa.Array], within: pa.Array) -> pa.Array:
-    """A column of structs of ``schema``, null where ``within`` is; as long as that.
+    """A column of structs of ``schema`` from the columns of its fields, null where ``within`` is null.
 
-    Raises DataException for a null in a required field, as ``Struct.put`` does."""
+    Raises DataException for null in a required field, as ``Struct.put`` does."""
     type = arrow_type(schema)
     mask = within.is_null() if within.null_count else None
     for field, column in zip(schema.fields, columns, strict=True):

@@ -1,7 +1,7 @@
-"""Transformations of structs and maps as a whole.
+"""Transformations of whole structs and maps.
 
-One field in place of all (ExtractField), the whole as one field (HoistField), inner fields moved to the top (Flatten), a key made of
-fields of the value (ValueToKey), another name or version of the schema (SetSchemaMetadata).
+ExtractField keeps one field, HoistField wraps the whole in a field, Flatten moves inner fields to the top, ValueToKey creates a key from
+fields of the value, SetSchemaMetadata changes the name or version of the schema.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.data.schema import Schema, SchemaType, Struct
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Type
-from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, of_key_and_value, one_by_one, schemaless_column
+from airflow_provider_connect.transforms.one_side import PACKAGE, REPLACE_NULL, OneSide, create_key_and_value, one_by_one, schemaless_column
 from airflow_provider_connect.transforms.requirements import Names, require_map, require_struct
 from airflow_provider_connect.transforms.struct_columns import child, children, schema_like, struct_column
 
@@ -42,7 +42,7 @@ SYNTAX_VERSION: Final = ConfigKey(
 
 
 class ExtractField(OneSide):
-    """One field in place of all. Null stays null. An unknown field is null in a map, and an error where there is a schema."""
+    """Replaces the key or value by one of its fields. Null stays null. An unknown field is null in a map, and an error in a struct."""
 
     passes_null = False
     config_def = ConfigDef(ConfigKey(FIELD, doc="Field name to extract."), REPLACE_NULL, SYNTAX_VERSION)
@@ -54,18 +54,20 @@ class ExtractField(OneSide):
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         require_struct(column, schema, _EXTRACTING)
-        return self.replaced(batch, *_found(column, schema, self._path, fill=self.fills_null, missing=f"Unknown field: {self._name}"))
+        return self.replace_column(batch, *_found(column, schema, self._path, fill=self.fills_null, missing=f"Unknown field: {self._name}"))
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, one_by_one(partial(_value_at, path=self._path, purpose=_EXTRACTING), values))
+        return self.replace_values(batch, one_by_one(partial(_value_at, path=self._path, purpose=_EXTRACTING), values))
 
 
-ExtractFieldKey, ExtractFieldValue = of_key_and_value(ExtractField)
+ExtractFieldKey, ExtractFieldValue = create_key_and_value(ExtractField)
 
 
 def _found(column: pa.Array, schema: Schema, path: tuple[str, ...], *, fill: bool, missing: str) -> tuple[pa.Array, Schema]:
-    """The column and the schema of the field at the end of ``path``. ``fill``: the field's default for its nulls; structs on the way always
-    read as their defaults, as in Connect. Raises DataException with ``missing`` where the field does not exist."""
+    """Column and schema of the field at ``path``. With ``fill``, its nulls become its default; outer structs always do, as in Connect.
+
+    Raises DataException with the message ``missing`` if the field does not exist.
+    """
     for step, name in enumerate(path, 1):
         if schema.type is not SchemaType.STRUCT:
             raise DataException("Cannot look up fields on non-struct type")
@@ -77,7 +79,7 @@ def _found(column: pa.Array, schema: Schema, path: tuple[str, ...], *, fill: boo
 
 
 def _value_at(value: Any, path: tuple[str, ...], purpose: str) -> Any:
-    """The value at the end of ``path`` in nested maps, None where a map on the way is null or has no such entry."""
+    """The value at ``path`` in nested maps; None if a map on the way is null or has no such entry."""
     for name in path:
         if value is None:
             return None
@@ -86,9 +88,9 @@ def _value_at(value: Any, path: tuple[str, ...], purpose: str) -> Any:
 
 
 def field_path(text: str, config: Config) -> tuple[str, ...]:
-    """The names from the outermost field inwards. Raises ConfigException for a back-tick without its pair.
+    """The field names of a path, from the outermost. Raises ConfigException for an unpaired backtick.
 
-    ``text`` is a name alone (V1), or names joined by dots, with back-ticks around names that have dots (V2, KIP-821).
+    ``text`` is a single name (V1), or names joined by dots, with backticks around names that contain dots (V2, KIP-821).
     """
     return (text,) if config[SYNTAX_VERSION.name].upper() == "V1" else tuple(_steps(text))
 
@@ -108,8 +110,10 @@ def _steps(text: str) -> list[str]:
 
 
 def _quoted(text: str, opening: int) -> tuple[str, int]:
-    """The name between back-ticks, and where the next begins. It ends at a back-tick before a dot or the end, unless a backslash is
-    before it."""
+    """The name between backticks, and where the next name starts.
+
+    It ends at a backtick before a dot or the end of the text, unless a backslash precedes it.
+    """
     name, start = "", opening + 1
     at = text.find("`", start)
     while at >= 0:
@@ -127,7 +131,7 @@ def _quoted(text: str, opening: int) -> tuple[str, int]:
 
 
 class HoistField(OneSide):
-    """The whole key or value as the one field of a struct or map. Null becomes a field that is null."""
+    """Wraps the key or value in a struct or map with a single field. Null becomes a null field."""
 
     passes_null = False
     config_def = ConfigDef(
@@ -143,13 +147,13 @@ class HoistField(OneSide):
             raise DataException(f'Invalid value: null used for required field: "{self._field}", schema type: {schema.type.name}')
         after = Schema.struct({self._field: schema})
         hoisted = pa.StructArray.from_arrays([cast_to_schema(column, schema)], fields=list(arrow_type(after)))
-        return self.replaced(batch, hoisted, after)
+        return self.replace_column(batch, hoisted, after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, [{self._field: value} for value in values])
+        return self.replace_values(batch, [{self._field: value} for value in values])
 
 
-HoistFieldKey, HoistFieldValue = of_key_and_value(HoistField)
+HoistFieldKey, HoistFieldValue = create_key_and_value(HoistField)
 
 
 DELIMITER = "delimiter"
@@ -158,9 +162,9 @@ _FLATTENING: Final = "flattening"
 
 
 class Flatten(OneSide):
-    """The fields of inner structs and maps moved to the top, under names joined by a delimiter.
+    """Moves the fields of inner structs and maps to the top, with names joined by a delimiter.
 
-    Lists stay as they are. A field is optional where a struct around it is, and takes its default from there.
+    Lists are unchanged. A field is optional if a struct around it is, and takes a missing default from that struct's default.
     """
 
     config_def = ConfigDef(
@@ -179,10 +183,10 @@ class Flatten(OneSide):
         require_struct(column, schema, _FLATTENING)
         fields = list(self._schemas(schema, "", is_optional=schema.optional, default=schema.default))
         after = schema_like(schema, fields)
-        return self.replaced(batch, struct_column(after, list(self._columns(column, schema)), column), after)
+        return self.replace_column(batch, struct_column(after, list(self._columns(column, schema)), column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        return self.replaced_values(batch, one_by_one(self._flat, values))
+        return self.replace_values(batch, one_by_one(self._flat, values))
 
     def _schemas(self, schema: Schema, prefix: str, *, is_optional: bool, default: Struct | None) -> Iterator[tuple[str, Schema]]:
         for field in schema.fields:
@@ -219,7 +223,7 @@ class Flatten(OneSide):
         return f"{prefix}{self._delimiter}{name}" if prefix else name
 
 
-FlattenKey, FlattenValue = of_key_and_value(Flatten)
+FlattenKey, FlattenValue = create_key_and_value(Flatten)
 
 
 FIELDS = "fields"
@@ -228,8 +232,7 @@ _COPYING: Final = "copying fields from value to key"
 
 
 class ValueToKey(OneSide):
-    """A key made of fields of the value. The key that was is lost; the value stays. A path's field is named by the whole path, as in
-    Kafka 4.4."""
+    """Replaces the key by fields of the value, which is unchanged. The field of a path is named by the whole path, as in Kafka 4.4."""
 
     class_name = f"{PACKAGE}.ValueToKey"
     side = "value"
@@ -271,7 +274,7 @@ NAME, VERSION = "schema.name", "schema.version"
 
 
 class SetSchemaMetadata(OneSide):
-    """Another name or version for the schema. Data must have a schema, unless it is null."""
+    """Changes the name or version of the schema. Data must have a schema, unless it is null."""
 
     passes_null = False
     config_def = ConfigDef(
@@ -291,7 +294,7 @@ class SetSchemaMetadata(OneSide):
         after = _renamed(schema, self._changes)
         if schema.type is SchemaType.STRUCT:
             column = struct_column(after, children(column, schema, fill=self.fills_null), column)
-        return self.replaced(batch, cast_to_schema(column, after), after)
+        return self.replace_column(batch, cast_to_schema(column, after), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if any(value is not None for value in values):
@@ -300,7 +303,7 @@ class SetSchemaMetadata(OneSide):
 
 
 def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
-    """The schema with other attributes; a default that is a struct is one of the new schema."""
+    """The schema with ``changes``. A struct as its default gets the new schema too."""
     default = schema.default
     if not isinstance(default, Struct):
         return dataclasses.replace(schema, **changes)
@@ -309,4 +312,4 @@ def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
     return after.with_default(Struct.of_values(after, values))
 
 
-SetSchemaMetadataKey, SetSchemaMetadataValue = of_key_and_value(SetSchemaMetadata)
+SetSchemaMetadataKey, SetSchemaMetadataValue = create_key_and_value(SetSchemaMetadata)

@@ -1,4 +1,4 @@
-"""TimestampConverter: timestamps as text, Unix time, Date, Time or Timestamp, each from any other."""
+"""TimestampConverter: converts timestamps between text, Unix time, Date, Time and Timestamp."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from airflow_provider_connect.data.schema import (
 from airflow_provider_connect.errors import ConfigException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf
-from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, of_key_and_value, one_by_one
+from airflow_provider_connect.transforms.one_side import REPLACE_NULL, OneSide, create_key_and_value, one_by_one
 from airflow_provider_connect.transforms.requirements import class_of_value, require_map, require_struct
 from airflow_provider_connect.transforms.simple_date_format import SimpleDateFormat, SimpleDateParser
 from airflow_provider_connect.transforms.struct_columns import child, schema_like, struct_column
@@ -54,7 +54,7 @@ _SCHEMAS: Final = {
 
 
 class TimestampConverter(OneSide):
-    """All times are UTC. Without a schema, a number is Unix time and a text is read by ``format``."""
+    """Converts a timestamp to another form, in UTC. Without a schema, a number is Unix time, and a string is parsed by ``format``."""
 
     passes_null = False
     config_def = ConfigDef(
@@ -104,7 +104,7 @@ class TimestampConverter(OneSide):
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
         if not self._field:
             converted, after = self._converted(column, schema), self._schema_after(schema)
-            return self.replaced(batch, converted, after)
+            return self.replace_column(batch, converted, after)
         require_struct(column, schema, _PURPOSE)
         if schema.type is not SchemaType.STRUCT:
             raise DataException("Cannot list fields on non-struct type")
@@ -113,14 +113,14 @@ class TimestampConverter(OneSide):
         if isinstance(schema.default, Struct):
             after = after.with_default(self._default_after(schema.default, after))
         if column.null_count == len(column):
-            return self.replaced(batch, pa.nulls(len(column), arrow_type(after)), after)
+            return self.replace_column(batch, pa.nulls(len(column), arrow_type(after)), after)
         columns = [self._field_column(column, field) for field in schema.fields]
-        return self.replaced(batch, struct_column(after, columns, column), after)
+        return self.replace_column(batch, struct_column(after, columns, column), after)
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
         if not self._field:
-            return self.replaced_values(batch, one_by_one(self._converted_value, values))
-        return self.replaced_values(batch, one_by_one(self._converted_map, values))
+            return self.replace_values(batch, one_by_one(self._converted_value, values))
+        return self.replace_values(batch, one_by_one(self._converted_map, values))
 
     def _field_schema(self, field: Field) -> Schema:
         return self._schema_after(field.schema) if field.name == self._field else field.schema
@@ -133,14 +133,14 @@ class TimestampConverter(OneSide):
         return dataclasses.replace(_SCHEMAS[self._target], optional=schema.optional)
 
     def _default_after(self, default: Struct, after: Schema) -> Struct:
-        """The default of the whole struct goes the same way as the structs do; it is always read with its own defaults."""
+        """The default of the whole struct, converted like the structs. It is always read with its own defaults."""
         column = column_of([default], default.schema)
         columns = [self._field_column(column, field) for field in default.schema.fields]
         values: list[Struct] = values_of(struct_column(after, columns, column), after)
         return values[0]
 
     def _converted(self, column: pa.Array, schema: Schema) -> pa.Array:
-        """``column`` of timestamps, as what they are to be. Raises DataException where ``schema`` is of none."""
+        """The timestamps of ``column`` in the target form. Raises DataException if ``schema`` is not one of timestamps."""
         return self._written(self._instants(column, schema))
 
     def _instants(self, column: pa.Array, schema: Schema) -> pa.Array:
@@ -157,7 +157,7 @@ class TimestampConverter(OneSide):
         if texts.null_count == len(texts):
             return texts.cast(pa.int64())
         if self._format is None:
-            raise DataException(f"The timestamp ({pc.drop_null(texts)[0]}) is text, which needs a {FORMAT}")
+            raise DataException(f"The timestamp ({pc.drop_null(texts)[0]}) is text, which needs the setting {FORMAT}")
         plain = self._parser.parse_plain(texts)
         return pa.array(one_by_one(self._parsed_text, texts.to_pylist()), pa.int64()) if plain is None else plain
 
@@ -203,4 +203,4 @@ def _parsed_format(pattern: str) -> SimpleDateFormat:
         ) from error
 
 
-TimestampConverterKey, TimestampConverterValue = of_key_and_value(TimestampConverter)
+TimestampConverterKey, TimestampConverterValue = create_key_and_value(TimestampConverter)

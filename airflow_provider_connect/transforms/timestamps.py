@@ -1,7 +1,7 @@
-"""Timestamps as instants, int64 milliseconds since 1970 in UTC: what each may be read from and written as, and Java's calendar.
+"""Instants, int64 milliseconds since 1970 in UTC: conversions to other forms of timestamps, and Java's calendar.
 
-The calendar is Gregorian from the 15th of October 1582 on, Julian before. Days are counted from 1970, as numbers or columns. Every part of
-a date may be out of its range and then counts on: the 32nd of a month is the first of the next.
+The calendar is Gregorian from 15 October 1582, Julian before. Days are counted from 1970, as numbers or columns. Any part of a date may
+exceed its range and is then carried over: the 32nd of a month is a day of the next.
 """
 
 from __future__ import annotations
@@ -21,41 +21,41 @@ _PER_MS: Final = {"microseconds": 1000, "nanoseconds": 1_000_000}
 
 
 def instants_of_column(column: pa.Array, schema: Schema) -> pa.Array:
-    """Dates, times and timestamps as int64 milliseconds since 1970."""
+    """The instants of a column of dates, times or timestamps."""
     if schema.logical_name == DATE:
         return pc.multiply(column.cast(pa.int32()).cast(pa.int64()), DAY_MS)
     return column.cast(pa.int32()).cast(pa.int64()) if schema.logical_name == TIME else column.cast(pa.int64())
 
 
 def instants_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
-    """Timestamps from numbers of that precision: fractions of a millisecond are cut off, what is too large stops at the limit."""
+    """The instants of Unix times of ``precision``. Fractions of a millisecond are cut off; values saturate at the limits."""
     if precision in _PER_MS:
         return pc.divide(numbers, _PER_MS[precision])
     return _times(numbers, 1000) if precision == "seconds" else numbers
 
 
 def unix_of_instants(instants: pa.Array, precision: str) -> pa.Array:
-    """The inverse."""
+    """Unix times of ``precision`` from instants; the inverse of ``instants_of_unix``."""
     if precision in _PER_MS:
         return _times(instants, _PER_MS[precision])
     return pc.divide(instants, 1000) if precision == "seconds" else instants
 
 
 def dates_of_instants(instants: pa.Array) -> pa.Array:
-    """The day that each lies in."""
+    """The date of each instant. Raises DataException if it is out of range."""
     try:
         return floored(instants, DAY_MS).cast(pa.int32()).cast(pa.date32())
     except pa.ArrowInvalid as error:
-        raise DataException(f"A timestamp is beyond the dates that there are: {error}") from error
+        raise DataException(f"A timestamp is out of the range of dates: {error}") from error
 
 
 def times_of_instants(instants: pa.Array) -> pa.Array:
-    """The time of day of each."""
+    """The time of day of each instant."""
     return pc.subtract(instants, pc.multiply(floored(instants, DAY_MS), DAY_MS)).cast(pa.int32()).cast(pa.time32("ms"))
 
 
 def timestamps_of_instants(instants: pa.Array) -> pa.Array:
-    """The same instants as timestamps."""
+    """The instants as timestamps in UTC."""
     return instants.cast(pa.timestamp("ms", "UTC"))
 
 
@@ -70,7 +70,7 @@ def _times(numbers: pa.Array, factor: int) -> pa.Array:
 
 
 class Day(NamedTuple):
-    """A date by its parts; ``year`` counts 0 and below for years before our era."""
+    """A date by its parts. ``year`` 0 is 1 BC, -1 is 2 BC."""
 
     year: int
     month: int
@@ -78,13 +78,13 @@ class Day(NamedTuple):
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """The number of a day."""
+    """The number of days from 1970 to a date."""
     gregorian = _month_start(year, month, is_julian=False) + day - 1
     return gregorian if gregorian >= CUTOVER_DAY else _month_start(year, month, is_julian=True) + day - 1
 
 
 def date_of(days: int) -> Day:
-    """The date of a day, by the calendar of its time."""
+    """The date of a day number, in the calendar of its time."""
     is_julian = days < CUTOVER_DAY
     shifted = days + (719_470 if is_julian else 719_468)
     if is_julian:
@@ -102,8 +102,8 @@ def date_of(days: int) -> Day:
 
 
 def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
-    """The numbers of days, from int64 columns with the year's not before 1: by the Gregorian calendar alone."""
-    months = pc.add(pc.multiply(year, 12), pc.subtract(month, 3))  # a year that begins in March ends with its odd day
+    """Day numbers of int64 columns, in the Gregorian calendar only. Years must be at least 1."""
+    months = pc.add(pc.multiply(year, 12), pc.subtract(month, 3))  # a year that starts in March ends with its leap day
     years = pc.divide(months, 12)
     rest = pc.subtract(months, pc.multiply(years, 12))
     leap_days = pc.add(pc.subtract(pc.divide(years, 4), pc.divide(years, 100)), pc.divide(years, 400))
@@ -112,13 +112,13 @@ def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
 
 
 def is_gregorian(milliseconds: pa.Array) -> bool:
-    """Whether all instants (int64, at least one not null) are of the Gregorian calendar, and of years with four digits."""
+    """Whether all instants are in the Gregorian calendar and in years of at most four digits. False if all are null."""
     ends = pc.min_max(milliseconds).as_py()
     return bool(ends["min"] is not None and ends["min"] >= _CUTOVER_MS and ends["max"] < 253_402_300_800_000)
 
 
 def floored(numbers: pa.Array, unit: int) -> pa.Array:
-    """How often ``unit`` fits into each int64, rounded down."""
+    """Each int64 divided by ``unit``, rounded down."""
     quotient = pc.divide(numbers, unit)
     below = pc.and_(pc.less(numbers, 0), pc.not_equal(pc.multiply(quotient, unit), numbers))
     return pc.subtract(quotient, below.cast(pa.int64()))

@@ -11,16 +11,16 @@ import yaml
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULE = ROOT / "airflow_provider_connect" / "get_provider_info.py"
-_HEAD = '''"""What Airflow's provider discovery reads, generated from provider.yaml by ``python -m tests.contract.provider_info``.
+_HEAD = '''"""The metadata for Airflow's provider discovery, generated from provider.yaml by ``python -m tests.contract.provider_info``.
 
-Imports nothing of ours: it runs in every Airflow process, before Airflow is ready.
+Imports nothing of this package: it runs in every Airflow process, before Airflow is ready.
 """
 
 from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Called by Airflow, through the entry point ``apache_airflow_provider``."""
+    """The provider's metadata. Airflow calls this through the entry point ``apache_airflow_provider``."""
     return '''
 
 

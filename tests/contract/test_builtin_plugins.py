@@ -90,9 +90,9 @@ class TestFileStreamSource(SourceConnectorSuite):
             file.writelines(f"line {number}\n" for number in range(self.written, self.written + count))
         self.written += count
 
-    def test_offset_taken_anywhere_continues_with_the_very_next_record(self) -> None:
+    def test_any_offset_resumes_with_the_next_record(self) -> None:
         """Only the last record of a batch has an offset: four batches of twenty lines."""
-        super().test_offset_taken_anywhere_continues_with_the_very_next_record()
+        super().test_any_offset_resumes_with_the_next_record()
 
 
 class TestFileSystemSource(SourceConnectorSuite):

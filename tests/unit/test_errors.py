@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, last_line, message_of, plugin_code, shortened, trace_of
+from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, last_line, message_of, plugin_code, shorten, trace_of
 
 
 class Unreadable(Exception):
@@ -20,9 +20,9 @@ def test_an_exception_without_a_readable_message_has_a_trace() -> None:
 
 def test_a_text_of_any_length_fits_a_record() -> None:
     text = f"begin {'x' * 10_000_000} end"
-    short = shortened(text)
+    short = shorten(text)
     assert len(short) <= MOST_CHARACTERS
-    assert (short[:6], short[-4:], shortened(short)) == ("begin ", " end", short)
+    assert (short[:6], short[-4:], shorten(short)) == ("begin ", " end", short)
 
 
 @pytest.mark.parametrize(

@@ -15,9 +15,9 @@ from airflow_provider_connect.codecs.avro.connect_schemas import (
     connect_schema,
 )
 from airflow_provider_connect.codecs.json.base64_column import decimal_bytes
-from airflow_provider_connect.codecs.record_bytes import Pieces, joined, to_zigzag
+from airflow_provider_connect.codecs.record_bytes import Pieces, join_pieces, to_zigzag
 from airflow_provider_connect.data.arrow import np, pa, pc
-from airflow_provider_connect.data.columns import column_of, filled
+from airflow_provider_connect.data.columns import column_of, fill_nulls
 from airflow_provider_connect.data.expansion import check_bytes
 from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
@@ -39,7 +39,7 @@ def encode_records(type: AvroType, schema: Schema, column: pa.Array, writing: Av
 
     Fields are found by name; a field of ``type`` that ``schema`` has not gets its default. Raises DataException where there is none, where
     the types differ, and for a null that ``type`` does not allow."""
-    return joined(_pieces(type, schema, column, _Written(writing, "the value"))).column()
+    return join_pieces(_pieces(type, schema, column, _Written(writing, "the value"))).column()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +59,7 @@ class _Written:
 
 def _pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
     if column.null_count and schema.default is not None and not (written.writing.keeps_nulls and schema.optional):
-        column = filled(column, schema)
+        column = fill_nulls(column, schema)
     if type.kind == "union":
         return _union_pieces(type, schema, column, written)
     if column.null_count and type.kind != "null":
@@ -205,10 +205,10 @@ def _array_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Wr
     if schema.type is SchemaType.MAP and schema.key_schema is not None and schema.value_schema is not None:
         entry = Schema.struct({"key": schema.key_schema, "value": schema.value_schema})
         entries = pa.StructArray.from_arrays(_entries(column), names=["key", "value"])
-        return _blocks(column, joined(_pieces(type.items, entry, entries, written)))
+        return _blocks(column, join_pieces(_pieces(type.items, entry, entries, written)))
     if schema.type is not SchemaType.ARRAY or schema.value_schema is None:
         raise written.mismatch(type, schema)
-    return _blocks(column, joined(_pieces(type.items, schema.value_schema, column.flatten(), written)))
+    return _blocks(column, join_pieces(_pieces(type.items, schema.value_schema, column.flatten(), written)))
 
 
 def _map_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
@@ -217,7 +217,7 @@ def _map_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Writ
         raise written.mismatch(type, schema)
     keys, values = _entries(column)
     of_keys = _text_pieces(AvroType("string"), schema.key_schema, keys, written)
-    return _blocks(column, joined([*of_keys, *_pieces(type.items, schema.value_schema, values, written)]))
+    return _blocks(column, join_pieces([*of_keys, *_pieces(type.items, schema.value_schema, values, written)]))
 
 
 def _entries(column: pa.Array) -> list[pa.Array]:

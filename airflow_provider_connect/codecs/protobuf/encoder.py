@@ -10,9 +10,9 @@ from airflow_provider_connect.codecs.json.base64_column import decimal_bytes
 from airflow_provider_connect.codecs.protobuf.fields import BYTES, FIXED_TYPES, wire_type
 from airflow_provider_connect.codecs.protobuf.messages import ProtoField, ProtoMessage
 from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, is_union, wrapped_kind
-from airflow_provider_connect.codecs.record_bytes import Pieces, joined, to_zigzag
+from airflow_provider_connect.codecs.record_bytes import Pieces, join_pieces, to_zigzag
 from airflow_provider_connect.data.arrow import np, pa, pc
-from airflow_provider_connect.data.columns import filled
+from airflow_provider_connect.data.columns import fill_nulls
 from airflow_provider_connect.data.schema import DATE, DECIMAL, INT64_SCHEMA, TIME, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
 
@@ -39,7 +39,7 @@ def encode_records(message: ProtoMessage, schema: Schema, column: pa.Array, rule
         pieces = _field_pieces(message.fields[0], schema, column, written)
     else:
         raise written.mismatch(schema, message.full_name)
-    return joined([Pieces.repeated(before, len(column)), *pieces]).column()
+    return join_pieces([Pieces.repeated(before, len(column)), *pieces]).column()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,11 +66,11 @@ def _message_pieces(message: ProtoMessage, schema: Schema, column: pa.Array, wri
     """Of structs without nulls."""
     columns: dict[str, tuple[Schema, pa.Array]] = {}
     for each, child in zip(schema.fields, column.flatten(), strict=True):
-        filled = _with_default(each.schema, child, written)
+        values = _with_default(each.schema, child, written)
         if is_union(each.schema):
-            columns |= _members(each.schema, filled, written.field(each.name))
+            columns |= _members(each.schema, values, written.field(each.name))
         else:
-            columns[written.rules.name(each.name)] = each.schema, filled
+            columns[written.rules.name(each.name)] = each.schema, values
     pieces: list[Pieces] = []
     for field in sorted(message.fields, key=lambda each: each.number):
         if field.name in columns:
@@ -80,7 +80,7 @@ def _message_pieces(message: ProtoMessage, schema: Schema, column: pa.Array, wri
 
 def _with_default(schema: Schema, column: pa.Array, written: _Written) -> pa.Array:
     if column.null_count and schema.default is not None and not written.rules.keeps_nulls:
-        return filled(column, schema)
+        return fill_nulls(column, schema)
     return column
 
 
@@ -111,7 +111,9 @@ def _field_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: 
     if not len(dense):
         return []
     if field.kind == "message" or wire_type(field.kind) == BYTES:
-        found = joined(_inner_pieces(field, schema, dense, written)) if field.kind == "message" else _text(field, schema, dense, written)
+        found = (
+            join_pieces(_inner_pieces(field, schema, dense, written)) if field.kind == "message" else _text(field, schema, dense, written)
+        )
         lengths = found.lengths
         if not field.has_presence and not lengths.all():
             is_valid[is_valid] = lengths > 0
@@ -213,9 +215,11 @@ def _repeated_pieces(field: ProtoField, schema: Schema, column: pa.Array, writte
         found = _number_pieces(numbers).grouped(ends)
         has = counts > 0
         return [Pieces.of_varints(found.lengths[has].view(np.uint64), _tag(field, BYTES)).spread(has), found]
-    values = joined(_inner_pieces(field, inner, entries, written)) if field.kind == "message" else _text(field, inner, entries, written)
+    values = (
+        join_pieces(_inner_pieces(field, inner, entries, written)) if field.kind == "message" else _text(field, inner, entries, written)
+    )
     header = Pieces.of_varints(values.lengths.view(np.uint64), _tag(field, BYTES))
-    return [joined([header, values]).grouped(ends)]
+    return [join_pieces([header, values]).grouped(ends)]
 
 
 def _map_lengths(column: pa.Array, schema: Schema) -> pa.Array:

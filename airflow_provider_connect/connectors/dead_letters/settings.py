@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.codecs.dead_letters import by_partition, parsed_range
+from airflow_provider_connect.codecs.dead_letters import by_partition, parse_range
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, NonEmptyString, Password, Type
 
@@ -48,7 +48,7 @@ def parse_edits(value: Password | None) -> dict[tuple[int, int], dict[str, bytes
 def _parse_location(text: str) -> tuple[int, int]:
     found = by_partition([text])
     ((partition, offsets),) = found.items()
-    first, last = parsed_range(str(offsets))
+    first, last = parse_range(str(offsets))
     if first != last:
         raise ConnectException(f"{text[:60]!r} is not a single record: give PARTITION:OFFSET, such as 0:15")
     return partition, first

@@ -18,7 +18,7 @@ from airflow_provider_connect.codecs.dead_letters import (
     by_partition,
     origin_header,
     queue_partition,
-    without_context,
+    strip_context,
 )
 from airflow_provider_connect.connectors.dead_letters.selection import Selection, Target
 from airflow_provider_connect.connectors.dead_letters.settings import parse_edits
@@ -134,7 +134,7 @@ class DeadLetterReplayTask(SourceTask):
         self, partition: int, batch: Batch, headers: Sequence[list[tuple[str, bytes | None]]]
     ) -> list[list[tuple[str, bytes | None]]]:
         """The records' own headers; in a dry run, the record's partition and offset in the queue come first."""
-        own = [without_context(row) for row in headers]
+        own = [strip_context(row) for row in headers]
         if not self._adds_origin:
             return own
         return [[(origin_header(partition, offset), None), *row] for offset, row in zip(batch.kafka_offsets.to_pylist(), own, strict=True)]

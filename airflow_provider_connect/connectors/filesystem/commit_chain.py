@@ -62,10 +62,10 @@ class CommitChain:
 
     def take(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
         """Take over the chain as ``claimant``; returns the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
-        leftovers of older claims. Raises as ``OffsetRow.taken``."""
+        leftovers of older claims. Raises as ``OffsetRow.take_over``."""
         for _ in range(_ATTEMPTS):
             newest = self._newest()
-            row = (claimant if newest is None else newest.row).taken(owned, claimant, adopts=adopts)
+            row = (claimant if newest is None else newest.row).take_over(owned, claimant, adopts=adopts)
             if newest is not None:
                 self._publish(newest)  # 1
             number = 0 if newest is None else newest.number + 1
@@ -99,7 +99,7 @@ class CommitChain:
         if newest is None:
             return False
         self._publish(newest)
-        self._append(Link(newest.number + 1, newest.number + 1, newest.row.altered(next_offset), self._writer))
+        self._append(Link(newest.number + 1, newest.number + 1, newest.row.alter(next_offset), self._writer))
         return True
 
     def forget(self) -> None:

@@ -71,7 +71,7 @@ class DeltaOffsets:
             return None
         text = f"{self._text(scope)}:{claim >> 1}"
         row = OffsetRow(None if offset == _UNKNOWN else offset, text, claim >> 1, self._text(topic) if topic else "")
-        return row.altered(row.next_offset) if claim & 1 else row
+        return row.alter(row.next_offset) if claim & 1 else row
 
     def _text(self, number: int) -> str:
         return self._texts.get(number, f"#{number}")

@@ -293,7 +293,7 @@ class DeltaSession:
         for path in table.get_add_actions(flatten=True).column("path").to_pylist():
             for each in {path, unquote(path)}:
                 if self._settings.is_folder:
-                    self._allowed.resolved(PATH, os.path.join(self._settings.address, urlsplit(each).path if ":" in each else each))
+                    self._allowed.resolve(PATH, os.path.join(self._settings.address, urlsplit(each).path if ":" in each else each))
                 elif _LEADS_AWAY.search(each):
                     raise ConfigException.of(PATH, self._settings.address, f"The table's log names a file outside of the table: {each}")
 

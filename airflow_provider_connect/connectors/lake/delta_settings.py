@@ -78,7 +78,7 @@ class DeltaSettings:
             raise mistake
         columns = tuple(config[ID_COLUMNS]), tuple(config[PARTITION_BY])
         options = _store_options(config) if _is_s3(config) else {}
-        address = config[PATH].rstrip("/") if options else allowed.resolved(PATH, config[PATH])
+        address = config[PATH].rstrip("/") if options else allowed.resolve(PATH, config[PATH])
         return cls(address, config[AUTO_CREATE], config[EVOLVE], config[UPSERT], *columns, options)
 
 
@@ -103,7 +103,7 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
     if not _is_s3(config):
         if "://" in given:
             raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.")
-        allowed.resolved(PATH, given)
+        allowed.resolve(PATH, given)
         return
     try:
         parts = urlsplit(given)

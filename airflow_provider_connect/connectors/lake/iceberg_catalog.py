@@ -67,7 +67,7 @@ class AllowedFiles(PyArrowFileIO):
             raise ConfigException.of(WAREHOUSE, location, "Tables must be in local folders or in S3.")
         if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # a partition value
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
-        return self._allowed.resolved(WAREHOUSE, path)
+        return self._allowed.resolve(WAREHOUSE, path)
 
     def new_input(self, location: str) -> PyArrowFile:
         return super().new_input(self._checked(location))

@@ -158,7 +158,7 @@ class IcebergSession:
         stored = self._writers[name].stored
         for partition, row in self._rows.items():
             if row is not None and partition in stored:
-                stored[partition].row.taken(f"{partition} in table {name}", row.row)
+                stored[partition].row.take_over(f"{partition} in table {name}", row.row)
         return {partition: row for partition, row in self._rows.items() if row is not None}
 
     # Tables

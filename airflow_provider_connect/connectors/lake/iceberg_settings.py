@@ -239,7 +239,7 @@ def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
         schemes = "http:// or https://" if kind == REST else "thrift://"
         raise ConfigException.of(URI, config[URI], f"The address of a {kind} catalog must begin with {schemes}.")
     if kind != REST and scheme_of(config[WAREHOUSE]) not in S3_SCHEMES:
-        options["warehouse"] = allowed.resolved(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
+        options["warehouse"] = allowed.resolve(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
     return options
 
 

@@ -91,7 +91,7 @@ class LakeSink(TransactionalSink):
             with contextlib.closing(self.open()) as session:
                 session.reject_missing_tables()
         except Exception as error:
-            known = self.translated(error)
+            known = self.translate_error(error)
             raise known from (None if known is error else error)
 
     @property
@@ -102,7 +102,7 @@ class LakeSink(TransactionalSink):
         """The exception of this package for an error of the library; ``error`` itself if it is unknown."""
         raise NotImplementedError
 
-    def translated(self, error: Exception) -> Exception:
+    def translate_error(self, error: Exception) -> Exception:
         known = self.translate_library_error(error)
         if isinstance(known, ConnectException | MemoryError):
             return known

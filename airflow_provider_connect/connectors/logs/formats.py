@@ -17,7 +17,7 @@ from airflow_provider_connect.data.arrow import pa, pl
 from airflow_provider_connect.data.arrow_schema import schema_of
 from airflow_provider_connect.data.schema import STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.bounded_regex import checked
+from airflow_provider_connect.sdk.bounded_regex import check_expression
 
 LONGEST_PATTERN: Final = 2000
 TYPES: Final = ("string", "integer", "number", "boolean")
@@ -191,7 +191,7 @@ def group_names(key: str, pattern: str) -> list[str]:
     if len(pattern) > LONGEST_PATTERN:
         raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern may have at most {LONGEST_PATTERN} characters.")
     try:
-        checked(pattern)
+        check_expression(pattern)
         found = pl.Series([""]).str.extract_groups(pattern)
     except (re.error, pl.exceptions.PolarsError) as error:
         raise ConfigException.of(key, pattern[:200], f"Not a pattern: {error}") from error

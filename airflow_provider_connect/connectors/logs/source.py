@@ -320,7 +320,7 @@ class LogSourceConnector(SourceConnector):
 
     def _check_settings(self, parsed: Config) -> None:
         for pattern in LogSettings.of(parsed).patterns:
-            self.allowed_paths.resolved(PATHS, pattern.root)
+            self.allowed_paths.resolve(PATHS, pattern.root)
         LineSettings.of(parsed)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:

@@ -38,7 +38,7 @@ def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedP
     if not java.get("bootstrap.servers", "").strip():
         raise ConfigException.of(bootstrap_key(side), "null", "It has no default value. Name host:port of the cluster's brokers.")
     for name in FILES & java.keys():
-        java[name] = allowed.resolved(keys[name], java[name].strip()) if java[name].strip() else ""
+        java[name] = allowed.resolve(keys[name], java[name].strip()) if java[name].strip() else ""
     java = {"client.id": "connect-mirror", **{name: text for name, text in java.items() if name not in _CONSUMER_SETTINGS}}
     if kind is ClientKind.CONSUMER:
         java = {"auto.offset.reset": "earliest", _ISOLATION: "read_committed", **java, "group.id": "mirror"}
@@ -103,7 +103,7 @@ def _errors(keys: Mapping[str, str], java: Mapping[str, str], allowed: AllowedPa
     for name in sorted(FILES & java.keys()):
         try:
             if java[name].strip():
-                allowed.resolved(keys[name], java[name].strip())
+                allowed.resolve(keys[name], java[name].strip())
         except ConfigException as error:
             yield keys[name], error.message
     isolation = java.get(_ISOLATION, "read_committed").strip()

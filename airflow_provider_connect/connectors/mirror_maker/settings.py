@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from airflow_provider_connect.kafka_client.keys import client_config_def
-from airflow_provider_connect.kafka_client.settings import HAVE_COUNTERPART, ClientKind
+from airflow_provider_connect.kafka_client.settings import TRANSLATABLE, ClientKind
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Type
 
 _MIRROR: Final = "org.apache.kafka.connect.mirror"
@@ -135,7 +135,7 @@ HEARTBEAT: Final = ConfigDef(
 def task_config_def(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
     """The settings of a task: the connector's, and others that are read but not in Kafka's definition, such as those of clients."""
     prefixes = (*CLIENTS, "consumer", "producer", "admin")
-    clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(HAVE_COUNTERPART))
+    clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(TRANSLATABLE))
     index = ConfigKey("task.index", Type.STRING, "0")
     others = (key for key in _OTHERS if key.name not in connector.keys)
     return connector.with_keys(_TOPICS, _NO_TOPICS, *others, index, *more, *clients)

@@ -90,12 +90,12 @@ def _config_errors(texts: Mapping[str, str], connector: Connector) -> Iterator[C
 
 def _check_path(given: str, allowed: AllowedPaths) -> str:
     """The path with links resolved. Spark itself follows links and expands patterns, so neither is allowed in or below the path."""
-    real = allowed.resolved(PATH, given) if given.startswith("/") else ""
+    real = allowed.resolve(PATH, given) if given.startswith("/") else ""
     if not real or not _PATTERN.isdisjoint(real):
         raise ConfigException.of(PATH, given[:200], "Give the absolute path of a folder or file without the characters * ? [ ] { } and \\.")
     if not allowed.allow_all:
         for folder, folders, files in os.walk(real):
             for name in (*folders, *files):
                 if os.path.islink(inside := os.path.join(folder, name)):
-                    allowed.resolved(PATH, inside)
+                    allowed.resolve(PATH, inside)
     return real

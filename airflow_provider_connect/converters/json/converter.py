@@ -1,4 +1,4 @@
-"""JsonConverter: values as JSON, with their schema in an envelope or without (contract §2.2, §11.2)."""
+"""JsonConverter: values as JSON, with or without an envelope that has their schema (contract §2.2, §11.2)."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from airflow_provider_connect.codecs.json.values import JsonRules, read_value, w
 from airflow_provider_connect.codecs.json.writer import column_text, texts_of
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json.text import (
-    begins_document,
+    count_leading,
     envelope_of,
-    is_written_otherwise,
+    find_odd_records,
+    has_other_envelope,
     kinds_of,
-    leading,
-    odd_ones,
     read_json,
     read_json_before,
+    starts_document,
 )
 from airflow_provider_connect.converters.plain import TYPE_KEY, DataConverter
 from airflow_provider_connect.converters.schema_cache import SchemaCache
@@ -43,18 +43,20 @@ _NO_ENVELOPE: Final = (
 )
 _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
-_ODD_DISTANCE: Final = 64  # records between two that are not for Arrow's parser; where they lie closer, more are read exactly at once
+_ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if they are closer, more are read one by one at once
 _ODD_GROWTH: Final = 8
-_SHORT: Final = 64  # records of a run; after _SHORT_RUNS of such runs, those of the next _WINDOW are sorted by their kinds
+_SHORT: Final = 64  # records of a run; after _SHORT_RUNS such runs, the next _WINDOW records are grouped by kind
 _SHORT_RUNS, _WINDOW, _MOST_KINDS = 8, 8192, 16
-_PRECHECKED_COLUMNS: Final = 1000  # that are checked before they are read, after one that could not be
-_NO_END: Final = (1 << 31) - 1  # Arrow fails where it is given none
+_PRECHECKED_COLUMNS: Final = 1000  # columns that are checked before they are read, after one with an unreadable record
+_NO_END: Final = (1 << 31) - 1  # Arrow fails without an end
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Records whose values are read by one ``schema``. Each of ``payloads`` is the value's text and ``after``: ``}`` of an envelope whose
-    beginning was cut off, or nothing."""
+    """Records whose values have one ``schema``. Each of ``payloads`` is a value's text followed by ``after``.
+
+    ``after`` is the ``}`` of an envelope whose start was cut off, or empty.
+    """
 
     whole: pa.Array
     payloads: pa.Array
@@ -66,11 +68,11 @@ class _Records:
 
 
 class JsonConverter(DataConverter):
-    """JSON text, in Connect's bytes.
+    """JSON text, byte for byte as Kafka Connect writes it.
 
-    With ``schemas.enable`` each record is ``{"schema":…,"payload":…}``. Read, records that begin with the same bytes up to the payload are
-    one run: the schema is parsed once, the payloads as one column. Without, values are schemaless: a column of text, whole numbers or
-    booleans where all records of a batch are that, else JSON text as it came. Null without a schema is a tombstone.
+    With ``schemas.enable``, each record is ``{"schema":…,"payload":…}``. Consecutive records that start with the same bytes up to the
+    payload are one run: the schema is parsed once, and the payloads as one column. Without it, values are schemaless: a column of strings,
+    integers or booleans if all records of a batch have that type, else the JSON text itself. Null without a schema is a tombstone.
     """
 
     class_name = "org.apache.kafka.connect.json.JsonConverter"
@@ -178,7 +180,7 @@ class JsonConverter(DataConverter):
         return pc.if_else(column.is_valid(), texts.cast(pa.binary()), None) if column.null_count else texts.cast(pa.binary())
 
     def _new_envelope(self, schema: Schema | None) -> str:
-        """An envelope up to its payload."""
+        """The text of an envelope up to its payload."""
         return f'{{"schema":{schema_text(schema, self._write)},"payload":'
 
     def _write(self, schema: Schema | None, value: Any) -> str:
@@ -187,7 +189,7 @@ class JsonConverter(DataConverter):
                 validate_value(schema, value)
             return write_value(schema, value, self._rules)
         except RecursionError as error:
-            raise DataException(f"{_NOT_WRITTEN}Values lie too deep inside one another") from error
+            raise DataException(f"{_NOT_WRITTEN}Values are nested too deeply") from error
 
     # Reading
 
@@ -213,13 +215,13 @@ class JsonConverter(DataConverter):
             raise
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
-        """Those that do not begin or end as the others do, and are broken. No record is checked until one could not be read."""
+        """The broken records among those that do not start or end like the others. Checks nothing until a record could not be read."""
         if not self._prechecked:
             return {}
         self._prechecked -= 1
         found: dict[int, Exception] = {}
         try:
-            odd = odd_ones(column, self._prefix if self._has_envelopes else lambda record: record[:1])
+            odd = find_odd_records(column, self._prefix if self._has_envelopes else lambda record: record[:1])
         except DataException:  # the first one's schema is invalid
             return {}
         for index in odd:
@@ -245,8 +247,10 @@ class JsonConverter(DataConverter):
         return joined_runs(runs)
 
     def _interleaved(self, column: pa.Array) -> list[ColumnRun]:
-        """Runs from the front of a column whose records are of few kinds that change often: those of each kind are read as one, wherever
-        they lie. Empty where they cannot be."""
+        """Runs from the start of a column with a few kinds of records that alternate. The records of each kind are read as one column.
+
+        Empty if that is not possible.
+        """
         if self._has_envelopes:
             kinds = kinds_of(column, self._prefix, _MOST_KINDS)
         else:
@@ -263,7 +267,7 @@ class JsonConverter(DataConverter):
                 failed[error.record] = error
                 continue
             if found[0].length < len(rows):
-                self._most_short = _NO_END  # not tried again with this column
+                self._most_short = _NO_END  # do not try again with this column
                 return []
             read[number] = found[0].schema, found[0].column
         if failed:
@@ -271,30 +275,30 @@ class JsonConverter(DataConverter):
         return interleaved_runs(kinds, read) if len(kinds) else []
 
     def _next_runs(self, column: pa.Array) -> list[ColumnRun]:
-        """One or more runs from the front of a column."""
+        """One or more runs from the start of a column."""
         if not column[0].is_valid:
-            nulls = leading(column, pc.is_null)
+            nulls = count_leading(column, pc.is_null)
             return [ColumnRun(nulls, None, pa.nulls(nulls))]
         if self._has_envelopes:
             prefix = self._prefix(column[0].as_py())
             if not prefix:
-                written_otherwise = column.slice(0, leading(column, is_written_otherwise))
+                written_otherwise = column.slice(0, count_leading(column, has_other_envelope))
                 return list(column_runs(_each(written_otherwise.to_pylist(), self._connect_column_data)))
-            run = column.slice(0, leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
+            run = column.slice(0, count_leading(column, lambda part: pc.fill_null(pc.starts_with(part, prefix), False)))
             payloads = pc.binary_slice(run, len(prefix), _NO_END)
             return self._read(_Records(run, payloads, self._schema_of(prefix), b"}"))
-        run = column.slice(0, leading(column, pc.is_valid))
+        run = column.slice(0, count_leading(column, pc.is_valid))
         return self._read(_Records(run, run, self._fixed))
 
     def _read(self, records: _Records) -> list[ColumnRun]:
-        """Payloads of one schema as one column, or where that cannot be, the records one by one."""
+        """The payloads of one schema as one column, or if Arrow cannot parse them, the records one by one."""
         count = len(records.whole)
         try:
             column = self._column(records)
         except NotPlain as odd:
             if odd.row is None or odd.row >= count:
                 return self._exact(records)
-            if records.schema is None and not begins_document(records.payloads):
+            if records.schema is None and not starts_document(records.payloads):
                 with _counted_from(odd.row):
                     self._exact(records.slice(odd.row, 1))  # raises if it can't be read at all
                 return self._exact(records)  # scalars of several types are one column
@@ -302,7 +306,7 @@ class JsonConverter(DataConverter):
         return [ColumnRun(count, records.schema, column)]
 
     def _around(self, records: _Records, at: int) -> list[ColumnRun]:
-        """The records up to a text that is not for Arrow's parser, and that one, or some more where such texts lie close, exactly."""
+        """The records before one that Arrow cannot parse as a column, and that record one by one, with more if such records are close."""
         count = self._odd
         self._odd = min(count * _ODD_GROWTH, _NO_END) if at < _ODD_DISTANCE else 1
         with _counted_from(at):
@@ -316,7 +320,7 @@ class JsonConverter(DataConverter):
         return read_column(records.schema, records.payloads, self._rules, after=records.after)
 
     def _plain_schemaless(self, payloads: pa.Array, after: bytes) -> pa.Array:
-        if begins_document(payloads):
+        if starts_document(payloads):
             texts = pc.binary_slice(payloads, 0, -len(after)) if after else payloads
             check_documents(texts)
             return json_column(texts)
@@ -325,7 +329,7 @@ class JsonConverter(DataConverter):
         return read_column(schema, payloads, self._rules, after=after)
 
     def _exact(self, records: _Records) -> list[ColumnRun]:
-        """The records one by one, of an envelope that is known their payloads alone."""
+        """Read the records one by one. If their envelope is known, only the payloads are parsed."""
         if not records.after:
             return list(column_runs(_each(records.whole.to_pylist(), self._connect_column_data)))
         after = records.after.decode()
@@ -334,7 +338,7 @@ class JsonConverter(DataConverter):
             whole, payload = both
             try:
                 node = read_json_before(payload, after)
-            except (ValueError, RecursionError):  # broken, or with more fields than an envelope has
+            except (ValueError, RecursionError):  # broken, or an envelope with additional fields
                 return self._connect_column_data(whole)
             return SchemaAndValue(records.schema, self._read_node(records.schema, node, self._column_rules))
 
@@ -344,7 +348,7 @@ class JsonConverter(DataConverter):
         return self._connect_data(data, self._column_rules)
 
     def _prefix(self, record: bytes) -> bytes:
-        """An envelope's bytes up to its payload, whose schema is valid; empty if the record is written in another way."""
+        """The bytes of an envelope up to its payload. Its schema is checked. Empty if the record has another form."""
         envelope = envelope_of(record)
         if envelope is None:
             return b""
@@ -369,7 +373,7 @@ class JsonConverter(DataConverter):
         try:
             return read_value(schema, node, rules or self._rules)
         except RecursionError as error:
-            raise DataException(f"{_NOT_READ}Values lie too deep inside one another") from error
+            raise DataException(f"{_NOT_READ}Values are nested too deeply") from error
 
     def _fixed_schema(self, content: str | None) -> Schema | None:
         if not self._has_schemas or not content:
@@ -381,7 +385,7 @@ class JsonConverter(DataConverter):
 
 
 def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator[SchemaAndValue]:
-    """What is read of each; an error names the record."""
+    """The result of ``read`` for each record. A DataException gets the record's index."""
     for index, record in enumerate(records):
         try:
             yield read(record)
@@ -392,7 +396,7 @@ def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator
 
 @contextmanager
 def _counted_from(start: int) -> Iterator[None]:
-    """Within it a failing record is counted from the ``start``-th of a longer column."""
+    """Add ``start`` to the record index of a DataException in the block."""
     try:
         yield
     except DataException as error:

@@ -1,4 +1,4 @@
-"""Schemas as the ``schema`` part of a JSON envelope, in Connect's order of keys."""
+"""Schemas as the ``schema`` of a JSON envelope, with Connect's order of keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TYPES: Final = {name: kind for kind, name in _NAMES.items()}
 
 
 def schema_text(schema: Schema | None, write_default: DefaultWriter, field: str | None = None) -> str:
-    """The JSON of ``schema``, null if there is none. ``field`` is the name of the struct's field that it belongs to."""
+    """``schema`` as JSON text; ``null`` for None. ``field`` is the name of the struct field that has this schema."""
     if schema is None:
         return "null"
     parts = [f'"type":"{_NAMES[schema.type]}"']
@@ -44,7 +44,7 @@ def schema_text(schema: Schema | None, write_default: DefaultWriter, field: str 
 
 
 def schema_of_json(node: Any, read_default: DefaultReader) -> Schema | None:  # Any: JSON
-    """The schema that ``node`` describes; None for null. Raises DataException in Connect's words."""
+    """The schema that ``node`` describes; None for null. Raises DataException with Connect's messages."""
     if node is None:
         return None
     kind = node.get("type") if isinstance(node, dict) else None

@@ -1,8 +1,8 @@
-"""JSON text as Connect's JsonConverter reads it with Jackson (contract §2.2). Knows nothing of schemas.
+"""Parses JSON text as Connect's JsonConverter does with Jackson (contract §2.2). Knows nothing of schemas.
 
-Also its outer form: the end of an envelope's schema, and the texts of a column that differ from the first.
+Also finds the end of an envelope's schema, and the records of a column that look different from the first.
 
-Numbers with a point or an exponent are read as ``Decimal``, in full precision. The limits of ``sdk.json_text`` hold.
+Numbers with a point or an exponent are read as ``Decimal``, with full precision. The limits of ``data.json_text`` apply.
 """
 
 from __future__ import annotations
@@ -33,24 +33,24 @@ _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def read_json(data: bytes, max_depth: int = MAX_DEPTH) -> Any:  # Any: what JSON text can hold
-    """The first JSON value of ``data``; what follows it is ignored, as is a leading zero. Raises ValueError if there is none, or where it
-    exceeds a limit.
+    """The first JSON value of ``data``. Ignores what follows it, and leading zeros.
 
-    Stricter than Jackson in two things: half of a surrogate pair is refused, and ``max_depth`` is 200 where Jackson allows 1,000.
+    Raises ValueError if there is no value, or it exceeds a limit. Stricter than Jackson in two ways: it refuses unpaired surrogates, and
+    ``max_depth`` is 200, where Jackson allows 1,000.
     """
     return _first_value(data.decode("utf-8-sig"), max_depth)[0]
 
 
 def read_json_before(data: bytes, end: str) -> Any:  # Any: what JSON text can hold
-    """The JSON value that ``data`` begins with, which ``end`` must follow. Raises ValueError otherwise."""
+    """The JSON value at the start of ``data``. Raises ValueError unless ``end`` follows it."""
     value, behind = _first_value(data.decode(), MAX_DEPTH)
     if not behind.lstrip(_SPACE).startswith(end):
-        raise ValueError(f"Expected {end} behind the value")
+        raise ValueError(f"Expected {end} after the value")
     return value
 
 
 def _first_value(text: str, max_depth: int) -> tuple[Any, str]:
-    """The first value, and the text behind it."""
+    """The first value, and the text after it."""
     text = without_leading_zeros(text.lstrip(_SPACE))
     decoder = _DECODER_OF_LONG if len(text) > MAX_NUMBER_LENGTH and may_have_long_number(text.encode()) else _DECODER
     try:
@@ -62,12 +62,12 @@ def _first_value(text: str, max_depth: int) -> tuple[Any, str]:
     if _ESCAPED_SURROGATE.search(text):
         _refuse_half_pairs(value)
     if end < len(text) and text[end] not in _SPACE and not isinstance(value, dict | list | str):
-        raise ValueError(f"Unexpected character ({text[end]!r}) behind {text[:end]}")
+        raise ValueError(f"Unexpected character ({text[end]!r}) after {text[:end]}")
     return value, text[end:]
 
 
 def _refuse_half_pairs(value: Any) -> None:
-    """Raise ValueError for half of a surrogate pair: it is not text, and no Arrow column could hold it."""
+    """Raise ValueError for an unpaired surrogate: it is not a character, and Arrow cannot store it."""
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
@@ -95,39 +95,39 @@ _DECODER_OF_LONG: Final = json.JSONDecoder(
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
 _STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
-_FIRST_LOOK: Final = 64  # records that are compared with the first; then 16 times as many, and so on
-_MOST_ODD: Final = 0.01  # of the records; where more look broken, that is their look
+_FIRST_LOOK: Final = 64  # records that are compared first; then 16 times as many, and so on
+_MOST_ODD: Final = 0.01  # of the records; if more are odd, oddness is normal
 _CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The beginning of a record: ``schema`` is the schema's text, ``prefix`` everything up to the payload."""
+    """The start of a record. ``schema`` is the schema's text, ``prefix`` everything up to the payload."""
 
     schema: bytes
     prefix: bytes
 
 
 def envelope_of(record: bytes) -> Envelope | None:
-    """None: the record does not begin with a schema that its payload follows."""
+    """The envelope of ``record``. None: it does not start with a schema followed by a payload."""
     opening = _ENVELOPE.match(record)
     end = _end_of_value(record, opening.end()) if opening else 0
     payload = _PAYLOAD.match(record, end) if end else None
     return Envelope(record[opening.end() : end], record[: payload.end()]) if opening and payload else None
 
 
-def is_written_otherwise(records: pa.Array) -> pa.Array:
-    """Records whose envelope does not begin as Connect and we write it."""
+def has_other_envelope(records: pa.Array) -> pa.Array:
+    """A mask of the records whose envelope does not start as Connect and this package write it."""
     return pc.fill_null(pc.invert(pc.starts_with(records, b'{"schema":')), False)
 
 
-def begins_document(texts: pa.Array) -> bool:
-    """Whether the first of these texts is an object or an array."""
+def starts_document(texts: pa.Array) -> bool:
+    """Whether the first text is an object or an array."""
     return texts[0].as_py().lstrip()[:1] in (b"{", b"[")
 
 
-def leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
-    """How many values from the front pass. Checks few first, so that short runs in a long column cost little."""
+def count_leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
+    """The number of values from the start that pass ``test``, at least one. Checks few first, so that short runs are cheap."""
     start, look = 1, _FIRST_LOOK
     while start < len(column):
         first_failed = pc.index(test(column.slice(start, look)), False).as_py()
@@ -138,8 +138,10 @@ def leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
 
 
 def kinds_of(records: pa.Array, prefix_of: Callable[[bytes], bytes], most: int) -> NDArray[np.int64]:
-    """A number for each record: of null one, and of those that begin with the same prefix another. It ends before a record that has no
-    prefix, or an invalid one, and before the first of more than ``most`` prefixes."""
+    """The kind of each record: 0 for null, and one number for each prefix.
+
+    The result ends before a record without a valid prefix, and before the first record with more than ``most`` different prefixes.
+    """
     unknown, found = -1, 0
     kinds = np.where(records.is_null().to_numpy(zero_copy_only=False), found, unknown)
     while len(left := np.flatnonzero(kinds == unknown)):
@@ -154,8 +156,11 @@ def kinds_of(records: pa.Array, prefix_of: Callable[[bytes], bytes], most: int) 
     return kinds
 
 
-def odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
-    """The few records that do not begin and end as the first one does. ``prefix_of`` gives the beginning that all should have."""
+def find_odd_records(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
+    """The indexes of the few records that do not start and end like the first. ``prefix_of`` returns the expected start.
+
+    Empty if many records differ.
+    """
     first = next((value.as_py() for value in column if value.is_valid), b"")
     start = prefix_of(first)
     end = b"}}" if len(start) > 1 and first.endswith(b"}}") else _CLOSED_BY.get(start[:1], b"")
@@ -167,7 +172,7 @@ def odd_ones(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]
 
 
 def _end_of_value(record: bytes, start: int) -> int:
-    """Where the JSON object or ``null`` at ``start`` ends; 0 if there is neither."""
+    """The end of the JSON object or ``null`` at ``start``. 0 if there is neither."""
     text = record[start:].lstrip()
     start = len(record) - len(text)
     if text.startswith(b"null"):

@@ -1,4 +1,4 @@
-"""AvroConverter: Avro's binary encoding, with its schemas in a registry."""
+"""AvroConverter: Avro's binary encoding, with schemas in a registry."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ENHANCED, META_DATA, SCRUB = "enhanced.avro.schema.support", "connect.meta.data"
 
 
 class AvroConverter(RegistryConverter[AvroType]):
-    """Avro by the rules of Confluent's converter: schemas, names, logical types, unions and enums are those that it writes and reads."""
+    """Avro by the rules of Confluent's converter for schemas, names, logical types, unions and enums."""
 
     class_name = "io.confluent.connect.avro.AvroConverter"
     aliases = ("AvroConverter", "Avro")

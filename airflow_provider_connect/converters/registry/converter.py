@@ -1,6 +1,6 @@
-"""What converters with a schema registry share: the five bytes before each record, ids ↔ schemas, and subjects.
+"""Base of the converters with a schema registry: the five bytes before each value, ids ↔ schemas, and subjects.
 
-A record is a zero byte, the schema's id in four bytes, and the value in the converter's format.
+A record is a zero byte, the schema id in four bytes, and the value in the converter's format.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Final, Generic, TypeVar
 
-from airflow_provider_connect.codecs.record_bytes import Cursor, Pieces, joined, spread
+from airflow_provider_connect.codecs.record_bytes import Cursor, Pieces, join_pieces, spread
 from airflow_provider_connect.converters.registry.registry import Registry, SchemaText
 from airflow_provider_connect.converters.registry.settings import (
     AUTO_REGISTER,
@@ -35,14 +35,14 @@ if TYPE_CHECKING:
 
 HEADER_BYTES: Final = 5
 _NULL, _BROKEN = -1, -2
-_SHORT: Final = f"The record has less than the {HEADER_BYTES} bytes of a schema id. Check who writes the topic."
-_OTHER: Final = "The record does not begin with the zero byte of a schema registry's format. Check who writes the topic."
+_SHORT: Final = f"The record is shorter than the {HEADER_BYTES} bytes of a schema id. Check who writes the topic."
+_OTHER: Final = "The record does not start with the zero byte of a schema registry's format. Check who writes the topic."
 Parsed = TypeVar("Parsed")
 
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema(Generic[Parsed]):
-    """A schema that records are written or read with: its id, in the format's own form, and as Connect's."""
+    """A schema of records: its id, its parsed form in the converter's format, and as a Connect schema."""
 
     number: int
     parsed: Parsed
@@ -50,13 +50,13 @@ class WriterSchema(Generic[Parsed]):
 
 
 class RegistryConverter(Converter, Generic[Parsed]):
-    """A format whose schemas stand in a registry.
+    """A converter whose schemas are in a registry. Null is a tombstone in both directions.
 
-    Each id of a column is asked for once, and all its records are read in one step wherever they lie. Null is a tombstone in both
-    directions."""
+    Each schema id of a column is requested once, and all its records are read as one column, wherever they are in the column.
+    """
 
     kind: ClassVar[str]
-    """The registry's word for the format."""
+    """The registry's name of the format."""
     settings: Config
 
     def configure(self, config: Mapping[str, str], *, is_key: bool) -> None:
@@ -71,33 +71,36 @@ class RegistryConverter(Converter, Generic[Parsed]):
 
     @abstractmethod
     def parse(self, text: SchemaText, version: int | None, part: int | str = 0) -> tuple[Parsed, Schema]:
-        """A schema of the registry, in the format's form and as Connect's. ``version`` is for a schema that has none itself.
+        """Parse a schema of the registry to the format's form and to a Connect schema. ``version`` is for a schema without its own.
 
-        ``part`` is for a format whose schemas hold several types: of a reader what ``ids`` found beside the id, of a writer the name that
-        ``schema_text`` gave."""
+        ``part`` selects a type if the format's schemas have several: for reading it is what ``ids`` returned above the id, for writing the
+        name that ``schema_text`` returned.
+        """
 
     def ids(self, column: pa.Array) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-        """The schema id of each record in the lower 32 bits, and what else of its head decides how it is read above them. -1 of a null, -2
-        of a record without an id; and the rows of the latter by what is wrong."""
+        """The schema id of each record in the lower 32 bits, with a format-specific part above; and broken rows by reason.
+
+        -1 is null, -2 a record without an id.
+        """
         found = schema_ids(column)
         return found.ids, found.broken
 
     @abstractmethod
     def schema_text(self, schema: Schema) -> tuple[str, str]:
-        """The text that is registered for a schema of Connect's, and the name of its record, empty if it is no record."""
+        """The text to register for a Connect schema, and the name of its record; empty if it is not a record."""
 
     @abstractmethod
     def decode(self, reader: WriterSchema[Parsed], column: pa.Array) -> pa.Array:
-        """The values, as a column of the reader's schema, of records without nulls, their headers included."""
+        """Decode records to a column of the reader's schema. ``column`` has no nulls, and its records have their headers."""
 
     @abstractmethod
     def encode(self, writer: WriterSchema[Parsed], schema: Schema, column: pa.Array) -> pa.Array:
-        """The bytes of each value of a column without nulls, without header."""
+        """Encode the values of a column without nulls, without record headers."""
 
     # Reading
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
-        """Records without a schema id, and those whose schema the registry refuses: it is asked once for all records of an id."""
+        """Records without a schema id, and those whose schema the registry refuses. Requests each id once."""
         ids, broken = self.ids(column)
         found: dict[int, Exception] = {row: DataException(reason) for reason, rows in broken.items() for row in rows.tolist()}
         for number in np.unique(ids[ids > _NULL]).tolist():
@@ -105,7 +108,7 @@ class RegistryConverter(Converter, Generic[Parsed]):
                 self._reader(topic, number)
             except DataException as error:
                 found |= {row: DataException(error.message) for row in np.flatnonzero(ids == number).tolist()}
-            except ConnectException:  # the registry is away, or refuses the credentials: no record is at fault
+            except ConnectException:  # the registry is unavailable, or refuses the credentials: no record is at fault
                 return found
         return found
 
@@ -138,7 +141,7 @@ class RegistryConverter(Converter, Generic[Parsed]):
         part, number = number >> 32, number & 0xFFFFFFFF
         text = self.registry.schema(number)
         if text.kind != self.kind:
-            raise DataException(f"Schema {number} of topic {topic} is of the kind {text.kind}, and {type(self).__name__} reads {self.kind}")
+            raise DataException(f"Schema {number} of topic {topic} has the type {text.kind}, but {type(self).__name__} reads {self.kind}")
         subject = self._subject(topic, "") if strategy_of(self.settings, is_key=self.is_key) == "TopicNameStrategy" else None
         version = None if subject is None else self.registry.version(subject, number)
         try:
@@ -153,7 +156,7 @@ class RegistryConverter(Converter, Generic[Parsed]):
             return pa.nulls(len(column), pa.binary())
         if schema is None:
             if is_json(column.type):
-                raise DataException(f"{type(self).__name__} writes values with a schema, and those of topic {topic} have none")
+                raise DataException(f"{type(self).__name__} needs values with a schema, but those of topic {topic} have none")
             schema = schema_of(pa.field("value", column.type, nullable=True))
         column = cast_to_schema(column, schema)
         is_valid = column.is_valid().to_numpy(zero_copy_only=False)
@@ -164,7 +167,7 @@ class RegistryConverter(Converter, Generic[Parsed]):
             return pa.nulls(len(column), pa.binary())
         writer = self._writer(topic, schema)
         header = Pieces.repeated(b"\0" + writer.number.to_bytes(4, "big"), len(dense))
-        return spread(joined([header, Pieces.of(self.encode(writer, schema, dense))]).column(), is_valid)
+        return spread(join_pieces([header, Pieces.of(self.encode(writer, schema, dense))]).column(), is_valid)
 
     def _new_writer(self, topic: str, schema: Schema) -> WriterSchema[Parsed]:
         text, name = self.schema_text(schema)
@@ -174,8 +177,8 @@ class RegistryConverter(Converter, Generic[Parsed]):
             number, latest = self.registry.latest(subject)
             if self.settings[NO_FALLBACK] and latest.text != text and not self.registry.is_compatible(subject, own):
                 raise DataException(
-                    f"The records of topic {topic} have a schema that is not compatible with the latest of subject {subject}. "
-                    f"Register theirs, or set {NO_FALLBACK}=false to write by the latest."
+                    f"The schema of the records of topic {topic} is not compatible with the latest of subject {subject}. "
+                    f"Register it, or set {NO_FALLBACK}=false to write with the latest."
                 )
             return WriterSchema(number, *self.parse(latest, None, name))
         ask = self.registry.register if self.settings[AUTO_REGISTER] else self.registry.number
@@ -187,15 +190,16 @@ class RegistryConverter(Converter, Generic[Parsed]):
         if strategy == "TopicNameStrategy":
             return f"{topic}-{'key' if self.is_key else 'value'}"
         if not name:
-            raise DataException(f"{strategy} takes the name of a record, and the values of topic {topic} are no records with a name")
+            raise DataException(f"{strategy} needs the name of a record, but the values of topic {topic} are not named records")
         return name if strategy == "RecordNameStrategy" else f"{topic}-{name}"
 
 
 @dataclass(slots=True)
 class SchemaIds:
-    """The schema id of each record, -1 of a null, -2 of one that does not begin with an id; and the rows of the latter by what is wrong.
+    """The schema id of each record (-1: null, -2: no id), and the rows without an id by reason.
 
-    ``behind`` stands behind the ids of the records that have one, which are ``rows``."""
+    ``behind`` is a cursor after the ids of the records that have one, which are ``rows``.
+    """
 
     ids: NDArray[np.int64]
     broken: dict[str, NDArray[np.int64]]
@@ -203,13 +207,13 @@ class SchemaIds:
     rows: NDArray[np.int64]
 
     def refuse(self, rows: NDArray[np.int64], reason: str) -> None:
-        """What stands behind the ids of some records is no record's head."""
+        """Mark ``rows`` as broken for ``reason``, because their bytes after the id are invalid."""
         self.ids[rows] = _BROKEN
         self.broken[reason] = rows
 
 
 def schema_ids(column: pa.Array) -> SchemaIds:
-    """The ids of a binary column."""
+    """The schema ids of a binary column."""
     ids = np.full(len(column), _NULL, np.int64)
     rows = np.flatnonzero(column.is_valid().to_numpy(zero_copy_only=False))
     cursor = Cursor.of(pc.fill_null(column, b"") if column.null_count else column).part(rows)

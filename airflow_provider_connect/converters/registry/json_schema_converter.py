@@ -1,4 +1,4 @@
-"""JsonSchemaConverter: JSON text, with its schemas in a registry. The text is the JsonConverter's."""
+"""JsonSchemaConverter: JSON text as the JsonConverter writes it, with schemas in a registry."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NO_END: Final = (1 << 31) - 1
 
 
 class JsonSchemaConverter(RegistryConverter[None]):
-    """JSON by the rules of Confluent's converter. Values have the JsonConverter's text, without an envelope."""
+    """JSON by the rules of Confluent's converter. Values are the JsonConverter's text without an envelope."""
 
     class_name = "io.confluent.connect.json.JsonSchemaConverter"
     aliases = ("JsonSchemaConverter", "JsonSchema")

@@ -1,4 +1,4 @@
-"""ProtobufConverter: Protobuf's binary encoding, with its schemas in a registry."""
+"""ProtobufConverter: Protobuf's binary encoding, with schemas in a registry."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.converters.registry.settings import (
     PROTOBUF_PACKAGES,
     REGISTRY_KEYS,
     URL,
-    reached_with,
+    address_validator,
 )
 from airflow_provider_connect.converters.schema_cache import SchemaCache
 from airflow_provider_connect.data.arrow import np, pa
@@ -36,27 +36,27 @@ OPTIONAL, OPTIONAL_PROTO2 = "optional.for.nullables", "optional.for.proto2"
 WRAPPER, RAW = "wrapper.for.nullables", "wrapper.for.raw.primitives"
 STRUCTS, INDEXES, FLATTEN = "generate.struct.for.nulls", "generate.index.for.unions", "flatten.unions"
 _MOST_LEVELS: Final = 30
-_MOST_INDEXES: Final = 1000  # that differ, of all records of a task
+_MOST_INDEXES: Final = 1000  # different ones in all records of a task
 _SHIFT: Final = 32
-_NO_INDEXES: Final = "The record has no message indexes behind its schema id. Check who writes the topic."
+_NO_INDEXES: Final = "The record has no message indexes after its schema id. Check who writes the topic."
 
 
 @dataclass(frozen=True, slots=True)
 class ProtobufType:
-    """A message, and the bytes of its indexes, which stand before each record."""
+    """A message type, and the bytes of its indexes, which precede each record."""
 
     message: ProtoMessage
     indexes: bytes
 
 
 class ProtobufConverter(RegistryConverter[ProtobufType]):
-    """Protobuf by the rules of Confluent's converter: schemas, tags, oneofs, wrappers and enums are those that it writes and reads."""
+    """Protobuf by the rules of Confluent's converter for schemas, tags, oneofs, wrappers and enums."""
 
     class_name = "io.confluent.connect.protobuf.ProtobufConverter"
     aliases = ("ProtobufConverter", "Protobuf")
     kind = "PROTOBUF"
     config_def = REGISTRY_KEYS.with_keys(
-        dataclasses.replace(REGISTRY_KEYS.keys[URL], validator=reached_with(PROTOBUF_PACKAGES)),
+        dataclasses.replace(REGISTRY_KEYS.keys[URL], validator=address_validator(PROTOBUF_PACKAGES)),
         ConfigKey(ENHANCED, Type.BOOLEAN, False, doc="Whether names of schemas have the package of their message."),
         ConfigKey(SCRUB, Type.BOOLEAN, False, doc="Whether characters that Protobuf's names cannot have are replaced by underscores."),
         ConfigKey(INT_ENUMS, Type.BOOLEAN, False, doc="Whether enums are read as INT32, and not as STRING."),
@@ -94,7 +94,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
     # Reading
 
     def ids(self, column: pa.Array) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-        """With the number of the message's indexes above the 32 bits of the id."""
+        """As in ``RegistryConverter``, with the number of the message's indexes above the 32 bits of the id."""
         found = schema_ids(column)
         numbers = self._message_numbers(found.behind)
         is_broken = numbers < 0
@@ -104,12 +104,12 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
         return found.ids, found.broken
 
     def _message_numbers(self, cursor: Cursor) -> NDArray[np.int64]:
-        """A number for the indexes that begin at each row's position, -1 where there are none."""
+        """The number of the message indexes at each row's position; -1 if there are none."""
         first = np.where(cursor.at < cursor.ends, cursor.data[cursor.at], 1)
         numbers = np.where(first == 0, 0, -1)
         rows = np.flatnonzero(first > 1)
         is_short = (cursor.ends[rows] - cursor.at[rows] > 1) & (first[rows] == 2) & (cursor.data[cursor.at[rows] + 1] < 0x80)
-        short = rows[is_short]  # a message of the file's own, not one in another message
+        short = rows[is_short]  # a top-level message, not a nested one
         second = cursor.data[cursor.at[short] + 1]
         for index in np.unique(second).tolist():
             numbers[short[second == index]] = self._number(bytes([2, index]))
@@ -147,7 +147,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
 
 
 def _written_indexes(indexes: tuple[int, ...]) -> bytes:
-    """Their count and they themselves; one zero byte stands for the first message."""
+    """The bytes of message indexes: their count, then each. The first message is a single zero byte."""
     if indexes == (0,):
         return b"\0"
     return bytes(Pieces.of_varints(to_zigzag(np.array([len(indexes), *indexes], np.int64))).data)
@@ -158,7 +158,7 @@ def _read_indexes(data: bytes) -> tuple[int, ...]:
 
 
 def _numbers(data: bytes) -> list[int]:
-    """The integers that lie one after another, up to one that is cut off."""
+    """Consecutive zigzag integers, without an incomplete last one."""
     found, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 0x7F) << shift
@@ -170,7 +170,7 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _index_bytes(data: bytes) -> bytes:
-    """The bytes of the indexes that ``data`` begins with; none if it does not begin with any."""
+    """The bytes of the message indexes at the start of ``data``. Empty if there are none."""
     numbers = _numbers(data[:10])
     if not numbers or not 0 < numbers[0] <= _MOST_LEVELS:
         return b""

@@ -1,6 +1,6 @@
-"""A schema registry, by confluent-kafka's client: schemas by id, ids by schema. Its errors become Connect's here.
+"""A schema registry, through confluent-kafka's client: schemas by id, and ids by schema. Translates its errors to Connect's.
 
-The client is imported when a converter is configured, which only tasks do.
+The client is imported when a converter is configured, which happens only in tasks.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from airflow_provider_connect.converters.registry.settings import KEY_STORE, PACKAGES, TRUST_STORE, URL
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException, UnavailableException
-from airflow_provider_connect.sdk.http.bounded_body import PACKED, bound_answers
+from airflow_provider_connect.sdk.http.bounded_body import PACKED, limit_responses
 
 if TYPE_CHECKING:
     from confluent_kafka.schema_registry import Schema as RegistrySchema
@@ -22,16 +22,18 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_REFERENCES: Final = 500
-_MOST_BYTES: Final = 16 << 20  # of one answer: the registry's own topic takes a megabyte for a schema
+_MOST_BYTES: Final = 16 << 20  # of one response: the registry's own topic allows a megabyte per schema
 _ANSWER_SECONDS: Final = 60.0
-_SHOWN: Final = 1000  # characters of the registry's message
+_SHOWN: Final = 1000  # characters of the registry's message in ours
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema as the registry has it: its text, its kind (AVRO, JSON, PROTOBUF), and the texts of those that it refers to by name, each
-    after those that it refers to itself."""
+    """A schema in the registry: its type (AVRO, JSON, PROTOBUF), its text, and the texts of referenced schemas by name.
+
+    Each referenced schema comes after those that it references itself.
+    """
 
     kind: str
     text: str
@@ -39,8 +41,11 @@ class SchemaText:
 
 
 class Registry:
-    """One registry. Every call raises UnavailableException while the registry is away and where it refuses the credentials, DataException
-    where it refuses a schema or does not know it."""
+    """One registry.
+
+    Every method raises UnavailableException if the registry is unavailable or refuses the credentials, and DataException if it refuses a
+    schema or does not know it. The constructor raises ConfigException for settings that the client refuses.
+    """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         PACKAGES.require(URL, "[hidden]")
@@ -54,11 +59,11 @@ class Registry:
             raise ConfigException.of(URL, "[hidden]", f"The client refuses the settings: {error}") from None
 
     def schema(self, number: int) -> SchemaText:
-        """The schema of an id."""
+        """The schema with this id."""
         return self._text(self._ask(f"schema {number}", lambda: self._client.get_schema(number)))
 
     def version(self, subject: str, number: int) -> int | None:
-        """The version that the schema of an id has under ``subject``; None: it has none there."""
+        """The version of the schema with this id under ``subject``. None: it has none there."""
         found = self._ask(f"versions of schema {number}", lambda: self._client.get_schema_versions(number))
         return next((each.version for each in found if each.subject == subject), None)
 
@@ -68,18 +73,18 @@ class Registry:
         return int(found.schema_id or 0), self._text(found.schema)
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
-        """Whether a schema could follow the latest one of ``subject``."""
+        """Whether ``schema`` is compatible with the latest one of ``subject``."""
         what = f"the compatibility of subject {subject}"
         return bool(self._ask(what, lambda: self._client.test_compatibility(subject, self._sent(schema))))
 
     def register(self, subject: str, schema: SchemaText, *, normalize: bool) -> int:
-        """The id of a schema under ``subject``, which has it from then on."""
+        """Register ``schema`` under ``subject`` and return its id."""
         return int(
             self._ask(f"a schema for subject {subject}", lambda: self._client.register_schema(subject, self._sent(schema), normalize))
         )
 
     def number(self, subject: str, schema: SchemaText, *, normalize: bool) -> int:
-        """The id of a schema that ``subject`` has already."""
+        """The id of a schema that is registered under ``subject``."""
         what = f"a schema of subject {subject}"
         found = self._ask(what, lambda: self._client.lookup_schema(subject, self._sent(schema), normalize))
         return int(found.schema_id or 0)
@@ -95,9 +100,9 @@ class Registry:
             if name in found:
                 continue
             if len(found) >= _MOST_REFERENCES:
-                raise DataException(f"A schema refers to more than {_MOST_REFERENCES} others")
+                raise DataException(f"A schema references more than {_MOST_REFERENCES} others")
             referred = self._ask(f"version {version} of subject {subject}", partial(self._client.get_version, subject, version))
-            found[name] = ""  # it is being read: one that refers to itself ends here
+            found[name] = ""  # being read: a cycle ends here
             self._resolve(referred.schema.references or [], found)
             del found[name]
             found[name] = referred.schema.schema_str or ""
@@ -109,10 +114,10 @@ class Registry:
     def _ask(self, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
-        except RetriableException as error:  # of ``bound_answers``
-            raise UnavailableException(f"The schema registry is too slow, asked for {what}: {error}") from None
+        except RetriableException as error:  # of ``limit_responses``
+            raise UnavailableException(f"The schema registry is too slow, requesting {what}: {error}") from None
         except ConnectException as error:
-            raise DataException(f"The answer of the schema registry for {what}: {error}") from None
+            raise DataException(f"The response of the schema registry for {what}: {error}") from None
         except Exception as error:
             kinds = {cls.__name__ for cls in type(error).__mro__}
             if "SchemaRegistryError" in kinds:
@@ -120,18 +125,23 @@ class Registry:
             if "OAuthTokenError" in kinds:
                 raise UnavailableException(f"No OAuth token for the schema registry: {error}") from None
             if "TransportError" in kinds:  # httpx's or httpx2's, as installed
-                raise UnavailableException(f"The schema registry is away, asked for {what}: {type(error).__name__}: {error}") from None
-            raise UnavailableException(f"The answer for {what} is not one of a schema registry: {type(error).__name__}") from error
+                raise UnavailableException(
+                    f"The schema registry is unavailable, requesting {what}: {type(error).__name__}: {error}"
+                ) from None
+            raise UnavailableException(f"The response for {what} is not one of a schema registry: {type(error).__name__}") from error
 
 
 def _bound(client: SchemaRegistryClient) -> None:
-    """The address is the config's, and the library reads answers of any size: its sessions, that for OAuth tokens too, get limits."""
+    """Limit the responses of the client's sessions, also of the one for OAuth tokens.
+
+    A config names the address, and the library reads responses of any size.
+    """
     rest: Any = client._rest_client
     provider = getattr(rest, "bearer_field_provider", None)
     for session in (rest.session, getattr(provider, "client", None)):
         if session is not None:
             session.headers["accept-encoding"] = PACKED
-            session.event_hooks["response"].append(bound_answers(_ANSWER_SECONDS, most_bytes=_MOST_BYTES))
+            session.event_hooks["response"].append(limit_responses(_ANSWER_SECONDS, most_bytes=_MOST_BYTES))
 
 
 def _translated(what: str, error: Any) -> ConnectException:  # a SchemaRegistryError

@@ -1,6 +1,6 @@
-"""The settings that the converters with a schema registry share, and what the registry's client makes of them. Knows no network.
+"""Settings of the converters with a schema registry, and their translation to the client's settings. Knows no network.
 
-Keys are those of Confluent's Java converters. A config's author gives every address and every credential: none is taken from the host.
+Keys are those of Confluent's Java converters. All addresses and credentials come from the config, none from the host.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 
 
 def check_address(name: str, value: Any) -> None:
-    """Raises ConfigException unless each of the addresses, which commas separate, is one of HTTP(S), without user and password."""
-    for address in () if value is None else str(value).split(","):  # one that is missing is named as missing
+    """Raise ConfigException unless ``value`` is HTTP(S) addresses, separated by commas, without user and password."""
+    for address in () if value is None else str(value).split(","):  # a missing value has its own error
         try:
             parts = urlsplit(address.strip())
             is_address, has_user = parts.scheme in ("http", "https") and bool(parts.hostname) and (parts.port or 1) > 0, "@" in parts.netloc
         except ValueError:
             is_address = has_user = False
         if has_user:
-            raise ConfigException.of(name, "[hidden]", f"An address has no user and password here. Set {USER_INFO}, which is a secret.")
+            raise ConfigException.of(name, "[hidden]", f"An address cannot have a user and password. Set {USER_INFO}, which is a secret.")
         if not is_address:
-            raise ConfigException.of(name, value, "Must be addresses as http://registry:8081 or https://…, separated by commas")
+            raise ConfigException.of(name, value, "Must be addresses such as http://registry:8081 or https://…, separated by commas")
 
 
-def reached_with(packages: RequiredPackages) -> Validator:
-    """A validator of addresses that also checks what is installed here."""
+def address_validator(packages: RequiredPackages) -> Validator:
+    """A validator of addresses that also checks that ``packages`` are installed."""
 
     def check(name: str, value: Any) -> None:
         check_address(name, value)
@@ -68,11 +68,11 @@ def _check_optional_address(name: str, value: Any) -> None:
 def _check_strategy(name: str, value: Any) -> None:
     if str(value).removeprefix(_JAVA_STRATEGIES) not in _STRATEGIES:
         choices = ", ".join(_JAVA_STRATEGIES + strategy for strategy in _STRATEGIES)
-        raise ConfigException.of(name, value, f"Must be one of {choices}. Strategies of other classes are not loaded.")
+        raise ConfigException.of(name, value, f"Must be one of {choices}. Other strategy classes cannot be used.")
 
 
 def strategy_of(config: Config, *, is_key: bool) -> str:
-    """The strategy's simple name."""
+    """The simple name of the subject name strategy."""
     name: str = config[KEY_SUBJECT if is_key else VALUE_SUBJECT]
     return name.removeprefix(_JAVA_STRATEGIES)
 
@@ -92,7 +92,7 @@ REGISTRY_KEYS: Final = ConfigDef(
         Type.STRING,
         REQUIRED,
         "Addresses of the schema registry, separated by commas and tried in order. Without user and password.",
-        validator=reached_with(PACKAGES),
+        validator=address_validator(PACKAGES),
         importance=Importance.HIGH,
     ),
     _key(AUTO_REGISTER, Type.BOOLEAN, True, "Whether to register schemas of written records. If not, they must be registered already."),
@@ -162,12 +162,14 @@ KEEPS_NULLS_KEY: Final = _key(
     "Whether null stays null in an optional field with a default. Otherwise the default is written.",
     importance=Importance.LOW,
 )
-"""Of the converters whose formats can write both."""
+"""For converters whose formats can write both."""
 
 
 def client_settings(config: Config, allowed: AllowedPaths) -> dict[str, Any]:
-    """What confluent-kafka's client of the registry is given. Raises ConfigException for settings that are not complete, and for files
-    outside of what the worker allows."""
+    """The settings of confluent-kafka's registry client.
+
+    Raises ConfigException for incomplete settings, and for files that the worker does not allow.
+    """
     if config[USE_LATEST] and config[AUTO_REGISTER]:
         raise ConfigException.of(USE_LATEST, "true", f"The latest schema is used only with {AUTO_REGISTER}=false. Set it.")
     connect, read = config[CONNECT_TIMEOUT] / 1000, config[READ_TIMEOUT] / 1000

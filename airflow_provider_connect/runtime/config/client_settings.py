@@ -8,13 +8,13 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.kafka_client.settings import (
     FILES,
-    HAVE_COUNTERPART,
     NO_JAVA,
+    TRANSLATABLE,
     ClientConfig,
     ClientKind,
-    checked_files,
     librdkafka_config,
     names_java_code,
+    resolve_files,
 )
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
@@ -63,7 +63,7 @@ def client_config(
     if kind is ClientKind.ADMIN:
         java |= _unprefixed(settings)
     java |= _under(settings.values, f"{kind}.")
-    java = _overridden(java, checked_files(settings.allowed_paths, overrides or {}))
+    java = _overridden(java, resolve_files(settings.allowed_paths, overrides or {}))
     if transactional_id is not None:
         java |= {"transactional.id": transactional_id, "enable.idempotence": "true", "acks": "all"}
     return librdkafka_config(java, kind)
@@ -161,7 +161,7 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
             elif names_java_code(name, value):
                 refused[f"{kind}.override.{name}"] = ConfigException.of(name, value, NO_JAVA).message
         try:
-            checked_files(settings.allowed_paths, overrides)
+            resolve_files(settings.allowed_paths, overrides)
         except ConfigException as error:
             named = next((name for name in FILES if f"for configuration {name}:" in error.message), "sasl.jaas.config")
             refused.setdefault(f"{kind}.override.{named}", error.message)
@@ -185,12 +185,12 @@ def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozens
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
     """The overrides in a connector's ``config`` without a counterpart here: allowed, as in Connect, but without effect."""
-    return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in HAVE_COUNTERPART]
+    return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in TRANSLATABLE]
 
 
 def _unprefixed(settings: WorkerSettings) -> dict[str, str]:
     """The worker's own client settings, without the group id, which names the cluster and not a consumer group."""
-    names = HAVE_COUNTERPART - {"group.id", "transactional.id", "client.id"}
+    names = TRANSLATABLE - {"group.id", "transactional.id", "client.id"}
     return {name: value for name, value in settings.values.items() if name in names} | {"bootstrap.servers": settings.bootstrap_servers}
 
 

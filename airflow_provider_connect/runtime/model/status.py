@@ -7,7 +7,7 @@ user whose restart or reset wrote the status, for the history; it is written, bu
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import shortened
+from airflow_provider_connect.errors import shorten
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
@@ -64,7 +64,7 @@ class FailedStatuses:
     claim: Claim | None
 
     def of_connector(self, trace: str) -> ConnectorStatus:
-        trace = shortened(trace)
+        trace = shorten(trace)
         return ConnectorStatus(self.connector, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim)
 
     def beside_running(self) -> ConnectorStatus:
@@ -73,7 +73,7 @@ class FailedStatuses:
 
     def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
         """``failures`` as in TaskStatus; 0: the failure delays no later run, since the check before a run has found it."""
-        trace = shortened(trace)
+        trace = shorten(trace)
         return TaskStatus(
             self.connector, task, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim, failures=failures
         )

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka import KafkaError, KafkaException, Message, Producer
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, shortened
+from airflow_provider_connect.errors import MOST_CHARACTERS, shorten
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.records import Unreadable
@@ -50,7 +50,7 @@ class _Update:
         trace = None if isinstance(self.record, (TopicStatus, TopicReset)) else self.record.trace
         if isinstance(self.record, (TopicStatus, TopicReset)) or trace is None or len(trace) < _SHORT_TRACE:
             return False
-        self.record = replace(self.record, trace=shortened(trace, min(len(trace), MOST_CHARACTERS) // 4))
+        self.record = replace(self.record, trace=shorten(trace, min(len(trace), MOST_CHARACTERS) // 4))
         self.value = status_topic.encode(self.record).value
         return True
 

@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Callable, Mapping
 
-from airflow_provider_connect.errors import DataException, shortened
+from airflow_provider_connect.errors import DataException, shorten
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
@@ -57,7 +57,7 @@ def _state(status: ConnectorStatus | TaskStatus) -> Mapping[str, object] | None:
         return None
     return {
         "state": str(status.state),
-        "trace": None if status.trace is None else shortened(status.trace),
+        "trace": None if status.trace is None else shorten(status.trace),
         "worker_id": status.worker_id,
         "generation": status.generation,
         "version": status.version,

@@ -1,8 +1,7 @@
-"""Rows in the order of a cursor: which are new, and behind which of them a run may end.
+"""Rows in cursor order: which rows are new, and after which rows a run may end.
 
-The cursor is a column whose values never decrease. Rows with the same value stay together: those with the last value of a table wait
-until a greater value follows, or the rows end. So an offset, the value of the last row before it, is exact: all rows up to that value
-are in Kafka.
+The cursor is a column whose values never decrease. Rows with the same value stay together: those with the last value of a table wait for a
+greater value, or for the end of the rows. So an offset is exact: all rows up to its value are in Kafka.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from airflow_provider_connect.errors import ConnectException, DataException
 CURSOR: Final = "cursor"
 """The key of source offsets."""
 MOST_HELD_BYTES: Final = 256 << 20
-"""Of rows that have one cursor value, and so are one batch."""
+"""Bytes of rows with the same cursor value, which are one batch."""
 
 
 class LateRows(Protocol):
-    """``overlap.Overlap``."""
+    """What ``CursorOrder`` needs of ``overlap.Overlap``."""
 
     def new_rows(self, table: pa.Table) -> pa.Table: ...
 
@@ -30,8 +29,11 @@ class LateRows(Protocol):
 
 
 class CursorOrder:
-    """The rows of one source partition, table by table. ``start``: the value of the last committed offset, None for all rows. ``late``
-    knows which of those behind it are in Kafka."""
+    """The rows of one source partition, table by table.
+
+    ``start`` is the cursor of the last committed offset; None for all rows. ``late`` filters rows after ``start`` that are in Kafka
+    already.
+    """
 
     def __init__(self, column: str, start: Any, title: str, late: LateRows | None = None) -> None:  # Any: JSON
         self._column = column
@@ -43,9 +45,10 @@ class CursorOrder:
         self._last: pa.Scalar | None = None
 
     def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that may go to Kafka now, with the cursor behind them. Those up to ``start`` are left out: a query may repeat them.
+        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, which a query may repeat.
 
-        Raises ConnectException for rows that are not in order or too many with one value, DataException for a null."""
+        Raises ConnectException for rows that are not in order, or for too many with the same value; DataException for null.
+        """
         if not len(table):
             return  # without rows there are no fields yet
         values = self._values(table)
@@ -78,11 +81,11 @@ class CursorOrder:
         if self._held_bytes > MOST_HELD_BYTES:
             raise ConnectException(
                 f"{self._title}: more than {MOST_HELD_BYTES >> 20} MiB of rows have the cursor {self._column!r} {self._last}, and would be "
-                "one batch. Name a field with more values, or yield pairs of rows and a cursor"
+                "one batch. Use a field with more values as the cursor, or yield pairs of rows and a cursor"
             )
 
     def rest(self) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that waited, with the cursor behind them."""
+        """The rows that waited, with the cursor after them."""
         if self._held:
             held = _joined(self._held)
             self._held, self._held_bytes = [], 0
@@ -92,16 +95,16 @@ class CursorOrder:
         return json_value(rows.column(self._column)[-1]) if self._late is None else self._late.offset_after(rows)
 
     def _values(self, table: pa.Table) -> pa.ChunkedArray:
-        """The cursor's column, in order."""
+        """The cursor column, checked."""
         index = table.schema.get_field_index(self._column)
         if index < 0:
             there = ", ".join(table.column_names)
-            raise DataException(f"rows have no field {self._column!r}, the cursor; there are: {there}")
+            raise DataException(f"rows have no field {self._column!r}, the cursor; their fields are: {there}")
         values = table.column(index)
         if values.null_count:
             row = pc.index(pc.is_null(values), True).as_py()
             raise DataException(f"the cursor {self._column!r} is null in row {row}")
-        json_value(values[0])  # refuses a type without an order
+        json_value(values[0])  # raises for a type without an order
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             row = pc.index(pc.is_nan(values), True).as_py()
             raise DataException(f"the cursor {self._column!r} is NaN, which has no order, in row {row}")
@@ -115,7 +118,7 @@ class CursorOrder:
         try:
             return last.cast(type)
         except pa.ArrowException as error:
-            raise DataException(f"the cursor {self._column!r} was {last} of type {last.type}, and cannot go on as {type}") from error
+            raise DataException(f"the cursor {self._column!r} has changed its type from {last.type} (value {last}) to {type}") from error
 
     def _refuse_decrease(self, values: pa.ChunkedArray) -> None:
         follows = pc.less_equal(values.slice(0, max(len(values) - 1, 0)), values.slice(1))
@@ -128,7 +131,7 @@ class CursorOrder:
 
     def _started(self, type: pa.DataType) -> pa.Scalar:
         try:
-            return started(self._start, type)
+            return cursor_scalar(self._start, type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise ConnectException(
                 f"{self._title}: the offset {self._start!r} cannot be compared with the cursor {self._column!r} of type {type}"
@@ -139,19 +142,19 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
 
-def started(value: Any, type: pa.DataType) -> pa.Scalar:
-    """``json_value`` undone."""
+def cursor_scalar(value: Any, type: pa.DataType) -> pa.Scalar:
+    """The inverse of ``json_value``: a cursor's value in an offset as an Arrow scalar of ``type``."""
     scalar = pa.scalar(value)
     if pa.types.is_timestamp(type) and type.tz is None and isinstance(value, str):
         value = value.removesuffix("Z")
         scalar = pa.scalar(value)
-    if pa.types.is_time(type):  # Arrow reads no time of day from text, but one behind a date
+    if pa.types.is_time(type):  # Arrow parses a time of day only after a date
         scalar = pa.scalar(f"1970-01-01 {value}").cast(pa.timestamp("ns"))
     return scalar if scalar.type.equals(type) else scalar.cast(type)
 
 
-def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then of JSON
-    """A cursor's value as an offset holds it: numbers and text as they are, times and decimals as text. Raises ConnectException."""
+def json_value(value: Any) -> Any:  # Any: an Arrow or Python scalar; returns JSON
+    """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for others."""
     if isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
     if isinstance(value, float) and math.isfinite(value):
@@ -170,26 +173,26 @@ def json_value(value: Any) -> Any:  # Any: a scalar of Arrow or of Python, then 
     elif any(is_kind(scalar.type) for is_kind in (types.is_date, types.is_time, types.is_timestamp, types.is_decimal)):
         text = scalar.cast(pa.string()).as_py()
         with contextlib.suppress(pa.ArrowException, OverflowError):
-            if started(text, scalar.type).equals(scalar):
+            if cursor_scalar(text, scalar.type).equals(scalar):
                 return text
         raise ConnectException(
-            f"A cursor {text} cannot be an offset, for no later run could read it: give dates and timestamps of the years 0 to 9999"
+            f"A cursor {text} cannot be an offset, because a later run could not read it: use dates and timestamps of the years 0 to 9999"
         )
     raise ConnectException(
-        f"A cursor {value!r:.200} cannot be an offset; the types are numbers of 64 bits, text, dates, times of day, timestamps and "
-        "decimals, and a dict of these"
+        f"A cursor {value!r:.200} cannot be an offset; its type must be a number of at most 64 bits, text, date, time of day, timestamp or "
+        "decimal, or a dict of these"
     )
 
 
 def offset_of(cursor: Any) -> dict[str, Any]:
-    """The source offset of a cursor. One that is a dict is the offset itself: offsets hold no nested values."""
+    """The source offset of a cursor. A dict is the offset itself, because offsets have no nested values."""
     if isinstance(cursor, Mapping):
         return {name: json_value(value) for name, value in cursor.items()}
     return {CURSOR: json_value(cursor)}
 
 
 def cursor_of(offset: Mapping[str, Any] | None) -> Any:
-    """``offset_of`` undone; None where there is no offset."""
+    """The inverse of ``offset_of``. None for no offset."""
     if not offset:
         return None
     return offset[CURSOR] if set(offset) == {CURSOR} else dict(offset)

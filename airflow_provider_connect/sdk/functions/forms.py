@@ -1,4 +1,4 @@
-"""The forms in which functions take the values of a batch: by the annotation of their first parameter."""
+"""The forms in which functions get the values of a batch, by the annotation of their first parameter."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.functions.signature import parameters_of, types_of
 
 VALUE: Final = "value"
-"""The column of values that are not structs."""
+"""The column name for values that are not structs."""
 
-Form = Callable[[Batch], Any]  # Any: what the author's function takes
+Form = Callable[[Batch], Any]  # Any: the argument of the author's function
 
 
 def form_of(function: Callable[..., Any]) -> tuple[str, Form]:
-    """The name of the first parameter, and what makes its argument of a batch. Raises TypeError for an annotation that is not evaluable."""
+    """The name of the first parameter, and the function that creates its argument from a batch.
+
+    Raises TypeError for an annotation that cannot be evaluated."""
     name = next(iter(parameters_of(function)))
     for type in types_of(function, name):
         if type is Batch:
@@ -33,7 +35,7 @@ def form_of(function: Callable[..., Any]) -> tuple[str, Form]:
 
 
 def values_of_batch(batch: Batch) -> list[Any]:
-    """Structs and maps as dicts; a null value is None."""
+    """The values one by one. Structs and maps are dicts; a null value is None."""
     if batch.value is None:
         return [None] * len(batch)
     if is_json(batch.value.type):
@@ -43,7 +45,9 @@ def values_of_batch(batch: Batch) -> list[Any]:
 
 
 def table_of_values(batch: Batch) -> pa.Table:
-    """A column for each field of structs, and of objects without a schema; else one column. A null value is a row of nulls."""
+    """The values as a table: a column for each field of structs and of schemaless objects, else one column ``VALUE``.
+
+    A null value becomes a row of nulls. Raises DataException for schemaless objects whose values have no common type."""
     column = pa.nulls(len(batch)) if batch.value is None else batch.value
     if is_json(column.type):
         values = values_of(column, None)
@@ -54,12 +58,12 @@ def table_of_values(batch: Batch) -> pa.Table:
         try:
             return pa.table({name: pa.array([row.get(name) for row in rows]) for name in names})
         except (pa.ArrowException, OverflowError) as error:
-            raise DataException(f"Values without a schema have no columns: {error}") from error
+            raise DataException(f"Values without a schema cannot be columns: {error}") from error
     if not pa.types.is_struct(column.type):
         return pa.table({VALUE: column})
     return pa.Table.from_arrays(column.flatten(), schema=pa.schema([field.with_nullable(True) for field in column.type]))
 
 
 def _pandas(batch: Batch) -> Any:
-    """With Arrow's types: NumPy has no integers and booleans beside nulls, and rounds those that it makes floats of."""
-    return table_of_values(batch).to_pandas(types_mapper=sys.modules["pandas"].ArrowDtype)  # the annotation has loaded it
+    """A pandas frame with Arrow's types. NumPy's types would turn integers and booleans with nulls into floats, and round them."""
+    return table_of_values(batch).to_pandas(types_mapper=sys.modules["pandas"].ArrowDtype)  # the annotation has imported it

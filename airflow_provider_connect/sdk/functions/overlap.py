@@ -1,7 +1,7 @@
-"""Rows that come late: with a cursor not above the committed one, up to a width below it. Those that were delivered are remembered.
+"""Late rows: rows whose cursor is not above the committed one, but at most ``width`` below it.
 
-A source offset then has the cursor, the value from which rows are read again (``since``), and a hash of each row above it that is in Kafka.
-So a late row arrives once, and no other twice. The state is bounded: where more rows lie within the width, it is as wide as fits.
+A source offset then has the cursor, the value from which rows are read again (``since``), and a hash of each row above ``since`` that is in
+Kafka. So each row is delivered once, late or not. The number of hashes is bounded: if more rows are within the width, it shrinks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, json_value, started
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_scalar, json_value
 
 log = logging.getLogger(__name__)
 SINCE, DELIVERED = "since", "delivered"
@@ -27,8 +27,11 @@ Width = int | float | Decimal | datetime.timedelta
 
 
 class Overlap:
-    """What is known of the rows of one source partition. ``offset``: the last committed one, None for no row. ``key``: the fields by which
-    a row is recognised, together with its cursor; None: all of its fields."""
+    """The late rows of one source partition.
+
+    ``offset`` is the last committed one; None if no row was delivered. ``key`` and the cursor are the fields that identify a row; None: all
+    fields.
+    """
 
     def __init__(self, column: str, width: Width, key: str | Sequence[str] | None, offset: Mapping[str, Any] | None, title: str) -> None:
         given = offset or {}
@@ -36,7 +39,7 @@ class Overlap:
         self._width = width
         self._key = [key] if isinstance(key, str) else key
         self._title = title
-        self.since: Any = given.get(SINCE, given.get(CURSOR))  # JSON; rows up to it are left out
+        self.since: Any = given.get(SINCE, given.get(CURSOR))  # JSON; rows up to it are skipped
         self._greatest: Any = given.get(CURSOR)
         data = base64.b64decode(given.get(DELIVERED, ""))
         self._unseen = {data[at : at + _HASH_BYTES] for at in range(0, len(data), _HASH_BYTES)}
@@ -45,11 +48,11 @@ class Overlap:
         self.late = 0
 
     def new_rows(self, table: pa.Table) -> pa.Table:
-        """The rows that are not in Kafka. ``table`` holds none up to ``since``."""
+        """The rows that are not in Kafka yet. ``table`` must not contain rows up to ``since``."""
         values = table.column(self._column)
         if self._greatest is None or not len(values):
             return table
-        greatest = started(self._greatest, values.type)
+        greatest = cursor_scalar(self._greatest, values.type)
         count = pc.sum(pc.less_equal(values, greatest)).as_py() or 0
         hashes = self._hashes(table.slice(0, count))
         is_new = [each not in self._unseen for each in hashes]
@@ -57,17 +60,17 @@ class Overlap:
         self._unseen.difference_update(hashes)
         self.late += sum(is_new)
         if any(is_new):
-            log.warning("%s: %d rows came late, with a cursor up to the committed %s", self._title, sum(is_new), self._greatest)
+            log.warning("%s: %d late rows, with a cursor up to the committed %s", self._title, sum(is_new), self._greatest)
         if count < len(values):
-            self._unseen.clear()  # they would have come before
+            self._unseen.clear()  # these rows no longer exist: they would precede the new ones
         return table if all(is_new) else table.filter(pa.array([*is_new, *([True] * (len(values) - count))], pa.bool_()))
 
     def offset_after(self, table: pa.Table) -> dict[str, Any]:
-        """The source offset behind these rows, which go to Kafka now."""
+        """The source offset after these rows, which are sent now."""
         values = table.column(self._column)
         last = values[-1]
-        if self._greatest is not None and pc.less(last, started(self._greatest, values.type)).as_py():
-            last = started(self._greatest, values.type)
+        if self._greatest is not None and pc.less(last, cursor_scalar(self._greatest, values.type)).as_py():
+            last = cursor_scalar(self._greatest, values.type)
         low = self._below(last)
         near = table.slice(pc.sum(pc.less_equal(values, low)).as_py() or 0)
         numbers = near.column(self._column)
@@ -78,26 +81,30 @@ class Overlap:
             low = self._near[-most - 1][0] if most > 0 else last
             self._near = [(value, each) for value, each in self._near if pc.greater(value.cast(low.type), low).as_py()]
             self._warn(low)
-        since = low if self.since is None or pc.greater(low, started(self.since, low.type)).as_py() else started(self.since, low.type)
+        since = (
+            low
+            if self.since is None or pc.greater(low, cursor_scalar(self.since, low.type)).as_py()
+            else cursor_scalar(self.since, low.type)
+        )
         self.since, self._greatest = json_value(since), json_value(last)
         data = b"".join([*sorted(self._unseen), *(each for _, each in self._near)])
         return {CURSOR: self._greatest, SINCE: self.since, DELIVERED: base64.b64encode(data).decode()}
 
     def _warn(self, low: pa.Scalar) -> None:
         if not self._is_warned:
-            text = "%s: more than %d rows are within the overlap of %s: only rows above %s are read again. Choose a smaller one"
+            text = "%s: more than %d rows are within the overlap of %s: only rows above %s are read again. Choose a smaller overlap"
             log.warning(text, self._title, MOST_ROWS, self._width, low)
         self._is_warned = True
 
     def _below(self, value: pa.Scalar) -> pa.Scalar:
-        """The value that is the width below."""
+        """``value`` minus the width."""
         try:
             plain = value.cast(pa.timestamp("us", value.type.tz), safe=False) if pa.types.is_timestamp(value.type) else value
             return pa.scalar(plain.as_py() - self._width).cast(value.type)
         except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
             raise ConnectException(
                 f"{self._title}: the overlap {self._width!r} cannot be subtracted from the cursor {self._column!r} {value} of type "
-                f"{value.type}: give a number for numbers, a timedelta for dates and timestamps"
+                f"{value.type}: use a number for numbers, a timedelta for dates and timestamps"
             ) from error
 
     def _hashes(self, rows: pa.Table) -> list[bytes]:
@@ -108,7 +115,7 @@ class Overlap:
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Times as microseconds: fields may widen from run to run, and the text of a value must not."""
+    """Times as microseconds, so that a value has the same text even if a later run widens its field."""
     if pa.types.is_timestamp(column.type):
         return column.cast(pa.timestamp("us", column.type.tz), safe=False).cast(pa.int64())
     return column.cast(pa.string()) if pa.types.is_time(column.type) else column
@@ -119,12 +126,12 @@ def _text(value: object) -> str:
 
 
 def reached_of(offset: Any) -> Any:
-    """The greatest cursor of ``cursor.cursor_of``'s answer, where that is an offset with an overlap."""
+    """The greatest cursor in the result of ``cursor.cursor_of``, which may be an offset with an overlap."""
     return offset[CURSOR] if is_overlap(offset) else offset
 
 
 def since_of(offset: Any) -> Any:
-    """Likewise, the cursor from which rows are read again."""
+    """The cursor from which rows are read again, in the result of ``cursor.cursor_of``."""
     return offset[SINCE] if is_overlap(offset) else offset
 
 

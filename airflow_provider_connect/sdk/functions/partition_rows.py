@@ -1,4 +1,4 @@
-"""One call of a source's function: the rows of a source partition as batches with its offsets."""
+"""One call of a source function: the rows of a source partition as batches with offsets."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
-from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
-from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encoded_schema
+from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, types_of
+from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encode_schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 TOPIC, PARTITION = "topic", "partition"
 SCHEMA, FIELDS = "schema", "fields"
-"""The source partition and offset that remember the fields of a partition's rows."""
+"""Keys of the source partition and offset that store the schema of a partition's rows."""
 WHOLE: Final = "all"
-"""The source partition of a source that has no partitions."""
-MOST_ROWS, MOST_BYTES, MOST_SECONDS = 5_000, 16 << 20, 1.0  # of single dicts that become one batch
+"""The source partition of a source without ``partitions=``."""
+MOST_ROWS, MOST_BYTES, MOST_SECONDS = 5_000, 16 << 20, 1.0  # limits of single dicts in one batch
 MOST_WAITING_ROWS: Final = 1_000_000
 _PLAIN: Final = frozenset({int, float, bool, type(None)})
 _OURS: Final = os.path.join(Path(__file__).resolve().parents[2], "")
@@ -43,7 +43,7 @@ Partitions = Sequence[Partition] | Callable[..., Iterable[Partition]]
 
 @dataclass(frozen=True, slots=True)
 class SourceFunction:
-    """What the author declared."""
+    """A function and the arguments of its decorator."""
 
     function: Callable[..., Any]
     signature: Signature
@@ -56,21 +56,21 @@ class SourceFunction:
 
     @property
     def has_cursor(self) -> bool:
-        """Whether there is a position to resume from."""
+        """Whether a run can resume: the rows have a cursor."""
         return self.cursor is not None or CURSOR in parameters_of(self.function)
 
     def may_be_partition(self, source_partition: Mapping[str, object]) -> bool:
-        """Whether the author's partitions may have it among them; those that a function returns are not asked for."""
+        """Whether ``partitions`` may contain it. True if a function returns the partitions; it is not called."""
         given = self.partitions
         return given is not None and (callable(given) or dict(source_partition) in list(given))
 
     def partition_values(self, config: Config) -> list[Partition]:
-        """The source partitions, each once, in the author's order."""
+        """The source partitions without duplicates, in the author's order. Raises ConnectException for a string, and for ambiguous ones."""
         if self.partitions is None:
             return [WHOLE]
-        found = called(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
+        found = call_with(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
         if isinstance(found, str | bytes):
-            raise ConnectException(f"{self.function.__qualname__}: partitions are one text, {found!r:.80}; give a list of them")
+            raise ConnectException(f"{self.function.__qualname__}: partitions are one string, {found!r:.80}; give a list")
         values = {text_of(value): value for value in found}
         sources: dict[str, Partition] = {}
         for value in values.values():
@@ -83,22 +83,22 @@ class SourceFunction:
 
 
 def text_of(partition: Partition) -> str:
-    """It as text, which identifies it."""
+    """``partition`` as text that identifies it."""
     return json.dumps(partition, sort_keys=True)
 
 
 def source_partition_of(partition: Partition) -> dict[str, object]:
-    """The source partition. One that is a dict is it itself: source partitions hold no nested values."""
+    """The source partition. A dict is used as it is, because source partitions have no nested values."""
     return dict(partition) if isinstance(partition, Mapping) else {PARTITION: partition}
 
 
 def schema_partition_of(partition: Partition) -> dict[str, object]:
-    """The source partition in whose offset the fields of its rows are remembered."""
+    """The source partition whose offset stores the schema of the partition's rows."""
     return {SCHEMA: text_of(partition) if isinstance(partition, Mapping) else partition}
 
 
 class SavedSchema:
-    """The fields of a source partition, and the source partition in whose offset they are remembered."""
+    """The schema of a source partition's rows, and the source partition whose offset stores it."""
 
     def __init__(self, source_partition: Mapping[str, object], rows: RowSchema) -> None:
         self.rows = rows
@@ -106,11 +106,11 @@ class SavedSchema:
         self._saved = rows.known
 
     def changed(self, first: Batch) -> list[Batch]:
-        """What remembers the fields if they are new: no record, and an offset that is committed with those of ``first``."""
+        """If the schema has changed, an empty batch with an offset that stores it. It is committed together with ``first``."""
         if self.rows.known is self._saved:
             return []
         self._saved = self.rows.known
-        offset = {FIELDS: encoded_schema(self._saved)}
+        offset = {FIELDS: encode_schema(self._saved)}
         return [first.slice(0, 0).replace(source_partition=self.source_partition, source_offset=offset)]
 
 
@@ -136,7 +136,7 @@ class PartitionRows:
         self._topic = topic
         self._source_partition = source_partition_of(partition)
         self._order = None if declared.cursor is None else self._order_of(declared.cursor, reached)
-        self._waiting: list[tuple[pa.Table, Any]] = []  # rows without any value, and their cursors, until a field has a type
+        self._waiting: list[tuple[pa.Table, Any]] = []  # rows of nulls and their cursors, until a field has a type
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
         given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
@@ -153,10 +153,10 @@ class PartitionRows:
         return CursorOrder(column, overlap.since, self.title, overlap)
 
     def next(self) -> list[Batch] | None:
-        """The batches of the next rows, which may be none; None at the end."""
+        """The batches of the next rows, possibly none. None at the end."""
         try:
             group = next(self._groups, None)
-        except DataException as error:  # a tolerated one would lose what follows: a generator that raised has ended
+        except DataException as error:  # if it were tolerated, later rows would be lost: the generator has ended
             raise ConnectException(f"{self.title}: {error}") from error
         try:
             if group is not None:
@@ -175,22 +175,21 @@ class PartitionRows:
         return [*self.schema.changed(batches[0]), *batches] if batches else []
 
     def close(self) -> None:
-        """End the function where it stands: its ``finally`` blocks run."""
+        """End the function at its current ``yield``. Its ``finally`` blocks run."""
         self._groups.close()
 
     def _remedy(self, error: DataException) -> str:
-        """What to do about types that clash."""
+        """What to do about a type clash; empty for other errors."""
         if not isinstance(error, ClashException):
             return ""
-        remedy = "; give the field one type by schema="
+        remedy = "; set its type with schema="
         if error.known is None:
             return remedy
         partition = json.dumps(self.schema.source_partition)
-        return f"{remedy}, or, if all rows to come have the new type, forget the old one: set the source offset of {partition} to null"
+        return f"{remedy}, or, if all further rows have the new type, forget the old one: set the source offset of {partition} to null"
 
     def _line(self) -> str:
-        """`` (file, line number)`` of the ``yield`` at which the function stands, or else of the function; empty where it is not
-        an author's."""
+        """`` (file, line number)`` of the function's current ``yield``, or of the function; empty if it is not an author's function."""
         frame = getattr(getattr(self._yielded, "gi_yieldfrom", None), "gi_frame", None)
         code = getattr(inspect.unwrap(self.declared.function), "__code__", None) if frame is None else frame.f_code
         if code is None or code.co_filename.startswith(_OURS):
@@ -199,7 +198,7 @@ class PartitionRows:
 
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):
-            if self._waiting:  # its offset would be behind them
+            if self._waiting:  # its offset would be after them
                 raise NoFieldsException(self._waiting[0][0])
             offset = rows.source_offset if cursor is None else offset_of(cursor)
             found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
@@ -215,7 +214,7 @@ class PartitionRows:
             self._waiting.clear()
             found = [self._batch(rows, position) for rows, position in ready if len(rows) or position is not None]
         if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
-            raise DataException("rows come without a cursor: yield them as a pair, rows and cursor, or name their field as the cursor")
+            raise DataException("rows have no cursor: yield pairs of rows and a cursor, or name the cursor field with cursor=")
         return found
 
     def _wait(self, error: NoFieldsException, cursor: Any) -> None:
@@ -223,7 +222,7 @@ class PartitionRows:
             raise error
         self._waiting.append((error.table, cursor))
         if sum(len(table) for table, _ in self._waiting) > MOST_WAITING_ROWS:
-            raise DataException(f"more than {MOST_WAITING_ROWS} rows have no field with a value; give their types by schema=")
+            raise DataException(f"more than {MOST_WAITING_ROWS} rows have no field with a value; set the types with schema=")
 
     def _batch(self, table: pa.Table, cursor: Any) -> Batch:
         value, value_schema = self._column(table.to_struct_array())
@@ -239,7 +238,7 @@ class PartitionRows:
         )
 
     def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
-        """The key's field, or a struct of several."""
+        """The key: one field, or a struct of several."""
         named = self.declared.key
         if named is None:
             return None, None
@@ -250,7 +249,7 @@ class PartitionRows:
         return self._column(table.column(named) if isinstance(named, str) else table.select(names).to_struct_array())
 
     def _column(self, values: pa.ChunkedArray) -> tuple[pa.Array, Schema]:
-        """The values as one array, and their required schema. Digits of times below a millisecond are cut off, as Connect's have none."""
+        """The values as one array, and their required schema. Times are rounded down to milliseconds, as in Connect."""
         column = values.chunk(0) if values.num_chunks == 1 else values.combine_chunks()
         if column.type not in self._columns:
             schema = schema_of(pa.field("rows", column.type, nullable=False))
@@ -262,8 +261,8 @@ class PartitionRows:
 
 
 def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:
-    """What the function yields; one that returns rows yields them once."""
-    result = called(function, given)
+    """What the function yields, or the rows that it returns."""
+    result = call_with(function, given)
     if isinstance(result, Iterator) and not hasattr(result, "__arrow_c_stream__"):
         yield from result
     elif result is not None:
@@ -271,8 +270,10 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
 
 
 def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resume: bool) -> Generator[tuple[Any, Any]]:
-    """Rows and the cursor that came with them. Single dicts are collected until there are many, or they are large, or a second has
-    passed. Those before an exception come before it, where ``can_resume``: else the next run reads them again."""
+    """Groups of rows with their cursor. Single dicts are collected until they are many or large, or a second has passed.
+
+    With ``can_resume``, dicts collected before an exception are yielded before it is raised. Otherwise the next run reads them again.
+    """
     single: list[Any] = []
     size = 0
     last: Any = None
@@ -289,7 +290,7 @@ def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resum
                 raise
             rows, cursor = each if _is_pair(each) else (each, None)
             if isinstance(rows, Mapping):
-                single.append(dict(rows))  # the author may fill the same dict again
+                single.append(dict(rows))  # the author may reuse the dict
                 last = cursor
                 size += _rough_size(rows)
                 if len(single) < MOST_ROWS and size < MOST_BYTES and time.monotonic() - begun < MOST_SECONDS and not stopping():
@@ -306,7 +307,7 @@ def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resum
 
 
 def _rough_size(row: Mapping[str, Any]) -> int:
-    """Bytes of a row: each value eight, and those of texts (one for a character) and binaries. Is called for each single dict."""
+    """The estimated bytes of a row: eight per value, plus one per character or byte. Called for each dict, so it must be fast."""
     size = 8 * len(row)
     for value in row.values():
         kind = value.__class__
@@ -318,7 +319,7 @@ def _rough_size(row: Mapping[str, Any]) -> int:
 
 
 def _rough_size_within(value: Any) -> int:
-    """Likewise of a value of any depth. Ends behind ``MOST_BYTES``."""
+    """The estimated bytes of a nested value. Stops after ``MOST_BYTES``."""
     size, left = 0, [value]
     while left and size < MOST_BYTES:
         value = left.pop()
@@ -327,20 +328,20 @@ def _rough_size_within(value: Any) -> int:
         elif isinstance(value, Mapping | list | tuple):
             size += 8 * len(value) + 8
             left += value.values() if isinstance(value, Mapping) else value
-        else:  # an array has its own
+        else:  # an array has ``nbytes``
             size += getattr(value, "nbytes", 0)
     return size
 
 
 def _is_pair(yielded: Any) -> bool:
-    """Rows and a cursor; two dicts are two rows, and two record batches are rows as well."""
+    """Whether it is a pair of rows and a cursor, rather than two dicts or two record batches, which are rows."""
     if not isinstance(yielded, tuple) or len(yielded) != 2:
         return False
     return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
 
 
 def cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
-    """The parameter ``cursor``: its own default where there is no offset yet; times and decimals as its annotation has them."""
+    """The argument ``cursor``. Without an offset, the parameter's default or None. Times and decimals are parsed by the annotation."""
     parameter = parameters_of(function)[CURSOR]
     if reached is None:
         return {} if parameter.default is not parameter.empty else {CURSOR: None}

@@ -1,8 +1,8 @@
-"""A function's signature as settings: the ConfigDef that its parameters declare, and the arguments of a call.
+"""A function's parameters as settings: the ConfigDef that they declare, and the arguments of a call.
 
-A parameter ``page_size`` is the setting ``page.size``. Its annotation is its type: ``str``, ``int``, ``float``, ``bool``, ``Password``,
-``list[str]``, a ``Literal`` or ``StrEnum`` of choices, each also ``| None``. ``Annotated`` adds validators such as ``Range``, an
-Importance, and text that documents the setting; else the docstring's section ``Args:`` does. A dataclass stands for its fields.
+The parameter ``page_size`` is the setting ``page.size``. Its annotation is its type: ``str``, ``int``, ``float``, ``bool``, ``Password``,
+``list[str]``, or a ``Literal`` or ``StrEnum`` of choices, each also with ``| None``. ``Annotated`` adds validators such as ``Range``, an
+Importance, and the documentation, which may also be in the docstring's section ``Args:``. A dataclass adds one setting per field.
 """
 
 from __future__ import annotations
@@ -32,14 +32,16 @@ _BY_NAME: Final = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KE
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """The settings of one function. ``config_def`` has one key for each, in the order of the parameters."""
+    """The settings of one function. ``config_def`` has their keys in the order of the parameters."""
 
     config_def: ConfigDef
     _parameters: Mapping[str, _Setting | _Group]
 
     @classmethod
     def of(cls, function: Callable[..., object], *, without: Collection[str] = ()) -> Signature:
-        """``without``: the parameters that the framework fills. Raises TypeError for a parameter that cannot be a setting."""
+        """The signature of ``function`` except for the parameters ``without``, which the framework fills.
+
+        Raises TypeError for a parameter that cannot be a setting."""
         docs = _documented(function.__doc__)
         parameters: dict[str, _Setting | _Group] = {}
         for parameter in parameters_of(function).values():
@@ -48,33 +50,35 @@ class Signature:
         return cls(ConfigDef(*(key for each in parameters.values() for key in each.config_keys())), parameters)
 
     def arguments(self, config: Config) -> dict[str, Any]:  # Any: each setting has a type of its own
-        """What the function is called with, by parameter."""
+        """The arguments of a call, by parameter name."""
         return {name: parameter.value(config) for name, parameter in self._parameters.items()}
 
 
 def parameters_of(function: Callable[..., object]) -> Mapping[str, inspect.Parameter]:
-    """The parameters of a function, all of which can be given by name. Raises TypeError for ``*args``, ``**kwargs`` and the like."""
+    """The parameters of a function. Raises TypeError for parameters that cannot be passed by name, such as ``*args``."""
     parameters = inspect.signature(function).parameters
     for parameter in parameters.values():
         if parameter.kind not in _BY_NAME:
-            raise TypeError(f"{_title(function)}: parameter {parameter} cannot be given by name, as settings are")
+            raise TypeError(f"{_title(function)}: parameter {parameter} cannot be passed by name, so it cannot be a setting")
     return parameters
 
 
 def refuse_unknown(function: Callable[..., object] | None, known: Collection[str], role: str) -> None:
-    """Raises TypeError if ``function`` needs a parameter that is not ``known``."""
+    """Raise TypeError if ``function`` requires a parameter that is not ``known``. ``role`` names the function in the message."""
     for parameter in () if function is None else parameters_of(function).values():
         if parameter.name not in known and parameter.default is _NO_DEFAULT:
-            raise TypeError(f"{role}: there is no parameter {parameter.name!r} to give; there are: {', '.join(known)}")
+            raise TypeError(f"{role}: unknown parameter {parameter.name!r}; it may have: {', '.join(known)}")
 
 
-def called(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:  # Any: what the author's function takes and returns
-    """Calls ``function`` with those of ``given`` that it has parameters for."""
+def call_with(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:  # Any: the author's types
+    """Call ``function`` with those arguments of ``given`` that it has parameters for."""
     return function(**{name: given[name] for name in parameters_of(function) if name in given})
 
 
 def types_of(function: Callable[..., object], name: str) -> tuple[Any, ...]:
-    """The alternatives of the annotation of a parameter, or of the result (``return``); empty if it has none. Raises TypeError."""
+    """The alternatives of the annotation of a parameter, or of the result (``name="return"``); empty without an annotation.
+
+    Raises TypeError for an annotation that cannot be evaluated."""
     hint = function.__annotations__.get(name)
     hint = _evaluated(hint, function, name) if isinstance(hint, str) else hint
     hint = typing.get_args(hint)[0] if typing.get_origin(hint) is typing.Annotated else hint
@@ -83,7 +87,7 @@ def types_of(function: Callable[..., object], name: str) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True)
 class _Setting:
-    """One parameter that is one setting."""
+    """A parameter that is one setting."""
 
     key: ConfigKey
     choices: type[StrEnum] | None = None
@@ -98,7 +102,7 @@ class _Setting:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """One parameter that is a dataclass of settings."""
+    """A parameter that is a dataclass of settings."""
 
     of: Callable[..., Any]
     settings: Mapping[str, _Setting]
@@ -164,7 +168,7 @@ def _setting(name: str, hint: Any, default: Any, doc: str, owner: str) -> _Setti
 
 
 def _type_of(hint: Any, title: str) -> tuple[Type, tuple[str, ...]]:
-    """The type of a setting, and the choices that it has."""
+    """The type of a setting, and its choices. Raises TypeError."""
     if typing.get_origin(hint) is typing.Literal:
         words = typing.get_args(hint)
         if all(isinstance(word, str) for word in words):
@@ -184,7 +188,7 @@ def _type_of(hint: Any, title: str) -> tuple[Type, tuple[str, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class _Validators:
-    """All of them; a setting that may be missing is checked only if it is there."""
+    """Runs several validators. An optional setting is checked only if it is set."""
 
     each: tuple[Callable[[str, Any], None], ...]
     accepts_none: bool
@@ -215,7 +219,7 @@ def _alternatives(hint: Any) -> tuple[Any, ...]:
 
 def _without_none(hint: Any) -> Any:
     left = [each for each in _alternatives(hint) if each not in (None, types.NoneType)]
-    return left[0] if len(left) == 1 else typing.Union[tuple(left)]  # noqa: UP007  (of a list)
+    return left[0] if len(left) == 1 else typing.Union[tuple(left)]  # noqa: UP007  (from a list)
 
 
 def _evaluated(text: str, function: Callable[..., object], name: str) -> Any:
@@ -232,7 +236,7 @@ _ENTRY: Final = re.compile(r"^(\w+)(?: ?\([^)]*\))?:(.*)$")
 
 
 def _documented(docstring: str | None) -> dict[str, str]:
-    """The texts of the section ``Args:`` of a docstring, by name."""
+    """The descriptions in a docstring's section ``Args:``, by parameter name."""
     section = _SECTION.search(inspect.cleandoc(docstring or ""))
     found: dict[str, str] = {}
     name = ""

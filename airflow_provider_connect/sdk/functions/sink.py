@@ -1,6 +1,6 @@
-"""``@sink``: a function of a batch as a sink connector, at least once.
+"""``@sink`` turns a function of a batch into a sink connector with at-least-once delivery.
 
-The decorator returns a connector class over the protocol of every sink. Each ``put`` is one call of the function.
+The decorator returns an ordinary connector class. Each ``put`` is one call of the function.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
 from airflow_provider_connect.sdk.functions.forms import form_of
-from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, types_of
+from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, types_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 _GIVEN: Final = ("context", "allowed_paths")
-"""The parameters of a function, besides the first, that are not settings."""
+"""The parameters, besides the first, that the framework fills; all others are settings."""
 _BRACKETS: Final = re.compile(r"\[[^\[\]]*\]")
 _VALUES: Final = re.compile(r"(\w+\.)*(list|List|Any|None|Table|DataFrame)")
 
 
 class FunctionSinkTask(SinkTask):
-    """Calls the function with each batch that has records. A subclass for each function has ``function`` and ``signature``."""
+    """Calls the function with each batch that has records. Each function has its own subclass, with ``function`` and ``signature``."""
 
     function: ClassVar[Callable[..., Any]]
     signature: ClassVar[Signature]
@@ -37,31 +37,31 @@ class FunctionSinkTask(SinkTask):
 
     def put(self, batch: Batch) -> None:
         if len(batch):
-            called(self.function, {**self._arguments, self._name: self._formed(batch)})
+            call_with(self.function, {**self._arguments, self._name: self._formed(batch)})
 
     def _formed(self, batch: Batch) -> Any:
-        """Raises DataException for records that Python has no values of, such as a timestamp behind the year 9999."""
+        """Raises DataException for values that Python cannot represent, such as a timestamp after the year 9999."""
         try:
             return self._form(batch)
         except (ArithmeticError, LookupError, ValueError) as error:
-            raise DataException(f"Records cannot be read as the parameter {self._name!r} takes them: {error}") from error
+            raise DataException(f"Records cannot be converted for the parameter {self._name!r}: {error}") from error
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class FunctionSink(SinkConnector):
-    """A connector whose tasks call one function."""
+    """A connector whose tasks call one function. ``@sink`` creates a subclass for each function."""
 
     function: ClassVar[Callable[..., Any]]
-    """The author's function, for tests of its own."""
+    """The author's function, for unit tests."""
     task_class: ClassVar[type[SinkTask]]
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """The destination of a function keeps no offsets."""
+        """UNSUPPORTED, because the destination of a function keeps no offsets."""
         return ExactlyOnceSupport.UNSUPPORTED
 
 
@@ -70,14 +70,17 @@ def sink(function: Callable[..., Any], /) -> type[FunctionSink]: ...
 @overload
 def sink() -> Callable[[Callable[..., Any]], type[FunctionSink]]: ...
 def sink(function: Callable[..., Any] | None = None, /) -> type[FunctionSink] | Callable[[Callable[..., Any]], type[FunctionSink]]:
-    """Makes a function of a batch a sink connector, whose settings are the function's other parameters.
+    """Turn a function of a batch into a sink connector. The function's first parameter gets the records; the others are settings.
 
-    The first parameter takes the records, in the form of its annotation: a list of values (``list[dict]``, or no annotation), with None
-    for a null value; ``pa.Table`` or a frame of polars or pandas, a column for each field; or ``Batch``, which also has keys, headers and
-    offsets. ``context``, the SinkTaskContext, and ``allowed_paths`` are passed to a function that has such parameters.
+    The annotation of the first parameter determines its form. ``list[dict]``, or no annotation: a list of values, with None for null.
+    ``pa.Table`` or a frame of polars or pandas: a column for each field. ``Batch``: also keys, headers and offsets. Parameters ``context``
+    (the SinkTaskContext) and ``allowed_paths`` are optional; the framework fills them.
 
-    What the function has returned from is durable. RetriableException: the same records come again later. DataException: none of them was
-    written; with ``errors.tolerance=all`` they come again in parts, and a record that fails alone is reported and left out.
+    The function is called in the task's thread, once for each batch with records. When it returns, its records must be durable. After a
+    RetriableException it is called again with the same records. DataException means that no record was written; with
+    ``errors.tolerance=all`` the records are then passed again in parts, and a record that fails alone is reported and skipped.
+
+    Raises TypeError for a function without parameters, a generator, an async function, or a parameter that cannot be a setting.
     """
     return _connector_class if function is None else _connector_class(function)
 
@@ -85,9 +88,9 @@ def sink(function: Callable[..., Any] | None = None, /) -> type[FunctionSink] | 
 def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
     [first, *_] = [*parameters_of(author), ""]
     if not first:
-        raise TypeError(f"{author.__qualname__}: a sink needs a first parameter, which takes the records")
+        raise TypeError(f"{author.__qualname__}: a sink needs a first parameter, for the records")
     if inspect.isgeneratorfunction(author) or inspect.iscoroutinefunction(author) or inspect.isasyncgenfunction(author):
-        raise TypeError(f"{author.__qualname__}: a sink must not yield or be async: its body would not run when it is called")
+        raise TypeError(f"{author.__qualname__}: a sink must not yield or be async, because a call would not run its body")
     signature = Signature.of(author, without=(first, *_GIVEN))
     required = SinkTask.required_columns if _may_be_batch(author, first) else frozenset[str]()
     shared = {"__module__": author.__module__, "__doc__": author.__doc__, "function": staticmethod(author)}
@@ -102,12 +105,15 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
 
 
 def _may_be_batch(author: Callable[..., Any], parameter: str) -> bool:
-    """Whether the function may take whole batches, keys and headers included. An annotation that is text is not evaluated, since pyarrow
-    loads with some: any text takes batches that does not plainly take values alone."""
+    """Whether the function may take whole batches, with keys and headers.
+
+    An annotation that is a string is not evaluated, because that could import pyarrow. Such a parameter counts as taking batches unless the
+    string plainly names values only.
+    """
     annotation = author.__annotations__.get(parameter)
     if not isinstance(annotation, str):
         return Batch in types_of(author, parameter)
     plain, before = annotation, ""
-    while plain != before:  # without what stands in brackets, from the innermost on
+    while plain != before:  # remove brackets and their content, innermost first
         plain, before = _BRACKETS.sub("", plain), plain
     return not all(_VALUES.fullmatch(each.strip()) for each in plain.split("|"))

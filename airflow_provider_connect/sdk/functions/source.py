@@ -1,8 +1,7 @@
-"""``@source``: a generator of rows as a source connector.
+"""``@source`` turns a generator of rows into a source connector.
 
-The decorator returns a connector class over the protocol of every source. In a run each of its tasks calls the function once for each of
-its source partitions, and again after a RetriableException. What the function yields becomes records, and the cursor of the last one
-becomes the source offset.
+The decorator returns an ordinary connector class. In each run, each task calls the function once for each of its source partitions, and
+again after a RetriableException. The rows that the function yields become records; the cursor of the last row becomes the source offset.
 """
 
 from __future__ import annotations
@@ -34,8 +33,8 @@ from airflow_provider_connect.sdk.functions.partition_rows import (
     schema_partition_of,
     source_partition_of,
 )
-from airflow_provider_connect.sdk.functions.signature import Signature, called, parameters_of, refuse_unknown
-from airflow_provider_connect.sdk.rows import RowSchema, decoded_schema, given_schema
+from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, refuse_unknown
+from airflow_provider_connect.sdk.rows import RowSchema, arrow_schema_of, decode_schema
 from airflow_provider_connect.sdk.task import SourceTask
 
 __all__ = [
@@ -54,17 +53,17 @@ __all__ = [
 
 TASK_PARTITIONS: Final = "task.partitions"
 _GIVEN: Final = (PARTITION, CURSOR, "context", "allowed_paths")
-"""The parameters of a function that are not settings."""
+"""The parameters that the framework fills; all others are settings."""
 
 
 class FunctionSourceTask(SourceTask):
-    """Reads its partitions one after the other. A subclass for each function has ``declared``."""
+    """Reads its partitions one after another. Each function has its own subclass, with ``declared``."""
 
     declared: ClassVar[SourceFunction]
 
     def __init__(self) -> None:
         self._rows: PartitionRows | None = None
-        self._before: PartitionRows | None = None  # an earlier call for the same partition, which ended with RetriableException
+        self._before: PartitionRows | None = None  # the previous call for the same partition, which raised RetriableException
         self._is_stopped = False
         self._reading = Lock()
 
@@ -73,7 +72,7 @@ class FunctionSourceTask(SourceTask):
         self._left: list[Partition] = json.loads(config[TASK_PARTITIONS])
 
     def poll(self) -> list[Batch] | None:
-        """What the function yields next; None behind the last partition."""
+        """The next batches of the function; None after the last partition."""
         with self._reading:
             try:
                 while self._left and not self._is_stopped:
@@ -96,14 +95,14 @@ class FunctionSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._is_stopped = True
-        if self._reading.acquire(blocking=False):  # else ``poll`` closes the rows
+        if self._reading.acquire(blocking=False):  # otherwise ``poll`` closes the rows
             try:
                 self._close()
             finally:
                 self._reading.release()
 
     def declared_for(self, partition: Partition) -> SourceFunction:
-        """The function that reads a partition, where partitions have functions of their own."""
+        """The function that reads a partition. A subclass may have a function for each partition."""
         return self.declared
 
     def topic_of(self, partition: Partition) -> str:
@@ -120,18 +119,18 @@ class FunctionSourceTask(SourceTask):
         return PartitionRows(self, declared, self._config, partition, topic=topic, reached=reached, schema=schema)
 
     def _row_schema(self, partition: Partition) -> SavedSchema:
-        """The fields that are given, or those of earlier runs."""
+        """The declared schema, or the one of earlier runs."""
         source_partition = schema_partition_of(partition)
         fields = (self.context.offset(source_partition) or {}).get(FIELDS)
-        remembered = None if fields is None else decoded_schema(fields)
-        return SavedSchema(source_partition, RowSchema(given_schema(self.declared_for(partition).schema), remembered=remembered))
+        remembered = None if fields is None else decode_schema(fields)
+        return SavedSchema(source_partition, RowSchema(arrow_schema_of(self.declared_for(partition).schema), remembered=remembered))
 
     def _begin_again(self, error: RetriableException) -> None:
-        """The function has ended by the error: the next ``poll`` calls it from the last cursor that was returned."""
+        """Let the next ``poll`` call the function again, from the cursor of the last returned batch."""
         rows = self._rows
         self._close()
         if rows is not None and rows.has_returned and not rows.declared.has_cursor:
-            raise ConnectException(f"{rows.title}: rows without a cursor cannot be resumed: {error}") from error
+            raise ConnectException(f"{rows.title}: rows without a cursor cannot be resumed after an error: {error}") from error
         self._before = rows or self._before
 
     def _close(self) -> None:
@@ -141,15 +140,15 @@ class FunctionSourceTask(SourceTask):
 
 
 class FunctionSource(SourceConnector):
-    """A connector whose tasks call one function. A subclass for each function has ``declared``."""
+    """A connector whose tasks call one function. ``@source`` creates a subclass for each function."""
 
     declared: ClassVar[SourceFunction]
     function: ClassVar[Callable[..., Any]]
-    """The author's function, for tests of its own."""
+    """The author's function, for unit tests."""
     task_class: ClassVar[type[SourceTask]]
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """The partitions in turn: the first to the first task, the second to the second."""
+        """Deals the partitions to the tasks in turn."""
         partitions = self.declared.partition_values(self.config)
         count = min(max_tasks, len(partitions))
         shares = [partitions[number::count] for number in range(count)]
@@ -159,11 +158,11 @@ class FunctionSource(SourceConnector):
         return [self.config_def.parse(config)[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Supported by a cursor; without one each run reads everything again."""
+        """SUPPORTED with a cursor. Without one, each run reads everything again."""
         return ExactlyOnceSupport.SUPPORTED if self.declared.has_cursor else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Asks the author's function for each partition, until one has new data."""
+        """Calls the author's ``has_new_data`` for each partition, until one has new data."""
         check = self.declared.has_new_data
         if check is None:
             return None
@@ -172,13 +171,13 @@ class FunctionSource(SourceConnector):
         for partition in self.declared.partition_values(config):
             reached = reached_of(cursor_of(offsets(source_partition_of(partition))))
             cursor = cursor_argument(check, reached) if CURSOR in parameters_of(check) else {}
-            answers.append(called(check, {**arguments, **cursor, PARTITION: partition}))
+            answers.append(call_with(check, {**arguments, **cursor, PARTITION: partition}))
             if answers[-1]:
                 return True
         return None if None in answers else False
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
-        """Refuses partitions and offsets of another form than this source writes."""
+        """Refuses partitions and offsets that this source would not write."""
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             if offset is None:
                 continue
@@ -221,31 +220,41 @@ def source(
     schema: pa.Schema | type | None = None,
     overlap: Width | None = None,
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
-    """Makes a generator of rows a source connector, whose settings are the function's parameters and ``topic``.
+    """Turn a generator of rows into a source connector, whose settings are the function's parameters and ``topic``.
 
-    The function is called with those of these parameters that it has: ``partition``; ``cursor``, the last committed value, None or the
-    parameter's default at first; ``context``, the SourceTaskContext; ``allowed_paths``, the files that it may open. It yields rows (see
-    ``sdk.rows``), or a pair of rows and the cursor behind them.
+    The framework fills these parameters, if the function has them: ``partition``; ``cursor``, the last committed value (in the first run
+    the parameter's default, or None); ``context``, the SourceTaskContext; ``allowed_paths``, the files that it may open. The function
+    yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. A task calls it once per partition and run, in its own
+    thread, and again after a RetriableException.
 
-    ``partitions``: what can be read apart, as texts, numbers or dicts; or a function that returns them, by settings. They are spread over
-    at most ``tasks.max`` tasks, and each has its own cursor; the function needs the parameter ``partition``. ``cursor``: the field by which
-    rows are sorted within a partition, oldest first. Rows with the same value arrive together, and rows up to the committed one are left
-    out. ``key``: the field, or fields, of the record's key. ``topic``: the default of the setting. ``has_new_data``: returns whether a run
-    would find rows, by settings, ``partition``, ``cursor`` and ``allowed_paths``; None for unknown. It is called in the Airflow task
-    process before each run. ``schema``: the fields of the rows, as an Arrow schema or a dataclass; other fields are left out. Without it
-    they are inferred, only widen, and are remembered among the source offsets. ``overlap``: how far below the committed cursor rows may
-    still come, a number, or a timedelta for times. The function gets the cursor less this, and rows within it are delivered once (see
-    ``overlap``).
+    ``partitions``: the parts that can be read separately, as strings, numbers or dicts, or a function of settings that returns them. Each
+    has its own cursor. They are distributed over at most ``tasks.max`` tasks. The function needs the parameter ``partition``.
+
+    ``cursor``: the field by which rows are sorted within a partition, oldest first. Rows with the same value are delivered together. Rows
+    up to the committed value are skipped.
+
+    ``key``: the field or fields of the record's key. ``topic``: the default of the setting ``topic``.
+
+    ``has_new_data``: a function that returns whether a run would find rows, or None if unknown. Its parameters are settings, ``partition``,
+    ``cursor`` and ``allowed_paths``. It is called in the Airflow task process before each run.
+
+    ``schema``: the fields of the rows, as an Arrow schema or a dataclass. Other fields are left out. Without it, the schema is inferred,
+    only widens, and is stored among the source offsets.
+
+    ``overlap``: how far below the committed cursor late rows may be: a number, or a timedelta for times. The function gets the cursor minus
+    this width, and each row within it is delivered once. Needs ``cursor``.
+
+    Raises TypeError for contradictory arguments, and for a parameter that cannot be a setting.
     """
     if overlap is not None and cursor is None:
-        raise TypeError("overlap= needs cursor=, the field that it is measured in")
+        raise TypeError("overlap= needs cursor=, the field that it applies to")
 
     def declare(author: Callable[..., Any]) -> type[FunctionSource]:
         signature = Signature.of(author, without=_GIVEN)
         settings = [name for name in parameters_of(author) if name not in _GIVEN]
         if partitions is not None and PARTITION not in parameters_of(author):
             raise TypeError(
-                f"{author.__qualname__}: a source with partitions= needs a parameter 'partition'; else each partition has the same rows"
+                f"{author.__qualname__}: a source with partitions= needs a parameter 'partition'; else all partitions have the same rows"
             )
         refuse_unknown(partitions if callable(partitions) else None, settings, "partitions")
         refuse_unknown(has_new_data, [*settings, PARTITION, CURSOR, "allowed_paths"], "has_new_data")

@@ -1,6 +1,6 @@
-"""``@transformation``: a function of values, or an Arrow expression, as a transformation.
+"""``@transformation`` turns a function of values, or an Arrow expression, into a transformation.
 
-It changes values, and drops records; keys, headers and topics stay. Null values stay too: no function is called for them.
+It changes values and drops records. Keys, headers and topics are kept, and so are null values, for which the function is not called.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from airflow_provider_connect.sdk.rows import RowSchema, table_of
 from airflow_provider_connect.sdk.transformations import Transformation
 
 MOST_KEPT: Final = 1_000
-"""Topics and types whose fields are kept at a time; without a limit a topic for each customer would fill the memory."""
+"""The number of cached schemas, by topic and type. Without a limit, one topic per customer could exhaust memory."""
 
 
 class FunctionTransformation(Transformation):
-    """Applies one function. A subclass for each has ``function``, ``signature`` and ``is_expression``."""
+    """Applies one function. Each function has its own subclass, with ``function``, ``signature`` and ``is_expression``."""
 
     function: ClassVar[Callable[..., Any]]
-    """The author's function, for tests of its own."""
+    """The author's function, for unit tests."""
     signature: ClassVar[Signature]
     is_expression: ClassVar[bool]
 
     def configure(self, config: Config) -> None:
         self._arguments = self.signature.arguments(config)
-        self._rows: dict[tuple[str, pa.DataType], RowSchema] = {}  # by topic and type that comes in, oldest use first
+        self._rows: dict[tuple[str, pa.DataType], RowSchema] = {}  # by topic and input type, least recently used first
         if self.is_expression:
             self._expression = self.function(**self._arguments)
         else:
@@ -60,7 +60,7 @@ class FunctionTransformation(Transformation):
         if not isinstance(self._expression, Mapping):
             return _kept(batch, _evaluated(table, {"kept": self._expression}).column(0))
         computed = _evaluated(table, self._expression)
-        if batch.value is not None and is_json(batch.value.type):  # an object keeps the keys that it has
+        if batch.value is not None and is_json(batch.value.type):  # an object keeps its other keys
             changed = [
                 value if value is None else {**value, **row} if isinstance(value, dict) else row.get(VALUE, value)
                 for value, row in zip(values_of_batch(batch), computed.to_pylist(), strict=True)
@@ -72,7 +72,7 @@ class FunctionTransformation(Transformation):
         return _with_table(batch, table)
 
     def _by_value(self, batch: Batch, type: pa.DataType) -> Batch:
-        """One call for each value that is not null; None drops the record."""
+        """Call the function for each value that is not null. A result of None drops the record."""
         values = values_of_batch(batch)
         changed: list[Any] = []
         for number, value in enumerate(values):
@@ -89,12 +89,12 @@ class FunctionTransformation(Transformation):
         if not all(value is None or isinstance(value, Mapping) for value in left):
             return kept.replace(value=column_of(left, batch.value_schema))
         rows = self._row_schema(batch.topic, type)
-        if not rows.known.names and all(value is None for value in left):  # no row yet from which to learn fields
+        if not rows.known.names and all(value is None for value in left):  # no row so far to infer fields from
             return kept
         return _with_table(kept, rows.table([value or {} for value in left]))
 
     def _row_schema(self, topic: str, type: pa.DataType) -> RowSchema:
-        """The fields of what became of a topic's values of one type."""
+        """The schema of the changed values of a topic, by their original type."""
         rows = self._rows.pop((topic, type), None)
         if rows is None:
             rows = RowSchema(like=pa.schema(list(type)) if pa.types.is_struct(type) else None)
@@ -105,7 +105,7 @@ class FunctionTransformation(Transformation):
 
 
 def _evaluated(table: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.Table:
-    """A column for each expression. Raises DataException for one that the table cannot answer."""
+    """A column for each expression. Raises DataException for one that cannot be evaluated on the table."""
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     project = acero.Declaration("project", acero.ProjectNodeOptions(list(expressions.values()), list(expressions)), [source])
     try:
@@ -115,17 +115,19 @@ def _evaluated(table: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.
 
 
 def _kept(batch: Batch, mask: pa.Array) -> Batch:
-    """The records whose mask is true, and those whose value is null."""
+    """The records whose mask is true, and those with a null value."""
     if not pa.types.is_boolean(mask.type) or len(mask) != len(batch):
-        raise DataException(f"A filter gives one boolean for each record, not {len(mask)} of {mask.type} for {len(batch)}")
+        raise DataException(f"A filter must return one boolean per record, got {len(mask)} of {mask.type} for {len(batch)} records")
     plain = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
     return batch.filter(pc.or_(pc.fill_null(plain, False), pc.is_null(batch.value)))
 
 
 def _with_table(batch: Batch, table: pa.Table) -> Batch:
-    """The values, but for nulls, replaced by the rows of a table of the same length. What the value's schema is called stays."""
+    """The batch with its values, except nulls, replaced by the rows of ``table``. The schema keeps its name, version and doc.
+
+    Raises DataException for a table of another length."""
     if table.num_rows != len(batch):
-        raise DataException(f"A transformation gives as many rows as it takes, not {table.num_rows} for {len(batch)}; a mask drops records")
+        raise DataException(f"A transformation must return {len(batch)} rows, as it gets, not {table.num_rows}; use a mask to drop records")
     before, value = batch.value_schema, batch.value
     nulls = pc.is_null(value)
     if value is None or is_json(value.type):
@@ -151,14 +153,17 @@ def transformation() -> Callable[[Callable[..., Any]], type[FunctionTransformati
 def transformation(
     function: Callable[..., Any] | None = None, /
 ) -> type[FunctionTransformation] | Callable[[Callable[..., Any]], type[FunctionTransformation]]:
-    """Makes a function a transformation, whose settings are the function's other parameters.
+    """Turn a function into a transformation.
 
-    A function whose result is annotated as ``pc.Expression`` is called once, with settings alone: records for which the expression is
-    true go on. With ``dict[str, pc.Expression]`` each expression gives a field, new or in place of the one of that name.
+    If the result is annotated as ``pc.Expression``, all parameters are settings and the function is called once per task: records for which
+    the expression is true are kept. With ``dict[str, pc.Expression]`` each expression adds or replaces the field of its name.
 
-    Any other function takes values by its first parameter, in the form of its annotation: one value (``dict``, or no annotation), and
-    returns the new one or None to drop the record; ``pa.Table`` or a frame of polars or pandas, and returns one with as many rows, or an
-    Arrow mask of the records that go on; or ``Batch``, and returns what ``Transformation.apply_batch`` does.
+    Otherwise the first parameter gets the values, and the others are settings. Its annotation determines the form. ``dict``, or no
+    annotation: one value; the function returns the new value, or None to drop the record. ``pa.Table`` or a frame of polars or pandas: all
+    values; the function returns a frame with as many rows, or an Arrow mask of the records to keep. ``Batch``: the function returns what
+    ``Transformation.apply_batch`` returns.
+
+    Raises TypeError for a function without parameters whose result is not an expression, and for a parameter that cannot be a setting.
     """
     return _transformation_class if function is None else _transformation_class(function)
 
@@ -168,7 +173,7 @@ def _transformation_class(author: Callable[..., Any]) -> type[FunctionTransforma
     is_expression = "Expression" in (result if isinstance(result, str) else repr(result))
     [first, *_] = [*parameters_of(author), ""]
     if not is_expression and not first:
-        raise TypeError(f"{author.__qualname__}: a transformation needs a first parameter, which takes values, or returns an expression")
+        raise TypeError(f"{author.__qualname__}: a transformation needs a first parameter for the values, or must return an expression")
     signature = Signature.of(author, without=() if is_expression else (first,))
     body = {
         "__module__": author.__module__,

@@ -1,6 +1,6 @@
-"""Credentials of a REST API: the settings that hold them, and what each request carries. Knows no network.
+"""Credentials of a REST API: their settings, and what they add to each request. Knows no network.
 
-An ``Authentication`` is declared by an author. With a config it becomes ``Credentials``, which one client has.
+An author declares an ``Authentication``. With a config it becomes ``Credentials``, which belong to one client.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, NonEmptyString, Password, Type
 
 EARLY_SECONDS: Final = 30.0
-"""A token is renewed so long before its end."""
+"""How long before its expiry a token is renewed."""
 _NO_EXPIRY_SECONDS: Final = 3600.0
 _LONGEST_SECONDS: Final = 1e9
 HIDDEN: Final = "[hidden]"
 
 TokenRequest = Callable[[str, Mapping[str, str], Mapping[str, str]], Any]
-"""Sends a form with headers to a URL, and returns the body of the answer as JSON."""
+"""Posts a form with headers to a URL and returns the response's body as JSON."""
 
 
 class Credentials:
-    """What each request carries; this one: nothing that changes. ``secrets`` never stand in a message."""
+    """Headers and query parameters of each request; in this class they are constant. No message contains ``secrets``."""
 
     def __init__(
         self, *, headers: Mapping[str, str] | None = None, params: Mapping[str, str] | None = None, secrets: tuple[str, ...] = ()
@@ -37,15 +37,15 @@ class Credentials:
         self._headers = dict(headers or {})
 
     def headers(self, request_token: TokenRequest) -> Mapping[str, str]:
-        """The headers of the next request. May ask another server for them."""
+        """The headers of the next request. May request a token from another server. Called before each request."""
         return self._headers
 
     def renew(self) -> bool:
-        """The API has refused them: whether other ones can be obtained."""
+        """Called after the API refused the credentials (401). Returns whether the next request will have other ones."""
         return False
 
-    def masked(self, text: str) -> str:
-        """``text`` without the secrets, in any of the forms that a URL, a header or a body gives them."""
+    def mask(self, text: str) -> str:
+        """``text`` with the secrets replaced, in every form in which a URL, a header or a body may contain them."""
         forms = {form for secret in self.secrets for form in _forms(secret)}
         for form in sorted(forms, key=len, reverse=True):
             text = text.replace(form, HIDDEN)
@@ -53,18 +53,18 @@ class Credentials:
 
 
 class Authentication(Protocol):
-    """The scheme by which an API recognises its callers."""
+    """The authentication scheme of an API, and its settings."""
 
     config_keys: ClassVar[tuple[ConfigKey, ...]]
 
     def credentials(self, config: Config) -> Credentials:
-        """Raises ConfigException for texts that no request can carry."""
+        """The credentials of ``config``. Called once per task. Raises ConfigException for values that a request cannot contain."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class BasicAuth(Authentication):
-    """The settings ``username`` and ``password``, as HTTP's own scheme ``Basic``."""
+    """HTTP Basic authentication, with the settings ``username`` and ``password``."""
 
     config_keys = (
         ConfigKey("username", Type.STRING, validator=NonEmptyString(), importance=Importance.HIGH, doc="The user of the API."),
@@ -78,7 +78,7 @@ class BasicAuth(Authentication):
 
 @dataclass(frozen=True, slots=True)
 class BearerAuth(Authentication):
-    """The setting ``token``, in the header ``Authorization``."""
+    """A bearer token in the header ``Authorization``, from the setting ``token``."""
 
     config_keys = (ConfigKey("token", Type.PASSWORD, importance=Importance.HIGH, doc="The API's token."),)
 
@@ -89,7 +89,7 @@ class BearerAuth(Authentication):
 
 @dataclass(frozen=True, slots=True)
 class ApiKeyAuth(Authentication):
-    """The setting ``api.key``, in a header or in a query parameter of this name."""
+    """An API key in the header or query parameter ``name``, from the setting ``api.key``."""
 
     name: str = "X-API-Key"
     location: Literal["header", "query"] = "header"
@@ -105,9 +105,9 @@ class ApiKeyAuth(Authentication):
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentialsAuth(Authentication):
-    """OAuth 2.0's client credentials (RFC 6749, 4.4): the settings ``client.id`` and ``client.secret`` obtain a token at ``token_url``.
+    """OAuth 2.0 client credentials (RFC 6749, 4.4): the settings ``client.id`` and ``client.secret`` obtain a token from ``token_url``.
 
-    They go into the header, or with ``in_body`` into the form. The token is renewed shortly before its end, and once when refused."""
+    They are sent in the header, or with ``in_body`` in the form. The token is renewed shortly before it expires, and once after a 401."""
 
     token_url: str
     scope: str | None = None
@@ -122,7 +122,7 @@ class ClientCredentialsAuth(Authentication):
 
 
 class TokenCredentials(Credentials):
-    """A token that is obtained when a request needs it."""
+    """A token that is requested when a request needs it."""
 
     def __init__(
         self, declared: ClientCredentialsAuth, client_id: str, client_secret: Password, now: Callable[[], float] = time.monotonic
@@ -144,12 +144,12 @@ class TokenCredentials(Credentials):
             answer = request_token(self._declared.token_url, self._form, sent)
             token = answer.get("access_token") if isinstance(answer, dict) else None
             if not isinstance(token, str) or not _fits_header(token):
-                raise ConnectException("The answer of the token URL has no access_token that a header can hold")
+                raise ConnectException("The response of the token URL has no access_token that is valid in a header")
             seconds = answer.get("expires_in")
             if isinstance(seconds, str) and seconds.isdecimal():
                 seconds = float(seconds)
             lasts = float(min(seconds, _LONGEST_SECONDS)) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
-            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # an answer may still repeat the one before
+            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # may be in a late response
             self._headers = {"Authorization": f"Bearer {token}"}
             self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)
         return self._headers
@@ -166,7 +166,7 @@ def _basic(user: str, password: str) -> str:
 def _header_text(config: Config, name: str) -> str:
     text: str = config[name].value
     if not _fits_header(text):
-        raise ConfigException.of(name, HIDDEN, "a header can hold visible ASCII characters only, and at least one")
+        raise ConfigException.of(name, HIDDEN, "a header value must be visible ASCII characters, at least one")
     return text
 
 

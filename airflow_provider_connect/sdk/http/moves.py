@@ -1,4 +1,4 @@
-"""Rows that move from one page to another, since others are inserted, updated or deleted while a resource is read. Knows no network."""
+"""Rows that move between pages because others are inserted, updated or deleted while a resource is read. Knows no network."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from airflow_provider_connect.sdk.http.pages import Row
 
 log = logging.getLogger(__name__)
 MOST_KEYS: Final = 200_000
-"""Of one read, by which a row is recognised that comes again."""
+"""Keys of one read that are kept to recognise repeated rows."""
 
 
-class Continued:
-    """Pages that go on behind the row which an earlier run has read last.
+class ResumedPages:
+    """Pages that continue after the last row of an earlier run.
 
-    Rows that were inserted, updated or deleted since then move others to another page. So the pages begin with the one that had the row.
-    If it is found there or behind, no row was missed. All rows before it come again."""
+    Changes since then may have moved rows to other pages, so reading starts with the page that had the last row. If the row is found there
+    or later, no row was missed. Until it is found, rows are read again."""
 
     def __init__(self, last: str | None, *, is_sure: bool) -> None:
         self._last = last
@@ -27,11 +27,11 @@ class Continued:
 
     @property
     def is_sure(self) -> bool:
-        """Whether no row was missed, as far as is known yet."""
+        """Whether it is certain so far that no row was missed."""
         return self._is_sure and self._last is None
 
     def new(self, rows: list[Row]) -> list[Row]:
-        """The rows of the next page that have not been read."""
+        """The rows of the next page that were not read before."""
         if self._last is not None:
             for number, row in enumerate(rows, 1):
                 if digest_of(row) == self._last:
@@ -40,13 +40,13 @@ class Continued:
         return rows
 
 
-class Moves:
-    """What the pages of one read show of rows that moved meanwhile.
+class RowMoves:
+    """Detects rows that move between the pages of one read.
 
-    Rows of the page before that stand at the beginning of a page were moved by rows inserted before them: they are left out, and none was
-    missed. A row that comes again otherwise has moved behind others, which are then on pages that were read; so they are where the total
-    shrinks, or rows that two pages share by ``overlap`` are not there. ``key``: by which a row is recognised; None: all of its fields, and
-    equal rows may be two."""
+    If a page starts with rows of the previous page, rows were inserted before them: these repeated rows are skipped, and none was missed.
+    In three other cases rows may have moved to pages that were already read, and may be missed: a row comes again elsewhere, the total
+    shrinks, or the rows that two pages should share (``overlap``) are missing. ``key`` identifies a row; None: all fields, so equal rows
+    may differ."""
 
     def __init__(self, name: str, key: str | Sequence[str] | None, overlap: int) -> None:
         self.may_have_missed = False
@@ -59,7 +59,7 @@ class Moves:
         self._repeated = self._moved = 0
 
     def new(self, rows: list[Row], total: int | None) -> list[Row]:
-        """The rows of a page but for those that the page before had."""
+        """The rows of a page without those of the previous page."""
         leading = self._leading(rows)
         new = rows[leading:]
         self._repeated += max(leading - self._overlap, 0)
@@ -82,13 +82,13 @@ class Moves:
                 if has_gap
                 else "a row came again"
             )
-            log.warning("%s: rows moved between pages while they were read, and some may have been missed: %s", self._name, why)
+            log.warning("%s: rows moved between pages during the read, and some may have been missed: %s", self._name, why)
         return new
 
     def end(self) -> None:
         """Log how many rows came again."""
         if self._repeated or self._moved:
-            log.warning("%s: %d rows came twice, since rows moved between pages", self._name, self._repeated + self._moved)
+            log.warning("%s: %d rows were read twice, because rows moved between pages", self._name, self._repeated + self._moved)
 
     def _leading(self, rows: list[Row]) -> int:
         if self._key is None and not self._overlap:
@@ -98,5 +98,5 @@ class Moves:
 
 
 def digest_of(row: Row) -> str:
-    """A row, or a part of it, as a short text that stands for it."""
+    """A hash of a row, or of a part of it, as text."""
     return hashlib.sha256(json.dumps(row, sort_keys=True).encode("utf-8", "surrogatepass")).hexdigest()[:32]

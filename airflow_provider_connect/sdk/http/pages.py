@@ -1,7 +1,7 @@
-"""Pages of a REST resource: the request for each, and what follows an answer. Knows no network.
+"""Pages of a REST resource: the parameters of each request, and the position of the next page. Knows no network.
 
-The position of a page is a number or a text, which an offset can hold; None is the first page. Paths into a body are names with dots
-between, ``data.items``, where a number counts a list's entries from 0.
+The position of a page is a number or a string, as in an offset; None is the first page. A path into a body is names separated by dots,
+such as ``data.items``; a number is the index of a list entry, from 0.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One answer. ``links``: the URLs of its header ``Link``, by their relation."""
+    """One response. ``links`` has the URLs of its header ``Link`` by relation."""
 
     body: Any  # JSON
     rows: list[Row]
@@ -26,32 +26,33 @@ class Page:
 
 
 class Pagination(Protocol):
-    """The style in which an API divides its rows."""
+    """A paging style of an API. The reader of a resource calls its methods, once per page."""
 
     positions_are_urls: ClassVar[bool] = False
-    """Whether a position is the whole URL of a page. It has no other parameters then."""
+    """Whether a position is the whole URL of a page. ``params`` are not used for it then."""
     rows_move: ClassVar[bool] = True
-    """Whether rows may move to another position when some are inserted, updated or deleted: false where a position names a row."""
-
+    """Whether rows may move to another page when others are inserted, updated or deleted. False if a position identifies a row."""
     overlap: ClassVar[int] = 0
-    """How many rows a page shares with the one before it, unless rows moved."""
+    """How many rows a page shares with the previous one, unless rows moved."""
 
     def total_of(self, page: Page) -> int | None:
-        """How many rows, or pages, there are in all; None: it is not known."""
+        """The total number of rows or pages. None: unknown."""
         return None
 
     def params(self, position: Position | None) -> Mapping[str, Position]:
-        """The query parameters of a page."""
+        """The query parameters of the page at ``position``."""
         raise NotImplementedError
 
     def following(self, position: Position | None, page: Page) -> Position | None:
-        """The position of the page behind ``page``; None: it was the last one."""
+        """The position of the page after ``page``, which is at ``position``. None: ``page`` is the last.
+
+        Raises DataException for a body without what the style needs."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True, slots=True)
 class SinglePage(Pagination):
-    """All rows in one answer."""
+    """All rows are in one response."""
 
     def params(self, position: Position | None) -> dict[str, Position]:
         return {}
@@ -62,9 +63,10 @@ class SinglePage(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class CursorPages(Pagination):
-    """The query parameter ``param`` takes a text of the answer before: the one at ``cursor``, or field ``last`` of the last row.
+    """The query parameter ``param`` gets a value of the previous response: the one at the path ``cursor``, or field ``last`` of the last
+    row.
 
-    The rows end without such a text, or where the boolean at ``more`` is false."""
+    The last page has no such value, or has false at the path ``more``. Give either ``cursor`` or ``last``."""
 
     rows_move: ClassVar[bool] = False
     param: str
@@ -74,7 +76,7 @@ class CursorPages(Pagination):
 
     def __post_init__(self) -> None:
         if (self.cursor is None) == (self.last is None):
-            raise TypeError("CursorPages needs one of cursor, a path into the body, and last, a field of the last row")
+            raise TypeError("CursorPages needs either cursor, a path into the body, or last, a field of the last row")
 
     def params(self, position: Position | None) -> dict[str, Position]:
         return {} if position is None else {self.param: position}
@@ -89,10 +91,10 @@ class CursorPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class OffsetPages(Pagination):
-    """``limit`` rows a page, behind a number of rows. The rows end with an empty page, or at the number at ``total``.
+    """Pages of ``limit`` rows after an offset. The last page is empty, or reaches the number at the path ``total``.
 
-    A page may have fewer rows than asked for: many APIs have a limit of their own. ``overlap`` rows of each page are asked for again with
-    the next one: if they are not there, rows moved meanwhile."""
+    A page may have fewer rows than requested, because many APIs have their own limit. Each page repeats ``overlap`` rows of the previous
+    one: if they are missing, rows moved in the meantime."""
 
     limit: int = 100
     limit_param: str = "limit"
@@ -121,7 +123,7 @@ class OffsetPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class NumberedPages(Pagination):
-    """Pages counted from ``first`` up. They end with an empty page, or at the number of pages at ``total``."""
+    """Pages numbered from ``first``. The last page is empty, or has the number of pages at the path ``total``."""
 
     param: str = "page"
     first: int = 1
@@ -144,7 +146,7 @@ class NumberedPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class LinkedPages(Pagination):
-    """The header ``Link`` has the URL of the next page (RFC 8288)."""
+    """The header ``Link`` has the URL of the next page, by ``relation`` (RFC 8288)."""
 
     positions_are_urls: ClassVar[bool] = True
     relation: str = "next"
@@ -158,7 +160,7 @@ class LinkedPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class NextUrlPages(Pagination):
-    """The body has the URL of the next page, at ``path``; null, or an empty text, behind the last."""
+    """The body has the URL of the next page at ``path``. It is null, empty or missing on the last page."""
 
     positions_are_urls: ClassVar[bool] = True
     path: str = "next"
@@ -169,7 +171,7 @@ class NextUrlPages(Pagination):
     def following(self, position: Position | None, page: Page) -> Position | None:
         url = value_at(page.body, self.path, None)
         if url is not None and not isinstance(url, str):
-            raise DataException(f"the URL of the next page, at {self.path!r}, is of type {type(url).__name__}")
+            raise DataException(f"the URL of the next page at {self.path!r} must be a string, got {type(url).__name__}")
         return url or None
 
 
@@ -177,7 +179,7 @@ _REQUIRED: Any = object()
 
 
 def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSON
-    """The value at a path; the body itself at ``""``. Raises DataException where there is none, unless there is a ``default``."""
+    """The value at ``path``; the body itself for ``""``. Without one, returns ``default`` if given, else raises DataException."""
     found = body
     for name in path.split(".") if path else ():
         if isinstance(found, dict) and name in found:
@@ -187,29 +189,31 @@ def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSO
         elif default is not _REQUIRED:
             return default
         else:
-            has = f"; there are: {', '.join(list(found)[:20])}" if isinstance(found, dict) else f" in a {type(found).__name__}"
-            raise DataException(f"the body has no {name!r}, of the path {path!r}{has}")
+            has = f"; it has: {', '.join(list(found)[:20])}" if isinstance(found, dict) else f" in a {type(found).__name__}"
+            raise DataException(f"the body has no {name!r} for the path {path!r}{has}")
     return found
 
 
 def rows_at(body: Any, path: str) -> list[Row]:
-    """The rows at a path: a list of objects, or one object. Null has no rows, and at a path with a final ``?`` nothing has none either."""
+    """The rows at ``path``: a list of objects, or one object. Null means no rows; with a final ``?`` in the path, so does a missing value.
+
+    Raises DataException for other values."""
     found = value_at(body, path.removesuffix("?"), None if path.endswith("?") else _REQUIRED)
     if found is None:
         return []
     rows = [found] if isinstance(found, dict) else found
     if not isinstance(rows, list):
-        raise DataException(f"the rows, at {path!r}, are of type {type(found).__name__}, and not a list of objects")
+        raise DataException(f"the rows at {path!r} must be a list of objects, got {type(found).__name__}")
     for number, row in enumerate(rows):
         if not isinstance(row, dict):
-            raise DataException(f"row {number} is of type {type(row).__name__}, and not an object")
+            raise DataException(f"row {number} must be an object, got {type(row).__name__}")
     return rows
 
 
 def _number_at(body: Any, path: str) -> int:
     found = value_at(body, path)
     if isinstance(found, bool) or not isinstance(found, int):
-        raise DataException(f"the total, at {path!r}, is of type {type(found).__name__}, and not a whole number")
+        raise DataException(f"the total at {path!r} must be an integer, got {type(found).__name__}")
     return found
 
 
@@ -217,5 +221,5 @@ def _position(found: Any, title: str) -> Position | None:
     if found is None or found == "" or found is False:
         return None
     if isinstance(found, bool) or not isinstance(found, int | str):
-        raise DataException(f"the cursor of the next page, {title!r}, is of type {type(found).__name__}, and not a text or a whole number")
+        raise DataException(f"the cursor of the next page, {title!r}, must be a string or an integer, got {type(found).__name__}")
     return found

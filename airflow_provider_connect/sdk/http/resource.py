@@ -1,7 +1,7 @@
-"""Resources of a REST API as authors declare them, and the rows of one, page by page, from an offset on.
+"""Resources of a REST API as authors declare them, and their rows, page by page from an offset.
 
-A resource whose rows are sorted by a cursor yields rows alone: the cursor of the last one is the offset. Any other resource yields pairs
-of rows and an offset, which has the position of the next page, and behind the last page that the read is complete.
+A resource whose rows are sorted by a cursor yields rows: the cursor of the last row is the offset. Any other resource yields pairs of rows
+and an offset, which has the position of the next page, or after the last page marks the read as complete.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.functions.overlap import Width
-from airflow_provider_connect.sdk.http.moves import Continued, Moves, digest_of
+from airflow_provider_connect.sdk.http.moves import ResumedPages, RowMoves, digest_of
 from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, Row, SinglePage, rows_at
 from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
 
@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 
 PARENT: Final = "parent."
 PAGE, LAST = "page", "last"
-"""Keys of an offset: the position of a page, and a digest of the last row of it that is done; without ``last``, no row of it is done."""
+"""Keys of an offset: the position of a page, and a digest of its last row that was read. Without ``last``, none of its rows was read."""
 PARENT_ROW, CHILD_PAGE, CHILD_LAST = "parent", "child_page", "child_last"
-"""Of the parent that follows: the digest of its row, and page and last row among its children."""
+"""Keys for the current parent: the digest of its row, and the page and last row among its children."""
 SINCE, HIGHEST, COMPLETE, REPEATS = "since", "highest", "complete", "repeats"
-"""``repeats``: rows may have been missed, so the next read begins at ``since`` again."""
+"""``repeats``: rows may have been missed, so the next read starts at ``since`` again."""
 OFFSET_KEYS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST, SINCE, HIGHEST, COMPLETE, REPEATS})
 _POSITIONS: Final = frozenset({PAGE, LAST, PARENT_ROW, CHILD_PAGE, CHILD_LAST})
 MOST_EMPTY_PAGES: Final = 1_000
@@ -47,10 +47,10 @@ _MARK_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Incremental:
-    """The query parameter ``param`` asks for rows whose ``field`` is not below a value: the greatest of earlier runs, or ``start``.
+    """The query parameter ``param`` requests rows whose ``field`` is at least a value: the greatest of earlier runs, or ``start``.
 
-    With ``is_sorted`` rows come sorted by the field, oldest first, which is exactly once. Rows that are not sorted are at least once: those
-    with the greatest value come again. ``overlap``: how far below that value sorted rows may come late, as in ``@source``."""
+    With ``is_sorted``, the API returns rows sorted by the field, oldest first, and delivery is exactly once. Otherwise it is at least once:
+    rows with the greatest value are delivered again. ``overlap`` is how far below that value sorted rows may be late, as in ``@source``."""
 
     field: str
     param: str
@@ -61,12 +61,13 @@ class Incremental:
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """The rows of one path, below the base URL.
+    """The rows at one path below the base URL. ``name`` is its source partition.
 
-    ``path`` and the texts of ``params`` may have settings (``{account.id}``) and fields of the parent's row (``{parent.id}``).
-    ``records``: the path to the rows in a body (see ``pages.rows_at``). ``pages``: the style of paging. ``key``: the field, or fields, of
-    the record's key. ``schema``: the fields of the rows, else they are inferred. ``parent``: the resource for each of whose rows this one
-    is read; ``parent_fields`` copies fields of that row: ``{"order_id": "id"}``.
+    ``path`` and the strings of ``params`` (query parameters) may contain settings (``{account.id}``) and fields of the parent's row
+    (``{parent.id}``). ``records`` is the path to the rows in a body (see ``pages.rows_at``); ``pages`` is the paging style. ``key`` is the
+    field or fields of the record's key. ``schema`` is an Arrow schema or a dataclass of the rows; None: it is inferred. ``parent`` names
+    another resource: this one is read once for each row of the parent, and ``parent_fields`` copies fields of that row, as in
+    ``{"order_id": "id"}``.
     """
 
     name: str
@@ -82,21 +83,22 @@ class Resource:
 
     @property
     def is_sorted(self) -> bool:
+        """Whether rows are sorted by a cursor, so that delivery is exactly once."""
         return self.parent is None and self.incremental is not None and self.incremental.is_sorted
 
     def placeholders(self) -> set[str]:
-        """The names in path and parameters."""
+        """The names of placeholders in ``path`` and ``params``."""
         texts = [self.path, *(value for value in self.params.values() if isinstance(value, str))]
         return {name for text in texts for name in _PLACEHOLDER.findall(text)}
 
 
 Event = tuple[list[Row], Any, Mapping[str, Any], bool]
-"""Rows, the rows whose cursor counts (a child's: the parent's), the offset's keys behind them ({}: the read is complete), and whether all
-rows before them have been read."""
+"""Rows, the rows whose cursor counts (for children, the parent's), the offset's keys after them ({}: the read is complete), and whether all
+earlier rows have been read."""
 
 
 class ResourceReader:
-    """Reads one resource. ``settings`` fill its placeholders."""
+    """Reads one resource. ``settings`` fill the placeholders."""
 
     def __init__(
         self,
@@ -115,15 +117,15 @@ class ResourceReader:
         self._total: int | None = None  # of the last page
 
     def sorted_rows(self, cursor: Any) -> Iterator[list[Row]]:
-        """The rows from a cursor on; an empty list while the rate limit lets nothing be sent.
+        """The rows from ``cursor`` on; an empty list while the rate limit blocks requests.
 
-        The request behind a page asks for rows from that page's last value on, as long as its answer has new rows. A row that is updated in
-        the meantime moves to the end, and the next position of a page would skip another row. Not so for texts where a schema is given: it
-        may cast them to values of another order."""
+        After each page, the next request asks for rows from that page's last value on, as long as responses have new rows. The page's next
+        position could skip rows, because a row that is updated in the meantime moves to the end. Positions are used for strings with a
+        declared schema, since it may cast them to values with another order."""
         field = self._resource.incremental.field if self._resource.incremental is not None else ""
         since, last, is_by_value = cursor, list[Row](), True
         while True:
-            is_behind = not last  # whether rows before the value asked for, which an API that rounds it repeats, are over
+            is_behind = not last  # whether rows below the requested value, which an API that rounds it repeats, are over
             for page in self._pages(self._resource, self._since(self._resource, since), None, None):
                 if page is None:
                     yield []
@@ -142,10 +144,10 @@ class ResourceReader:
                 return
 
     def has_rows_beyond(self, cursor: Any) -> bool | None:
-        """Whether sorted rows lie behind a cursor; None: unknown. Asks for a few pages at most: one with rows of the cursor's value, and an
-        empty one behind it."""
+        """Whether there are sorted rows after ``cursor``. None: unknown. Requests only a few pages: those with the cursor's value and the
+        next."""
         incremental = self._resource.incremental
-        if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # its texts are not those of rows
+        if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # its strings are not those of the rows
             return None
         count = 0
         for page in self._pages(self._resource, self._since(self._resource, cursor), None, None):
@@ -163,9 +165,9 @@ class ResourceReader:
         return False
 
     def rows(self, offset: Mapping[str, Any] | None) -> Iterator[Any]:
-        """Pairs of rows and the offset behind them; an empty list between them.
+        """Pairs of rows and the offset after them, with empty lists between them.
 
-        A page waits for the one behind it: so the last rows bring the offset of a whole read, and empty pages need none."""
+        Each page is held until the next one is read. So the last rows get the offset of a complete read, and empty pages need no offset."""
         start = {} if offset is None else dict(offset)
         since, highest = start.get(SINCE), start.get(HIGHEST, start.get(SINCE))
         held: tuple[list[Row], dict[str, Any]] | None = None
@@ -184,11 +186,11 @@ class ResourceReader:
             yield []
         if held is not None:
             yield held
-        elif start.keys() & _POSITIONS:  # nothing is left of an earlier run's read: without rows its end cannot be committed
+        elif start.keys() & _POSITIONS:  # no rows were left of an earlier run's read, so its end cannot be committed
             yield from self.rows(after)
 
     def _resumed(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
-        """From a page that an earlier run has reached; from the first one if the API no longer knows that page."""
+        """Events from the page that an earlier run reached, or from the first page if the API no longer has that page."""
         is_first = True
         try:
             for event in self._events(since, start):
@@ -197,17 +199,18 @@ class ResourceReader:
         except RefusedException as error:
             if not is_first or error.status not in _EXPIRED or not start.keys() & _POSITIONS:
                 raise
-            log.warning("%s: the page of the last run is gone, the read begins again: %s", self._resource.name, error)
+            log.warning("%s: the page of the last run no longer exists; reading starts again: %s", self._resource.name, error)
             yield from self._events(since, {})
 
     def _events(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
-        """Where rows can move between pages, an offset has the page that was read last, and else the next one."""
+        """Events from the offset ``start``. If rows can move between pages, an offset has the last page that was read, otherwise the next
+        one."""
         if self._parent is not None:
             yield from self._children(self._parent, since, start)
             return
         moves = self._resource.pages.rows_move and self._resource.incremental is not None
-        continued = Continued(start.get(LAST), is_sure=_is_sure(start, moves))
-        moved = Moves(self._resource.name, self._resource.key, self._resource.pages.overlap)
+        continued = ResumedPages(start.get(LAST), is_sure=_is_sure(start, moves))
+        moved = RowMoves(self._resource.name, self._resource.key, self._resource.pages.overlap)
         at: dict[str, Any] = {}
         for page in self._pages(self._resource, self._since(self._resource, since), None, start.get(PAGE)):
             if page is None:
@@ -223,9 +226,9 @@ class ResourceReader:
         moved.end()
 
     def _children(self, parent: Resource, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
-        """The rows of each parent in turn."""
+        """The children of each parent, one parent after another."""
         position, last = start.get(PAGE), start.get(LAST)
-        continued = Continued(last, is_sure=_is_sure(start, parent.pages.rows_move))
+        continued = ResumedPages(last, is_sure=_is_sure(start, parent.pages.rows_move))
         at = {name: start[name] for name in (PAGE, LAST) if name in start}
         for parents in self._pages(parent, self._since(parent, since), None, position):
             if parents is None:
@@ -253,9 +256,9 @@ class ResourceReader:
                 yield [], [], {} if following is None else at or _at(PAGE, following), continued.is_sure
 
     def _child_pages(self, parent_row: Row, start: Mapping[str, Any]) -> Iterator[tuple[list[Row], dict[str, Any] | None] | None]:
-        """The new rows of each page of one parent's children, and the offset's keys within them; None behind the last."""
+        """The new rows of each page of one parent's children, with the offset's keys for them; keys are None after the last page."""
         moves = self._resource.pages.rows_move
-        continued = Continued(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
+        continued = ResumedPages(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
         for page in self._pages(self._resource, {}, parent_row, start.get(CHILD_PAGE)):
             if page is None:
                 yield None
@@ -273,10 +276,9 @@ class ResourceReader:
     def _pages(
         self, resource: Resource, since: Mapping[str, Position], parent_row: Row | None, position: Position | None
     ) -> Iterator[tuple[Position | None, list[Row], Position | None] | None]:
-        """The position of each page, its rows, and the position of the next one; None while the rate limit lets nothing be sent.
+        """The position of each page, its rows, and the position of the next page; None while the rate limit blocks requests.
 
-        Raises ConnectException for pages without end: a position that comes again, the same rows again, whatever stands beside them in the
-        body, or nothing but empty pages."""
+        Raises ConnectException for endless pages: a repeated position, two pages with equal rows, or too many empty pages."""
         target = self._client.target_of(self._filled(resource.path, parent_row, in_path=True))
         params = {
             name: self._filled(value, parent_row) if isinstance(value, str) else value for name, value in resource.params.items()
@@ -298,7 +300,7 @@ class ResourceReader:
             empty = 0 if rows else empty + 1
             is_again = following is not None and _mark(following) in seen
             if following is not None and (is_again or (rows and rows == before) or empty > MOST_EMPTY_PAGES):
-                raise ConnectException(f"{resource.name}: pages without end: {_reason(is_again, len(seen), bool(rows))}")
+                raise ConnectException(f"{resource.name}: endless pages: {_reason(is_again, len(seen), bool(rows))}")
             yield position, rows, following
             if following is None:
                 return
@@ -319,7 +321,7 @@ class ResourceReader:
             value = row.get(incremental.field)
             title = f"the cursor {incremental.field!r} of a row is {value!r:.50}"
             if not _is_cursor(value):
-                raise DataException(f"{title}, and not a text or number")
+                raise DataException(f"{title}; it must be a string or a number")
             if highest is not None and isinstance(value, str) != isinstance(highest, str):
                 raise DataException(f"{title}, which cannot be compared with {highest!r:.50}")
             highest = value if highest is None else max(highest, value)
@@ -341,7 +343,7 @@ class ResourceReader:
 
 
 def _mark(position: Position | None) -> object:
-    """What is kept of a position to know it again: a page may have one of megabytes, and there may be thousands."""
+    """A short form of a position, to recognise it. A position may have megabytes, and there may be thousands."""
     is_long = isinstance(position, str) and len(position) > _MARK_BYTES
     return hashlib.blake2b(str(position).encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).digest() if is_long else position
 
@@ -351,7 +353,7 @@ def _at(key: str, position: Position | None) -> dict[str, Any]:
 
 
 def _offset(since: Any, highest: Any, at: Mapping[str, Any], is_sure: bool) -> dict[str, Any]:
-    """The offset of a read that goes on at ``at``, or is complete."""
+    """The offset of a read that continues at ``at``, or is complete if ``at`` is empty."""
     if not at:
         reached = highest if is_sure else since
         return {COMPLETE: True} if reached is None else {SINCE: reached}
@@ -360,7 +362,7 @@ def _offset(since: Any, highest: Any, at: Mapping[str, Any], is_sure: bool) -> d
 
 
 def _is_sure(start: Mapping[str, Any], moves: bool, page: str = PAGE, last: str = LAST) -> bool:
-    """Whether a read that goes on at ``start`` has missed no row unless its last row is not found."""
+    """Whether a read that continues at ``start`` has missed no row, provided that its last row is found again."""
     return REPEATS not in start and (not moves or page not in start or last in start)
 
 
@@ -369,7 +371,7 @@ def _is_cursor(value: Any) -> bool:
 
 
 def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
-    """The rows from the first one on whose value is not below another of the same kind."""
+    """The rows from the first one whose value is not below ``since``. Values of another kind are not below."""
 
     def is_below(row: Row) -> bool:
         value = row.get(field)
@@ -380,11 +382,11 @@ def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
 
 
 def _reason(is_again: bool, count: int, has_rows: bool) -> str:
-    """``count``: of the pages that were read."""
+    """Why pages are endless. ``count`` is the number of pages read."""
     if is_again:
-        return "the position of a page comes again"
+        return "the position of a page is repeated"
     if not has_rows:
         return "too many are empty"
     if count <= _FEW_PAGES:
-        return "the same rows come again, as if the API did not know the parameter of the page"
-    return "the rows of the last page come again for each page behind it: name where the pages end (total=), or write a style that knows it"
+        return "the same rows are repeated; perhaps the API does not know the page parameter"
+    return "each page after the last repeats its rows: set where the pages end (total=), or write a paging style that detects it"

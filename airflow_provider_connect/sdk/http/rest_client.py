@@ -1,7 +1,7 @@
-"""The requests to one REST API: bounded in time, size, rate and number of redirects. All of them go to the host of the base URL.
+"""Requests to one REST API, limited in time, size, rate and number of redirects. All go to the host of the base URL.
 
-Its answers are not trusted, and neither is the config: no URL of an answer leads to another host, and no message shows a query, a user or
-a secret. httpx is imported when a client is created.
+Neither responses nor the config are trusted: no URL in a response is followed to another host, and no message contains a query, a user or a
+secret. httpx is imported when a client is created.
 """
 
 from __future__ import annotations
@@ -27,18 +27,18 @@ from airflow_provider_connect.sdk.http.pages import Position
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
 
 PACKAGES: Final = RequiredPackages("A REST source", ("httpx",), "http")
-REQUEST_SECONDS: Final = 300.0  # from the request to the end of its body, however slowly headers and body arrive
+REQUEST_SECONDS: Final = 300.0  # from the request to the end of the response's body
 MOST_REDIRECTS: Final = 5
 MOST_RETRY_AFTER_SECONDS: Final = 3600.0
-_LEAST_OF_A_SECRET: Final = 8  # characters; a shorter one may equal the number of a page
-_SHOWN: Final = 200  # characters of the body of an error
+_LEAST_OF_A_SECRET: Final = 8  # characters; a shorter secret could equal a page number
+_SHOWN: Final = 200  # characters of an error's body in messages
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
 class RefusedException(ConnectException):
-    """The API has answered a request with an error that a repetition does not change; ``status`` is its HTTP status."""
+    """The API refused a request, and would refuse it again. ``status`` is the HTTP status."""
 
     def __init__(self, message: str, *, status: int) -> None:
         super().__init__(message)
@@ -47,7 +47,7 @@ class RefusedException(ConnectException):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``links``: the URLs of the header ``Link``, by relation."""
+    """A successful response. ``links`` has the URLs of the header ``Link`` by relation; ``url`` is the URL after redirects."""
 
     body: Any  # JSON
     links: Mapping[str, str]
@@ -63,7 +63,7 @@ class _Received:
 
 
 def http_library() -> Any:
-    """The module ``httpx``. Raises ConfigException where it is not installed."""
+    """Import ``httpx``. Raises ConfigException if it is not installed."""
     PACKAGES.require("base.url", "[hidden]")
     library = import_module("httpx")
     logging.getLogger("httpx").addFilter(_without_query)
@@ -72,30 +72,30 @@ def http_library() -> Any:
 
 
 def _without_query(record: logging.LogRecord) -> bool:
-    """httpx logs the URL of each request, and an API key may stand in it."""
+    """Remove the query from httpx's log records: it logs the URL of each request, which may contain an API key."""
     if isinstance(record.args, tuple):
         record.args = tuple(_shown_url(each) if hasattr(each, "raw_path") else each for each in record.args)
     return True
 
 
 def _without_headers(record: logging.LogRecord) -> bool:
-    """httpcore logs the headers of each answer at DEBUG, and a link among them may repeat an API key."""
+    """Drop httpcore's DEBUG log records with the headers of a response: a link in them may repeat an API key."""
     return "receive_response_headers.complete" not in str(record.msg)
 
 
 def _shown_url(url: Any) -> str:
-    """An URL of httpx without user, query and fragment."""
+    """An httpx URL without user, query and fragment."""
     return f"{url.scheme}://{url.netloc.decode('ascii')}{_raw_path(url)}"
 
 
 def _raw_path(url: Any) -> str:
-    """The path as it is sent: what is encoded in it, such as line breaks, stays so."""
+    """The path as it is sent, still percent-encoded."""
     path: str = url.raw_path.decode("ascii").partition("?")[0]
     return path
 
 
 class RateLimit:
-    """At most so many requests a second, None for any number, over all clients that have it."""
+    """Limits the requests per second of all clients that share it. None: no limit."""
 
     def __init__(self, per_second: float | None = None, *, now: Callable[[], float] = time.monotonic) -> None:
         self._interval = 0.0 if per_second is None else 1 / per_second
@@ -103,16 +103,16 @@ class RateLimit:
         self._next_at = 0.0
 
     def wait_seconds(self) -> float:
-        """How long the next request has to wait; not above 0: it may be sent."""
+        """How long the next request must wait; at most 0 if it may be sent now."""
         return self._next_at - self._now()
 
     def count(self) -> None:
-        """A request is sent."""
+        """Note that a request is sent."""
         self._next_at = max(self._next_at, self._now()) + self._interval
 
 
 class RestClient:
-    """Sends requests to one API, one at a time. A context manager: its end closes the connections."""
+    """Sends requests to one API, one at a time. A context manager, whose end closes the connections."""
 
     def __init__(
         self,
@@ -143,37 +143,37 @@ class RestClient:
         self._client.close()
 
     def wait_seconds(self) -> float:
-        """How long the rate limit lets the next request wait; not above 0: it may be sent."""
+        """How long the rate limit delays the next request; at most 0 if it may be sent now."""
         return self._limit.wait_seconds()
 
     def target_of(self, path: str) -> str:
-        """The path, and the query if it has one, of a resource below the base URL."""
+        """The path of a resource below the base URL, with its query if it has one."""
         return f"{_raw_path(self._base).rstrip('/')}/{path.lstrip('/')}"
 
     def target_of_url(self, url: str, answered: str) -> str:
-        """The same of an URL that an answer has, relative to ``answered``, the URL of the request. It has no credentials.
+        """The path and query of a URL in a response, without credentials. It may be relative to ``answered``, the URL of the request.
 
-        Raises ConnectException for another host: the API decides which pages there are, and not who gets the credentials."""
+        Raises ConnectException for another host, which must not get the credentials."""
         try:
             found = self._library.URL(answered).join(url)
         except (self._library.InvalidURL, ValueError, TypeError) as error:
-            raise ConnectException(f"The URL of the next page, in an answer of {self._base.host}, is not valid") from error
+            raise ConnectException(f"The URL of the next page in a response of {self._base.host} is not valid") from error
         is_same_port = found.port == self._base.port or (_is_default_port(found) and _is_default_port(self._base))
         if found.host != self._base.host or not is_same_port:
             other = found.netloc.decode("ascii")
-            raise ConnectException(f"An answer of {self._base.host} leads to another host, {other}; it is not followed")
+            raise ConnectException(f"A response of {self._base.host} leads to another host, {other}, which is not followed")
         secrets = {secret for secret in self._credentials.secrets if len(secret) >= _LEAST_OF_A_SECRET}
-        repeated = [name for name, value in found.params.multi_items() if value in secrets]  # a link goes into offsets, which are shown
+        repeated = [name for name, value in found.params.multi_items() if value in secrets]  # offsets, which are visible, keep links
         for name in (*self._credentials.params, *repeated):
             found = found.copy_remove_param(name)
         return str(found.raw_path.decode("ascii"))
 
     def get(self, target: str, params: Mapping[str, Position]) -> Answer:
-        """The body at ``target``, a path below the host and perhaps a query, with more parameters.
+        """Request ``target``, a path and optional query, with additional parameters.
 
-        Raises RetriableException for errors that pass: lost connections, timeouts, the statuses 408, 425, 429, 500 and 502 to 504, and 403
-        with ``Retry-After``; it has the pause that the answer asks for. RefusedException: any other status. DataException: the body is not
-        JSON."""
+        Raises RetriableException for transient errors: lost connections, timeouts, the statuses 408, 425, 429, 500, 502 to 504, and 403
+        with ``Retry-After``; it has the pause that the response asks for. Raises RefusedException for any other status, DataException for a
+        body that is not JSON."""
         self._limit.count()
         received, url = self._redirected(target, params)
         if received.status == 401 and self._credentials.renew():
@@ -186,9 +186,9 @@ class RestClient:
     def _redirected(self, target: str, params: Mapping[str, Position]) -> tuple[_Received, Any]:
         try:
             url = self._url(target).copy_merge_params(params) if params else self._url(target)
-        except (self._library.InvalidURL, UnicodeError) as error:  # of a position that an answer gave; the message repeats nothing of it
+        except (self._library.InvalidURL, UnicodeError) as error:  # a position from a response; the message must not repeat it
             path = target.partition("?")[0]
-            raise ConnectException(f"GET {path!r:.200}: the position of the page cannot stand in a URL: {type(error).__name__}") from None
+            raise ConnectException(f"GET {path!r:.200}: the position of the page is not valid in a URL: {type(error).__name__}") from None
         for _ in range(MOST_REDIRECTS + 1):
             headers = self._credentials.headers(self._token)
             sent = url.copy_merge_params(self._credentials.params) if self._credentials.params else url
@@ -212,7 +212,7 @@ class RestClient:
         return self._parsed(received.content, title)
 
     def _received(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None = None) -> _Received:
-        """Sends one request. When its time is over, the connections are closed: a timeout of the library begins anew with each byte."""
+        """Send one request. After the time limit the connections are closed, because httpx's own timeout restarts with each byte."""
         client, is_over = self._client, threading.Event()
         seconds = self._request_seconds or REQUEST_SECONDS
 
@@ -228,7 +228,7 @@ class RestClient:
         except Exception:
             if not is_over.is_set():
                 raise
-            raise RetriableException(f"{method} {_shown_url(url)}: the answer has not arrived within {seconds:.0f} s") from None
+            raise RetriableException(f"{method} {_shown_url(url)}: the response has not arrived within {seconds:.0f} s") from None
         finally:
             timer.cancel()
             timer.join()
@@ -236,7 +236,7 @@ class RestClient:
                 self._client = self._new_client()
 
     def _sent(self, method: str, url: Any, headers: Mapping[str, str], form: Mapping[str, str] | None) -> _Received:
-        """Foreign errors end here, without their URLs: no ``from``, since a trace shows the cause's text."""
+        """Translate httpx's errors, without their URLs. ``from None``, because a trace would show the cause's text."""
         title = f"{method} {_shown_url(url)}"
         try:
             request = self._client.build_request(method, url, headers=dict(headers), data=None if form is None else dict(form))
@@ -266,7 +266,7 @@ class RestClient:
         if 200 <= status < 300:
             return
         message = f"{title}: status {status}"
-        text = self._credentials.masked(received.content[:100_000].decode("utf-8", "replace")) if shows_body else ""
+        text = self._credentials.mask(received.content[:100_000].decode("utf-8", "replace")) if shows_body else ""
         if text.strip():
             message += ": " + "".join(c if c.isprintable() else " " for c in text[:_SHOWN])
         seconds = retry_after_seconds(received.headers.get("retry-after"), datetime.now(UTC))
@@ -275,14 +275,14 @@ class RestClient:
         raise RetriableException(message, retry_after_ms=None if seconds is None else seconds * 1000)
 
     def _text_of(self, error: Exception) -> str:
-        return f"{type(error).__name__}: {self._credentials.masked(str(error))}"
+        return f"{type(error).__name__}: {self._credentials.mask(str(error))}"
 
     @staticmethod
     def _parsed(content: bytes, title: str) -> Any:
         try:
             if len(content) < SHORTEST_BEYOND or depth_of(content) <= MAX_DEPTH:
                 return json.loads(content, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError) as error:  # wrong encodings and too long numbers too
+        except (ValueError, RecursionError) as error:  # also for wrong encodings and numbers that are too long
             raise DataException(f"{title}: the body is not JSON: {type(error).__name__}") from None
         raise DataException(f"{title}: the body has more than {MAX_DEPTH} levels of objects and arrays")
 
@@ -296,7 +296,7 @@ def _is_default_port(url: Any) -> bool:
 
 
 def retry_after_seconds(header: str | None, now: datetime) -> float | None:
-    """The header ``Retry-After``: seconds, or a date (RFC 9110, 10.2.3), at most an hour. None: there is none that can be read."""
+    """The header ``Retry-After`` in seconds, at most an hour. It may be a number or a date (RFC 9110, 10.2.3). None: missing or invalid."""
     text = (header or "").strip()
     if text.isascii() and text.isdecimal():
         return min(float(text[:20]), MOST_RETRY_AFTER_SECONDS)

@@ -1,6 +1,6 @@
-"""``rest_source``: the resources of a REST API as a source connector.
+"""``rest_source`` creates a source connector for the resources of a REST API.
 
-Each resource is a source partition, read by a function, over the protocol of ``@source``. Tasks share the resources among them.
+Each resource is a source partition with its own function, as with ``@source``. Tasks share the resources.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ from airflow_provider_connect.sdk.http.rest_client import PACKAGES, RateLimit, R
 
 BASE_URL, TIMEOUT, TASK_COUNT = "base.url", "request.timeout.ms", "task.count"
 MOST_TIMEOUT_MS: Final = 3_600_000
-CHECK_SECONDS: Final = 10.0  # of one request of a check for new data, which runs in Airflow's process
+CHECK_SECONDS: Final = 10.0  # for one request of a check for new data, which runs in Airflow's process
 RESOURCE: Final = "${resource}"
-"""Stands for the resource's name in the setting ``topic``."""
+"""The placeholder for the resource's name in the setting ``topic``."""
 
 
 class RestSourceTask(FunctionSourceTask):
-    """Reads its resources one after the other. A subclass for each API has ``api``."""
+    """Reads its resources one after another. Each API has its own subclass, with ``api``."""
 
     api: ClassVar[_Api]
 
@@ -70,24 +70,26 @@ class RestSourceTask(FunctionSourceTask):
 
 
 class RestSource(FunctionSource):
-    """A connector of one API. A subclass for each has ``resources``, by name, and ``api``."""
+    """A connector of one API. ``rest_source`` creates a subclass for each, with ``resources`` by name."""
 
     resources: ClassVar[Mapping[str, Resource]]
     api: ClassVar[_Api]
 
     def start(self, config: Config) -> None:
-        http_library()  # its absence fails the connector, and not each task
+        http_library()  # if it is missing, the connector fails instead of each task
         super().start(config)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks that the packages of REST sources are installed."""
+        """As in ``Connector``, and checks that the packages of REST sources are installed."""
         values = super().validate(config)
         add_errors(values, PACKAGES.mistakes(BASE_URL, "[hidden]"))
         return values
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Asks for the first rows behind each cursor. Nothing is asked where the answer cannot be no: if a resource is not sorted by a
-        cursor, or has not been read yet."""
+        """Requests the first rows after each cursor.
+
+        Returns None without a request if a resource is not sorted by a cursor or has not been read yet, because the result could not be
+        False."""
         cursors = {name: reached_of(cursor_of(offsets(source_partition_of(name)))) for name in self.resources}
         if not all(resource.is_sorted for resource in self.resources.values()) or None in cursors.values():
             return None
@@ -100,7 +102,7 @@ class RestSource(FunctionSource):
         return None if None in answers else False
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """The resources in turn. Each task learns how many there are: they share the rate limit."""
+        """Deals the resources to the tasks in turn. Each task config has the number of tasks, because they share the rate limit."""
         configs = super().task_configs(max_tasks)
         return [{**config, TASK_COUNT: str(len(configs))} for config in configs]
 
@@ -109,12 +111,12 @@ class RestSource(FunctionSource):
         return list(dict.fromkeys(topic.replace(RESOURCE, name) for name in self.resources))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Supported where every resource is sorted by a cursor. Pages of an API may change between two requests."""
+        """SUPPORTED if every resource is sorted by a cursor. Otherwise pages may change between two requests."""
         is_exact = all(resource.is_sorted for resource in self.resources.values())
         return ExactlyOnceSupport.SUPPORTED if is_exact else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
-        """Refuses partitions and offsets of another form than this source writes."""
+        """Refuses partitions and offsets that this source would not write."""
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
             [(kind, name)] = partition.items() if isinstance(partition, Mapping) and len(partition) == 1 else [("", "")]
             if offset is None:
@@ -125,7 +127,7 @@ class RestSource(FunctionSource):
                 continue
             known = {FIELDS} if kind == SCHEMA else {CURSOR} if self.resources[name].is_sorted else OFFSET_KEYS
             if not offset or not set(offset) <= known:
-                raise ConnectException(f"An offset of {partition} has keys among {', '.join(sorted(known))}, got {dict(offset)}")
+                raise ConnectException(f"An offset of {partition} may have the keys {', '.join(sorted(known))}, got {dict(offset)}")
         return True
 
 
@@ -140,13 +142,14 @@ def rest_source(
     requests_per_second: float | None = None,
     topic: str | None = None,
 ) -> type[RestSource]:
-    """A source connector class of a REST API. ``name`` is the class's name, as the variable's that holds it.
+    """Create a source connector class for a REST API. ``name`` is the class name; it must be the name of the variable for the class.
 
-    Its settings are ``topic``, where ``${resource}`` stands for a resource's name; ``base.url``, whose default is ``base_url`` (None: it
-    is required); ``request.timeout.ms``; those of ``auth``; and ``settings``, which fill placeholders in paths and parameters. ``headers``
-    go with each request. ``requests_per_second`` limits the requests of all tasks together. ``topic``: the default of the setting.
+    The connector's settings are ``topic``, where ``${resource}`` is replaced by a resource's name; ``base.url``, with the default
+    ``base_url`` (None: required); ``request.timeout.ms``; those of ``auth``; and ``settings``, which fill placeholders in paths and
+    parameters. ``headers`` are sent with each request. ``requests_per_second`` limits the requests of all tasks together. ``topic`` is the
+    default of the setting ``topic``.
 
-    Raises TypeError for declarations that contradict one another.
+    Raises TypeError for contradictory declarations.
     """
     by_name = {resource.name: resource for resource in resources}
     _refuse_contradictions(name, resources, {key.name for key in settings if key.type is not Type.PASSWORD})
@@ -157,7 +160,7 @@ def rest_source(
             REQUIRED if topic is None else topic,
             validator=NonEmptyString() if len(by_name) == 1 else _names_resource,
             importance=Importance.HIGH,
-            doc="The topic to write to; ${resource} stands for the name of the resource.",
+            doc="The topic to write to; ${resource} is replaced by the name of the resource.",
         ),
         ConfigKey(
             BASE_URL,
@@ -165,7 +168,7 @@ def rest_source(
             REQUIRED if base_url is None else base_url,
             validator=_is_base_url,
             importance=Importance.HIGH,
-            doc="The URL that the paths of the resources are below.",
+            doc="The base URL of the resources' paths.",
         ),
         *(auth.config_keys if auth is not None else ()),
         *settings,
@@ -174,7 +177,7 @@ def rest_source(
             Type.LONG,
             30_000,
             validator=Range(at_least=1, at_most=MOST_TIMEOUT_MS),
-            doc="How long a connection, or a part of a body, may take.",
+            doc="How long to wait for a connection, or for the next part of a body.",
         ),
     ]
     config_def = ConfigDef(*own)
@@ -184,7 +187,7 @@ def rest_source(
     shared = {"__module__": sys._getframe(1).f_globals["__name__"], "declared": declared}
     keys = [
         ConfigKey(TASK_PARTITIONS, Type.STRING, json.dumps(list(by_name)), doc="The resources of this task, as JSON."),
-        ConfigKey(TASK_COUNT, Type.INT, 1, doc="How many tasks there are."),
+        ConfigKey(TASK_COUNT, Type.INT, 1, doc="The number of tasks."),
     ]
     task = {**shared, "__qualname__": f"{name}Task", "config_def": config_def.with_keys(*keys), "api": api}
     connector = {
@@ -202,7 +205,7 @@ def rest_source(
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What all requests of one task share: a token is obtained once, and the rate holds for all resources and over all errors."""
+    """What all requests of one task share: one token and one rate limit for all resources, kept after errors."""
 
     credentials: Credentials
     limit: RateLimit
@@ -210,7 +213,7 @@ class _Access:
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """What all resources share. ``settings`` are the names of those that fill placeholders."""
+    """What all resources share. ``settings`` has the names of settings that fill placeholders."""
 
     name: str
     resources: Mapping[str, Resource]
@@ -221,12 +224,12 @@ class _Api:
     settings: Sequence[str]
 
     def access(self, config: Config, tasks: int) -> _Access:
-        """``tasks``: how many share the rate."""
+        """Credentials and rate limit of a task. ``tasks`` tasks share the rate."""
         credentials = Credentials() if self.auth is None else self.auth.credentials(config)
         return _Access(credentials, RateLimit(None if self.rate is None else self.rate / tasks))
 
     def function_of(self, name: str, access: _Access | None) -> SourceFunction:
-        """Reads one resource. Without ``access`` each call has its own."""
+        """The function that reads a resource. Without ``access``, each call has its own credentials and rate limit."""
         resource = self.resources[name]
 
         def read(config: Config, cursor: Any = None) -> Iterator[Any]:
@@ -240,7 +243,7 @@ class _Api:
         return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema, overlap)
 
     def client(self, config: Config, access: _Access, *, most_seconds: float | None = None) -> RestClient:
-        """``most_seconds``: of one request, from its beginning to its end."""
+        """A client for one call. ``most_seconds`` limits the time of a whole request."""
         seconds = config[TIMEOUT] / 1000
         return RestClient(
             config[BASE_URL],
@@ -257,7 +260,7 @@ class _Api:
 
 
 class _WholeConfig(Signature):
-    """The function takes its settings as one config."""
+    """A signature whose only argument is the whole config."""
 
     def arguments(self, config: Config) -> dict[str, Any]:
         return {"config": config}
@@ -266,37 +269,37 @@ class _WholeConfig(Signature):
 def _refuse_contradictions(name: str, resources: Sequence[Resource], settings: set[str]) -> None:
     by_name = {resource.name: resource for resource in resources}
     if not name.isidentifier() or not resources or len(by_name) < len(resources):
-        raise TypeError(f"rest_source({name!r}): give the name of a class, and resources whose names differ")
+        raise TypeError(f"rest_source({name!r}): the name must be a class name, and resources must have different names")
     for resource in resources:
         title = f"rest_source({name!r}), resource {resource.name!r}"
         parent = None if resource.parent is None else by_name.get(resource.parent)
         if resource.parent is not None and (parent is None or parent.parent is not None):
             raise TypeError(f"{title}: its parent {resource.parent!r} is not a resource without a parent")
         if resource.parent is not None and resource.incremental is not None:
-            raise TypeError(f"{title}: the rows of a parent have the cursor of the parent, which is incremental instead")
+            raise TypeError(f"{title}: a resource with a parent cannot be incremental; set incremental on the parent")
         if resource.parent is None and resource.parent_fields:
-            raise TypeError(f"{title}: parent_fields are for a resource with a parent")
+            raise TypeError(f"{title}: parent_fields needs a parent")
         unknown = {each for each in resource.placeholders() if not (resource.parent and each.startswith(PARENT)) and each not in settings}
         if unknown:
             raise TypeError(
-                f"{title}: nothing fills {', '.join(f'{{{each}}}' for each in sorted(unknown))}; a secret cannot, for URLs are shown"
+                f"{title}: nothing fills {', '.join(f'{{{each}}}' for each in sorted(unknown))}; a secret cannot, because URLs are visible"
             )
 
 
 def _names_resource(name: str, value: Any) -> None:
-    """A validator."""
+    """Validates ``topic`` of several resources."""
     if value is not None and RESOURCE not in value:
-        raise ConfigException.of(name, value, f"several resources need a topic each: {RESOURCE} must stand in it")
+        raise ConfigException.of(name, value, f"several resources need different topics: it must contain {RESOURCE}")
 
 
 def _is_base_url(name: str, value: Any) -> None:
-    """A validator. The message does not show the value, which may have a password."""
+    """Validates ``base.url``. The message does not contain the value, which may have a password."""
     try:
         url = urlsplit(value or "")
         is_right = url.scheme in ("http", "https") and bool(url.hostname) and (url.port or 1) > 0
     except ValueError:
         is_right = False
     if not is_right:
-        raise ConfigException.of(name, "[hidden]", "a URL begins with http:// or https://, and a host")
+        raise ConfigException.of(name, "[hidden]", "it must be a URL such as https://host/path")
     if url.username is not None or url.password is not None or url.query or url.fragment:
-        raise ConfigException.of(name, "[hidden]", "the URL must have no user, password, query or fragment; credentials have settings")
+        raise ConfigException.of(name, "[hidden]", "the URL must have no user, password, query or fragment; credentials are other settings")

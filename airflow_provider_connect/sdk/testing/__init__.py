@@ -1,4 +1,4 @@
-"""Contract suites: what the framework relies on in a plugin, as pytest classes. Subclass one as ``Test…`` and fill in what it asks for.
+"""Contract suites: pytest classes that test what the framework relies on in a plugin. Subclass one as ``Test…`` and define its methods.
 
 ::
 
@@ -12,11 +12,11 @@
 
         def write_to_source(self, count): self.feed.add_events(count)
 
-A capability that a plugin lacks is declared by a class attribute, and its tests are then skipped by name. Needs pytest; ``sdk`` itself
-does not import it.
+Class attributes declare which capabilities a plugin has; the tests of the others are skipped. Needs pytest, which ``sdk`` itself does not
+import.
 
-For tests of one's own: ``run`` runs a connector with several tasks in memory, and ends it where a ``Fault`` is. ``FakeReporter`` keeps the
-records that a sink refuses.
+For an author's own tests, ``run`` runs a connector with several tasks in memory, and a ``Fault`` ends it at a given step. ``FakeReporter``
+keeps the records that a sink refuses.
 """
 
 import pytest

@@ -1,6 +1,6 @@
-"""The calls to one task in memory, in the framework's order, with its answers to exceptions, and a fault that ends the task.
+"""Calls one task in memory as the framework does, including its reactions to exceptions. A fault may end the task.
 
-Knows nothing of pytest, and nothing of plans.
+Knows nothing of pytest and of ``task_configs``.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import Connector
-from airflow_provider_connect.sdk.task import CommitStep, RolledBackException, SinkTask, SourceTask, Task, WentBack
+from airflow_provider_connect.sdk.task import CommitStep, RollbackReason, RolledBackException, SinkTask, SourceTask, Task
 from airflow_provider_connect.sdk.testing.contexts import FakeReporter, MemorySinkContext, MemorySourceContext, Offsets, partition_key
 
-_MOST_ATTEMPTS: Final = 5  # of a call that raises RetriableException, or of a transaction that goes back
-_IDLE_POLLS: Final = 10  # a run ends after so many polls without records
+_MOST_ATTEMPTS: Final = 5  # of a call that raises RetriableException, or of a transaction that rolls back
+_IDLE_POLLS: Final = 10  # a run ends after this many polls without records
 _IDLE_SECONDS: Final = 0.02
 
 
 class Killed(BaseException):
-    """The end of a process, as a ``Fault`` plays it. No ``except Exception`` of a plugin catches it."""
+    """Simulates the end of a process, for a ``Fault``. A BaseException, so that a plugin's ``except Exception`` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where a task dies: ``before`` or ``after`` the ``nth`` time that ``step`` is taken.
+    """Where a task is killed: ``before`` or ``after`` the ``nth`` execution of ``step``.
 
-    With ``line`` it dies within the step: before the line of the plugin's own code that is number ``line`` (from 0 up) to be executed for
-    the first time. A fault behind the last line does not occur. Own code is what lies in the directory of the task's class.
+    With ``line`` it is killed within the step, before the plugin executes a new line of its own code for the ``line``-th time, from 0. If
+    the step has fewer lines, nothing happens. Own code is the code in the directory of the task's class.
     """
 
     step: CommitStep
@@ -48,7 +48,7 @@ class Fault:
 
 
 class Steps:
-    """The steps of one task, with the fault that ends it."""
+    """Counts the steps of one task and raises its fault."""
 
     def __init__(self, task: Task, fault: Fault | None = None) -> None:
         self._fault = fault
@@ -57,7 +57,7 @@ class Steps:
 
     @contextmanager
     def around(self, step: CommitStep) -> Iterator[None]:
-        """Take ``step`` in the block. Raises Killed where the fault is."""
+        """Execute ``step`` in the block. Raises Killed at the fault."""
         fault = self._fault
         if fault is None or step is not fault.step:
             yield
@@ -77,7 +77,7 @@ class Steps:
 
 @contextmanager
 def _killed_at(line: int, folder: str) -> Iterator[None]:
-    """Raise Killed before the ``line``-th new line of a file in ``folder`` is executed by this thread."""
+    """Raise Killed before this thread executes the ``line``-th new line of a file in ``folder``."""
     lines: set[tuple[str, int]] = set()
 
     def each_line(frame: FrameType, event: str, argument: object) -> Any:  # Any: a trace function returns one
@@ -89,7 +89,7 @@ def _killed_at(line: int, folder: str) -> Iterator[None]:
 
     def each_call(frame: FrameType, event: str, argument: object) -> Any:
         file = frame.f_code.co_filename
-        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # else the end of this block might be killed
+        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # else the end of the block could be killed
 
     before = sys.gettrace()
     sys.settrace(each_call)
@@ -99,10 +99,10 @@ def _killed_at(line: int, folder: str) -> Iterator[None]:
         sys.settrace(before)
 
 
-def started(
+def start_task(
     connector: Connector, config: Mapping[str, str], context: MemorySourceContext | MemorySinkContext, allowed_paths: AllowedPaths
-) -> Any:  # a SourceTask or a SinkTask, as the connector's
-    """A new task of ``connector``, started with ``config``."""
+) -> Any:  # the connector's SourceTask or SinkTask
+    """Create a task of ``connector`` and start it with the task config ``config``."""
     task: Any = connector.task_class()
     task.allowed_paths = allowed_paths
     task.initialize(context)
@@ -111,7 +111,7 @@ def started(
 
 
 def records_of(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iterator[SourceRecord]:
-    """What a ``poll`` has returned, one by one."""
+    """The records that a ``poll`` returned, one by one."""
     for piece in [polled] if isinstance(polled, Batch) else polled:
         if isinstance(piece, Batch):
             yield from piece.source_records()
@@ -120,13 +120,16 @@ def records_of(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iter
 
 
 def offsets_after(records: Iterable[SourceRecord]) -> Offsets:
-    """The last offset of each source partition, as it comes back from its topic."""
+    """The last offset of each source partition, after a round trip through JSON."""
     return {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
 
 
 class Polled(list[SourceRecord]):
-    """The records of one ``poll``. ``offsets`` has the last of each source partition, those of batches without records included; an empty
-    one removes the partition's."""
+    """The records of one ``poll``.
+
+    ``offsets`` has the last offset of each source partition, including those of batches without records. An empty offset deletes the
+    partition's offset.
+    """
 
     def __init__(self, polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> None:
         pieces = [polled] if isinstance(polled, Batch) else polled
@@ -136,9 +139,11 @@ class Polled(list[SourceRecord]):
 
 
 def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = lambda: None) -> Iterator[Polled]:
-    """The records of each ``poll`` up to the end of the run: None, or no records for some polls. RetriableException: the call comes again.
+    """The records of each ``poll`` until the run ends: with None, or after several polls without records.
 
-    Raises AssertionError when a poll takes longer than ``limit_seconds``, or raises RetriableException for as long."""
+    Repeats a poll that raises RetriableException, after calling ``retried``. Raises AssertionError if a poll takes longer than
+    ``limit_seconds``, or raises RetriableException for that long.
+    """
     idle, waiting_since = 0, None
     while idle < _IDLE_POLLS:
         before = time.monotonic()
@@ -148,9 +153,9 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
             retried()
             if waiting_since is None:
                 waiting_since = before
-                continue  # at once: most errors are gone by then
+                continue  # retry at once: most errors are transient
             if time.monotonic() - waiting_since >= limit_seconds:
-                raise AssertionError(f"poll raises without end: {error!r}. It ends a run with None.") from error
+                raise AssertionError(f"poll raises endlessly: {error!r}. Return None to end a run.") from error
             time.sleep(_IDLE_SECONDS if error.retry_after_ms is None else min(_IDLE_SECONDS, error.retry_after_ms / 1000))
             continue
         waiting_since = None
@@ -164,10 +169,11 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
 
 
 class SinkCalls:
-    """The calls that the framework makes to one sink task, with its answers to what the task raises.
+    """Calls one sink task as the framework does, and reacts to its exceptions as the framework does.
 
-    RetriableException from ``put``: the batch comes again. RolledBackException: everything since the last commit comes again, behind an
-    ``open`` after ``LOST``. DataException from ``put`` with a ``reporter``: the task names the refused records, or halving finds them.
+    After a RetriableException from ``put``, the batch is put again. After a RolledBackException, everything since the last commit is put
+    again, after an ``open`` if the reason is ``LOST``. After a DataException from ``put``, if there is a ``reporter``, ``put_accepted`` or
+    bisection finds the refused records. ``fault`` kills the task: the call raises ``Killed``.
     """
 
     def __init__(
@@ -188,11 +194,12 @@ class SinkCalls:
         self._committed: dict[TopicPartition, int] = {}
 
     def open(self) -> dict[TopicPartition, int]:
-        """Open the partitions. ``start`` is then what the destination knows of their offsets."""
+        """Open the partitions. Returns the offsets that the destination knows, also as ``start``."""
         self.start = dict(self.task.open(self.partitions) or {})
         return self.start
 
     def put(self, batch: Batch) -> None:
+        """Put a batch."""
         self._kept.append(batch)
         with self._steps.around(CommitStep.PUT):
             self._until_done([batch], None)
@@ -200,7 +207,7 @@ class SinkCalls:
             self._positions[batch.topic_partition] = batch.next_offset
 
     def commit(self) -> dict[TopicPartition, int]:
-        """Commit what was put: the offsets that the task agrees to."""
+        """Commit what was put. Returns the offsets that ``pre_commit`` returned."""
         positions = dict(self._positions)
         if not positions:
             return {}
@@ -213,7 +220,7 @@ class SinkCalls:
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        """The consumer group's offsets: never beyond what was put."""
+        """The consumer group's offsets, never beyond what was put."""
         return dict(self._committed)
 
     def _until_done(self, batches: list[Batch], positions: dict[TopicPartition, int] | None) -> Mapping[TopicPartition, int]:
@@ -225,10 +232,10 @@ class SinkCalls:
             except RolledBackException as error:
                 if attempt + 1 == _MOST_ATTEMPTS:
                     raise
-                if error.why is WentBack.LOST:
+                if error.reason is RollbackReason.LOST:
                     found = self.open()
                     if positions and positions.items() <= found.items():
-                        return positions  # the commit went through
+                        return positions  # the commit succeeded
                 batches = list(self._kept)
         raise AssertionError
 
@@ -248,7 +255,7 @@ class SinkCalls:
         except DataException as error:
             if self._reporter is None:
                 raise
-            refused = self.task.refused(batch)
+            refused = self.task.put_accepted(batch)
             if refused is not None:
                 self._reporter.report_all((batch.slice(refusal.row, 1), refusal.error) for refusal in refused)
             elif batch.num_records <= 1:

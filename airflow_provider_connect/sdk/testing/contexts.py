@@ -1,4 +1,4 @@
-"""The contexts of connectors and tasks, in memory: for suites, and for an author's own tests."""
+"""In-memory contexts of connectors and tasks, for the suites and for an author's own tests."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Offsets = dict[str, dict[str, Any]]  # by the JSON text of the source partition;
 
 
 def partition_key(partition: Mapping[str, object] | None) -> str:
-    """A source partition as text, which identifies it."""
+    """A source partition as text that identifies it: the key of ``Offsets``."""
     return json.dumps(partition, sort_keys=True)
 
 
 class MemoryConnectorContext:
-    """A connector's context; what it is asked for is kept in attributes."""
+    """A connector's context. It counts requests in ``reconfigurations`` and keeps errors in ``errors``."""
 
     def __init__(self, name: str = "suite", offsets: Offsets | None = None) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class MemoryConnectorContext:
 
 
 class MemorySourceContext:
-    """A source task's context with offsets in a dict."""
+    """A source task's context, with committed offsets in a dict. Set ``stop_requested`` to end the run."""
 
     def __init__(self, config: Mapping[str, str], offsets: Offsets | None = None) -> None:
         self.config = config
@@ -58,19 +58,20 @@ class MemorySourceContext:
         return [self.committed.get(partition_key(partition)) for partition in partitions]
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
-        raise NotImplementedError("there is no Kafka client here: override this method in a test with a broker")
+        raise NotImplementedError("MemorySourceContext has no Kafka client: override this method in a test with a broker")
 
     def decode(self, batch: Batch) -> list[Batch]:
-        raise NotImplementedError("there are no converters here: override this method in a test that has some")
+        raise NotImplementedError("MemorySourceContext has no converters: override this method in a test that needs them")
 
     def stopping(self) -> bool:
         return self.stop_requested.is_set()
 
 
 class FakeReporter:
-    """A sink task's ``errant_record_reporter``. It keeps what is reported: ``reported``, one pair for each record, in the order reported.
+    """A sink task's ``errant_record_reporter``. ``reported`` has a pair of record and exception for each reported record, in order.
 
-    Without ``tolerates_all`` it raises, as the framework does with ``errors.tolerance=none``."""
+    Without ``tolerates_all`` it raises ConnectException, as the framework does with ``errors.tolerance=none``.
+    """
 
     def __init__(self, *, tolerates_all: bool = True) -> None:
         self.tolerates_all = tolerates_all
@@ -92,7 +93,7 @@ class FakeReporter:
 
 
 class MemorySinkContext:
-    """A sink task's context; what it is asked for is kept in attributes."""
+    """A sink task's context. It keeps the task's requests in ``rewinds``, ``paused``, ``timeouts_ms`` and ``commit_requests``."""
 
     def __init__(
         self,
@@ -106,8 +107,8 @@ class MemorySinkContext:
         scope: str = "suite",
         topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """``guarantee`` None: ``exactly_once`` or else ``at_least_once``. ``scope`` stands for the Connect cluster. ``topic_ids`` None:
-        each topic has one."""
+        """``guarantee`` None: ``exactly_once`` if that is set, else ``at_least_once``. ``scope`` represents the Connect cluster.
+        ``topic_ids`` None: each topic has an id."""
         self.config = config
         self.topic_ids = {p.topic: f"id-of-{p.topic}" for p in assignment} if topic_ids is None else topic_ids
         self.assignment = assignment
@@ -121,7 +122,7 @@ class MemorySinkContext:
         self.paused: set[TopicPartition] = set()
         self.timeouts_ms: list[int] = []
         self.commit_requests = 0
-        self.is_ending = True  # each commit may be the last
+        self.is_ending = True  # any commit may be the last
 
     def offset(self, partition: TopicPartition, offset: int) -> None:
         self.rewinds[partition] = offset

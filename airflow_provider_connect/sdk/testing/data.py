@@ -1,4 +1,4 @@
-"""What the framework relies on in a converter and in a transformation: both forms agree."""
+"""Suites for converters and transformations: the column or batch form must agree with the record form."""
 
 from __future__ import annotations
 
@@ -21,43 +21,43 @@ from airflow_provider_connect.sdk.transformations import Transformation
 
 
 class ConverterSuite:
-    """For converters. ``values`` are what it can write; ``read_back`` is the value that is read, if it differs."""
+    """The contract of a converter. Define ``converter`` and ``values``, and ``read_back`` if a value reads back differently."""
 
     bad_data: ClassVar[Sequence[bytes]] = ()
-    """What is on a topic and cannot be read: DataException."""
+    """Bytes that cannot be read: DataException."""
     bad_values: ClassVar[Sequence[tuple[Schema | None, Any]]] = ()
-    """What cannot be written: DataException."""
+    """Schemas and values that cannot be written: DataException."""
 
     def converter(self) -> Converter:
-        """A configured converter."""
+        """A new, configured converter."""
         raise NotImplementedError
 
     def values(self) -> Sequence[tuple[Schema | None, Any]]:
-        """Schemas and values, null among them where the format has it."""
+        """Schemas and values that the converter can write, including null if the format supports it."""
         raise NotImplementedError
 
     def read_back(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """What comes back from the bytes of a value: by default the same."""
+        """Schema and value read from the bytes of ``value``. By default the same."""
         return schema, value
 
     def _columns(self) -> Iterator[tuple[Schema | None, list[Any]]]:
         for schema, run in itertools.groupby(self.values(), key=lambda pair: pair[0]):
             yield schema, [value for _, value in run]
 
-    def test_values_come_back(self) -> None:
+    def test_values_survive_a_round_trip(self) -> None:
         converter = self.converter()
         for schema, value in self.values():
             data = converter.from_connect_data("t", schema, value)
             assert tuple(converter.to_connect_data("t", data)) == self.read_back(schema, value)
 
-    def test_columns_are_written_as_records_are(self) -> None:
+    def test_columns_are_written_like_records(self) -> None:
         converter = self.converter()
         for schema, values in self._columns():
             column = converter.from_connect_column("t", schema, column_of(values, schema))
             assert column.type == pa.binary()
             assert column.to_pylist() == [converter.from_connect_data("t", schema, value) for value in values]
 
-    def test_columns_are_read_as_records_are(self) -> None:
+    def test_columns_are_read_like_records(self) -> None:
         converter = self.converter()
         data = [converter.from_connect_data("t", schema, value) for schema, value in self.values()]
         runs = converter.to_connect_column("t", pa.array(data, type=pa.binary()))
@@ -68,8 +68,8 @@ class ConverterSuite:
             assert value == expected.value
             assert schema == expected.schema or value is None
 
-    def test_slices_are_read_as_whole_columns_are(self) -> None:
-        """A column that is a window into a larger one: offsets into Arrow's buffers count."""
+    def test_slices_are_read_like_whole_columns(self) -> None:
+        """A column may be a slice of a larger one, with an offset into Arrow's buffers."""
         converter = self.converter()
         data = [converter.from_connect_data("t", schema, value) for schema, value in self.values()]
         window = pa.array([b"before", *data, b"after"], type=pa.binary()).slice(1, len(data))
@@ -93,7 +93,7 @@ class ConverterSuite:
         assert [value for run in runs for value in values_of(run.column, run.schema)] == [None, None]
 
     def test_structs_are_written_or_refused(self) -> None:
-        """Values whose schema has fields come as ``Struct``, which is no dict. DataException refuses them."""
+        """Values of a struct schema are ``Struct``, which is not a dict. A converter writes them or raises DataException."""
         converter, schema = self.converter(), Schema.struct({"name": STRING_SCHEMA})
         struct = Struct(schema, {"name": "tea"})
         with contextlib.suppress(DataException):
@@ -117,14 +117,14 @@ class ConverterSuite:
 
 
 class TransformationSuite:
-    """For transformations: the batch form must do to a batch what the record form does to its records."""
+    """The contract of a transformation: ``apply_batch`` must change a batch as ``apply`` changes its records."""
 
     def transformation(self) -> Transformation:
-        """A configured transformation."""
+        """A new, configured transformation."""
         raise NotImplementedError
 
     def records(self) -> Sequence[SourceRecord]:
-        """Records that show what it does. Their source offsets are given by the suite."""
+        """Records that show what it does. The suite sets their source partition and offsets."""
         raise NotImplementedError
 
     def _source_records(self) -> list[SourceRecord]:
@@ -139,21 +139,21 @@ class TransformationSuite:
             for n, record in enumerate(self.records())
         ]  # fmt: skip
 
-    def test_batches_of_a_source_change_as_records_do(self) -> None:
+    def test_source_batches_change_like_records(self) -> None:
         transformation = self.transformation()
         expected = [_seen(after) for record in self._source_records() if (after := transformation.apply(record)) is not None]
         batches = Batch.from_source_records(self._source_records())
         pieces = [piece for batch in batches for piece in _listed(transformation.apply_batch(batch))]
         _assert_same([_seen(record) for piece in pieces for record in piece.source_records()], expected)
 
-    def test_batches_of_a_sink_change_as_records_do(self) -> None:
+    def test_sink_batches_change_like_records(self) -> None:
         transformation = self.transformation()
         expected = [_seen(after) for record in self._sink_records() if (after := transformation.apply(record)) is not None]
         pieces = self._sink_pieces(transformation)
         _assert_same([_seen(record) for piece in pieces for record in piece.sink_records()], expected)
 
-    def test_offsets_of_a_sink_stay(self) -> None:
-        """Offsets are committed by the partition and offset in Kafka, whatever becomes of topic and records."""
+    def test_sink_offsets_are_kept(self) -> None:
+        """Records keep their partition and offset in Kafka, by which offsets are committed, even if their topic changes."""
         before = {(record.topic_partition, record.kafka_offset) for record in self._sink_records()}
         for piece in self._sink_pieces(self.transformation()):
             for record in piece.sink_records():
@@ -173,7 +173,7 @@ def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
 
 
 def _seen(record: SourceRecord | SinkRecord) -> dict[str, object]:
-    """What of a record a consumer could see."""
+    """The parts of a record that a consumer can see."""
     names = ("topic", "kafka_partition", "key_schema", "key", "value_schema", "value", "timestamp")
     headers = [(header.key, _text(header.value)) for header in record.headers]
     return {**{name: getattr(record, name) for name in names}, "headers": headers}
@@ -184,7 +184,7 @@ def _text(value: object) -> object:
 
 
 def _assert_same(found: list[dict[str, object]], expected: list[dict[str, object]]) -> None:
-    """Fails with the attributes and fields that differ."""
+    """Fail with the attributes and fields that differ."""
     differences = [
         f"record {number}: {difference}"
         for number, (batch, record) in enumerate(zip(found, expected, strict=False))
@@ -198,7 +198,7 @@ def _assert_same(found: list[dict[str, object]], expected: list[dict[str, object
 
 
 def _differences(name: str, batch: Any, record: Any) -> Iterator[str]:
-    """The innermost fields that differ, with both forms of each."""
+    """The innermost fields that differ, with the values of both forms."""
     if batch == record:
         return
     if isinstance(batch, Struct) and isinstance(record, Struct) and list(batch) == list(record):
@@ -216,7 +216,7 @@ def _differences(name: str, batch: Any, record: Any) -> Iterator[str]:
 
 
 def _shown(value: object) -> str:
-    """A schema by the attributes that it has; anything else as it is."""
+    """A schema by its attributes that are set; anything else by ``repr``."""
     if not isinstance(value, Schema):
         return repr(value)
     given = {

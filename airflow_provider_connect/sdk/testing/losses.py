@@ -1,4 +1,4 @@
-"""What the framework relies on in a TransactionalSink whose connection is lost, by a fault in each of its methods."""
+"""The contract of a TransactionalSink that loses its connection, tested by a fault in each of its methods."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _METHODS: Sequence[str] = ("write", "flush", "write_offsets", "commit")
 
 
 class _Loss:
-    """Raises RetriableException the ``nth`` time that it is reached, from the time on that it is armed."""
+    """Raises RetriableException the ``nth`` time that it is reached after it is armed."""
 
     def __init__(self, nth: int) -> None:
         self.is_armed = False
@@ -29,7 +29,7 @@ class _Loss:
     def reached(self) -> None:
         self._left -= self.is_armed
         if self.is_armed and not self._left:
-            raise RetriableException("The connection is lost, as the suite plays it")
+            raise RetriableException("The connection is lost (simulated by the suite)")
 
 
 class LossTests:
@@ -45,12 +45,14 @@ class LossTests:
     task: Callable[..., SinkTask]
     end: Callable[[SinkTask], None]
 
-    def test_a_lost_connection_loses_and_doubles_nothing(self) -> None:
-        """Each method of a TransactionalSink raises RetriableException, before and after its work. All batches since the last commit come
-        again to the same instance: what ``write`` has kept must be dropped by ``forget``."""
+    def test_lost_connection_neither_loses_nor_duplicates_records(self) -> None:
+        """Each method raises RetriableException once, before and after its work.
+
+        All batches since the last commit are then written again by the same instance, so ``forget`` must drop what ``write`` has kept.
+        """
         sink = self.connector_class
         if not issubclass(sink, TransactionalSink) or not (self.exactly_once or self.overwrites):
-            pytest.skip("the connector is no TransactionalSink that writes each record once")
+            pytest.skip("the connector is not a TransactionalSink that writes each record once")
         reached = 0
         for method in _METHODS:
             for is_before in (True, False):
@@ -68,12 +70,12 @@ class LossTests:
                     reached += 3
                     at = f"{'before' if is_before else 'after'} {method} number {nth}"
                     assert self.delivered() == self.values(0, reached), (
-                        f"the connection was lost {at}; commit nothing in write, drop what is kept in forget()"
+                        f"the connection was lost {at}; do not commit in write(), and drop kept batches in forget()"
                     )
 
 
 def _losing(sink: type[TransactionalSink], method: str, loss: _Loss, is_before: bool) -> type[TransactionalSink]:
-    """A connector like ``sink``, whose method loses the connection."""
+    """A subclass of ``sink`` whose method loses the connection."""
     works = getattr(sink, method)
 
     @wraps(works)

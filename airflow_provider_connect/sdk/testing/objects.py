@@ -1,4 +1,4 @@
-"""Objects without a schema, as a sink gets them: what the JsonConverter reads with ``schemas.enable=false``."""
+"""The contract of a sink for objects without a schema, which the JsonConverter reads with ``schemas.enable=false``."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing.calls import SinkCalls
 
 _READ_SO: Final = (
-    "Objects without a schema (value_schema None) are JSON text in Arrow, and to_pylist returns that text; read values by "
+    "Objects without a schema (value_schema None) are JSON text in Arrow, and to_pylist returns that text; use "
     "values_of(batch.value, batch.value_schema), which returns dicts"
 )
 
 
 class ObjectTests:
-    """A part of ``SinkConnectorSuite``, which has all else."""
+    """A part of ``SinkConnectorSuite``, which defines the other methods."""
 
     value_schema: ClassVar[Schema | None]
     needs_schema: ClassVar[bool] = False
-    """Whether the destination takes no objects without a schema. Then the test of them is skipped."""
+    """Whether the destination refuses objects without a schema. Their test is then skipped."""
 
     def values(self, first: int, count: int) -> list[Any]:
         raise NotImplementedError
@@ -38,14 +38,14 @@ class ObjectTests:
     def _opened(self) -> SinkCalls:
         raise NotImplementedError
 
-    def test_objects_without_a_schema_arrive_as_structs_do(self) -> None:
+    def test_objects_without_a_schema_arrive_like_structs(self) -> None:
         """A connector that cannot write them raises DataException or another ConnectException, or declares ``needs_schema``."""
         if self.needs_schema or self.value_schema is None or self.value_schema.type is not SchemaType.STRUCT:
-            pytest.skip("the values of the suite are no structs, or the connector needs their schema")
+            pytest.skip("the suite's values are not structs, or the connector needs their schema")
         try:
             objects = column_of(map(_plain, self.values(0, 3)), None)
         except DataException as error:
-            pytest.skip(f"the values of the suite have no form without a schema: {error}")
+            pytest.skip(f"the suite's values cannot be written without a schema: {error}")
         calls = self._opened()
         try:
             calls.put(self.batch(0, 3).replace(value=objects, value_schema=None))
@@ -61,7 +61,7 @@ class ObjectTests:
 
 
 def _plain(value: Any) -> Any:
-    """A value as it is without a schema."""
+    """``value`` without a schema: structs become dicts."""
     if isinstance(value, Struct):
         return {field.name: _plain(value[field.name]) for field in value.schema.fields}
     if isinstance(value, Mapping):

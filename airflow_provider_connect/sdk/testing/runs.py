@@ -1,4 +1,4 @@
-"""Whole runs of connectors in memory, with several tasks; a fault may end them. Knows nothing of pytest.
+"""Complete runs of connectors in memory, with several tasks. A fault may end a run. Knows nothing of pytest.
 
 ::
 
@@ -22,9 +22,9 @@ from airflow_provider_connect.data.records import SourceRecord, TopicPartition
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector, listed_tasks, task_texts
+from airflow_provider_connect.sdk.connector import Connector, SinkConnector, SourceConnector, require_task_list, task_config_texts
 from airflow_provider_connect.sdk.task import CommitStep, SourceTask
-from airflow_provider_connect.sdk.testing.calls import Fault, Killed, SinkCalls, Steps, polls, started
+from airflow_provider_connect.sdk.testing.calls import Fault, Killed, SinkCalls, Steps, polls, start_task
 from airflow_provider_connect.sdk.testing.contexts import (
     FakeReporter,
     MemoryConnectorContext,
@@ -33,13 +33,16 @@ from airflow_provider_connect.sdk.testing.contexts import (
     Offsets,
 )
 
-_ENDLESS_SECONDS: Final = 30.0  # a poll that takes so long, or is retried for so long, fails its run
+_ENDLESS_SECONDS: Final = 30.0  # a poll that takes longer, or is retried for longer, fails its run
 
 
 @dataclass(slots=True)
 class SourceRun:
-    """``records`` and ``offsets`` are committed: ``offsets`` holds those that the run was started with too. ``skipped`` is what ``poll``
-    raised as DataException, ``retries`` how often it raised RetriableException."""
+    """The result of a source's run.
+
+    ``records`` are the committed records. ``offsets`` are the committed offsets, including those that the run started with. ``skipped`` has
+    each DataException of ``poll``; ``retries`` counts its RetriableExceptions. ``is_killed``: a fault ended the run.
+    """
 
     task_configs: list[dict[str, str]]
     offsets: Offsets
@@ -51,7 +54,10 @@ class SourceRun:
 
 @dataclass(slots=True)
 class SinkRun:
-    """``offsets`` are the consumer group's after the run. ``reporter`` has the records that were refused."""
+    """The result of a sink's run.
+
+    ``offsets`` are the consumer group's offsets after the run. ``reporter`` has the refused records. ``is_killed``: a fault ended the run.
+    """
 
     task_configs: list[dict[str, str]]
     offsets: dict[TopicPartition, int]
@@ -92,7 +98,7 @@ def run(
     *,
     tasks: int = 1,
     batches: Iterable[Batch] = (),
-    offsets: Any = None,  # of a source's or a sink's form
+    offsets: Any = None,  # a source's or a sink's
     claim_epoch: int = 1,
     exactly_once: bool = False,
     fault: Fault | None = None,
@@ -100,11 +106,11 @@ def run(
 ) -> SourceRun | SinkRun:
     """Run ``connector`` once, with at most ``tasks`` tasks, to the end of its data.
 
-    Each later run of a sink needs a larger ``claim_epoch``.
-    A source's task commits after each ``poll``. ``offsets`` are the committed ones; None: there are none. A sink's task gets the
-    ``batches`` of its partitions in their order. It commits after every second one and at the end. What lies before the offsets of the
-    destination, or else before ``offsets``, is left out. The config's ``errors.tolerance`` decides about refused records. A ``fault`` ends
-    all tasks.
+    ``offsets`` are the committed offsets, None for a first run. ``fault`` ends all tasks; the result is what was committed before.
+
+    A source's tasks commit after each ``poll``. A sink's tasks get the ``batches`` of their partitions in order, without records before the
+    destination's offsets, or else before ``offsets``. They commit after every second batch and at the end. The config's
+    ``errors.tolerance`` decides about refused records. Each later run of a sink needs a larger ``claim_epoch``.
     """
     task_configs = plan(connector, config, tasks, allowed_paths)
     if isinstance(connector, SourceConnector):
@@ -120,7 +126,7 @@ def run(
             context = MemorySinkContext(
                 task_config, own, claim_epoch=claim_epoch, exactly_once=exactly_once, errant_record_reporter=reporter
             )
-            task = started(connector, task_config, context, allowed_paths)
+            task = start_task(connector, task_config, context, allowed_paths)
             stack.callback(task.stop)
             stack.callback(task.close, own)
             opened.append((SinkCalls(task, own, reporter=reporter, fault=fault), [b for b in batches if b.topic_partition in own]))
@@ -137,13 +143,13 @@ def run(
 def plan(
     connector: Connector, config: Mapping[str, str], max_tasks: int = 1, allowed_paths: AllowedPaths = ALL_ALLOWED
 ) -> list[dict[str, str]]:
-    """The task configs of ``connector``, as they are published. It is started with ``config`` and stopped."""
+    """The task configs of ``connector`` as the framework publishes them. Starts it with ``config``, and stops it."""
     connector.allowed_paths = allowed_paths
     connector.initialize(MemoryConnectorContext())
     try:
         connector.start(connector.config_def.parse({**config, "tasks.max": str(max_tasks)}))
-        generated = listed_tasks(connector, connector.task_configs(max_tasks))
-        return [task_texts(connector, task, config) for task, config in enumerate(generated)]
+        generated = require_task_list(connector, connector.task_configs(max_tasks))
+        return [task_config_texts(connector, task, config) for task, config in enumerate(generated)]
     finally:
         connector.stop()
 
@@ -156,7 +162,7 @@ def _run_source(connector: SourceConnector, done: SourceRun, fault: Fault | None
 
     try:
         for config in done.task_configs:
-            tasks += [started(connector, config, MemorySourceContext(config, dict(done.offsets)), allowed_paths)]
+            tasks += [start_task(connector, config, MemorySourceContext(config, dict(done.offsets)), allowed_paths)]
         for task in tasks:
             _read(task, Steps(task, fault), done, retried)
     except Killed:
@@ -168,7 +174,7 @@ def _run_source(connector: SourceConnector, done: SourceRun, fault: Fault | None
 
 
 def _read(task: SourceTask, steps: Steps, done: SourceRun, retried: Callable[[], None]) -> None:
-    """1 write the records of a poll 2 write their offsets 3 commit both 4 notify the task. After a DataException ``poll`` goes on."""
+    """1 write the records of a poll 2 write their offsets 3 commit both 4 notify the task. Continues after a DataException of ``poll``."""
     while True:
         try:
             for records in polls(task, _ENDLESS_SECONDS, retried):
@@ -201,7 +207,7 @@ def _write(calls: SinkCalls, batches: Sequence[Batch], done: SinkRun) -> None:
 
 
 def _behind(batch: Batch, offset: int) -> Batch | None:
-    """The records of ``batch`` from ``offset`` on; None: they all lie before it."""
+    """The records of ``batch`` from ``offset`` on. None: all are before it."""
     if batch.next_offset is not None and batch.next_offset <= offset:
         return None
     return batch.slice(sum(known < offset for known in batch.kafka_offsets.to_pylist()))

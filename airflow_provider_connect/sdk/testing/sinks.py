@@ -1,4 +1,4 @@
-"""What the framework relies on in a sink."""
+"""The contract of a sink connector."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.task import CommitStep, SinkTask
-from airflow_provider_connect.sdk.testing.calls import Fault, Killed, SinkCalls, started
+from airflow_provider_connect.sdk.testing.calls import Fault, Killed, SinkCalls, start_task
 from airflow_provider_connect.sdk.testing.contexts import FakeReporter, MemorySinkContext
 from airflow_provider_connect.sdk.testing.losses import LossTests
 from airflow_provider_connect.sdk.testing.objects import ObjectTests
@@ -26,35 +26,40 @@ from airflow_provider_connect.sdk.testing.sources import ConnectorSuite
 
 
 class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
-    """For sink connectors. The destination is empty when a test begins. Tasks are called as the framework calls them (``SinkCalls``)."""
+    """The contract of a sink connector. Define ``connector_class``, ``config`` and ``delivered``.
+
+    The destination must be empty when a test begins. Tasks are called as the framework calls them (``SinkCalls``).
+    """
 
     connector_class: ClassVar[type[SinkConnector]]
     exactly_once: ClassVar[bool] = False
     """Whether the destination commits data, offsets and claim together."""
     overwrites: ClassVar[bool] = False
-    """Whether a record that comes again takes its own place, as with ``KeyedSink``. Then a kill doubles nothing."""
+    """Whether a record that is written again replaces itself, as with ``KeyedSink``, so that a kill duplicates nothing."""
     value_schema: ClassVar[Schema | None] = STRING_SCHEMA
+    """The schema of ``values``."""
     partition: ClassVar[TopicPartition] = TopicPartition("suite", 0)
+    """The partition of the records. Tests of several partitions use the following ones too."""
     most_tasks: ClassVar[int] = 3
-    """How many tasks write where several do."""
+    """The number of tasks in tests with several tasks."""
     lines_between_kills: ClassVar[int] = 1
-    """A task is killed before each line of its code; with a larger number n, before each n-th. For tasks with hundreds of lines."""
+    """A task is killed before each line of its code, or with a larger n before each n-th line. For tasks with hundreds of lines."""
     refused_values: ClassVar[Sequence[Any]] = ()
-    """Values of ``value_schema`` that the destination refuses, each by itself; none: a test is skipped."""
+    """Values of ``value_schema`` that the destination refuses, each individually. Without any, their test is skipped."""
 
     def values(self, first: int, count: int) -> list[Any]:
-        """The values of the records at offsets ``first`` and up, of ``value_schema``; a dict may stand for a Struct."""
+        """``count`` values of ``value_schema``, for the offsets from ``first``. A dict may represent a Struct."""
         return [f"record {number}" for number in range(first, first + count)]
 
     def delivered(self) -> list[Any]:
-        """What lies in the destination now, in the order put: what ``values`` gave."""
+        """The values in the destination, as ``values`` returns them, in the order in which they were put."""
         raise NotImplementedError
 
     def task(
         self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
     ) -> SinkTask:
-        """A started task, the only one of its plan."""
-        [config] = self.planned()
+        """A started task, the only one of the connector."""
+        [config] = self.task_configs()
         return self._started(config, claim_epoch, [self.partition] if partitions is None else partitions, reporter)
 
     def _started(
@@ -63,15 +68,15 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         context = MemorySinkContext(
             config, partitions, claim_epoch=claim_epoch, exactly_once=self.exactly_once, errant_record_reporter=reporter
         )
-        task: SinkTask = started(self.connector(), config, context, self.allowed_paths)
+        task: SinkTask = start_task(self.connector(), config, context, self.allowed_paths)
         return task
 
     def batch(self, first: int, count: int, partition: TopicPartition | None = None) -> Batch:
-        """The records at offsets ``first`` and up."""
+        """The ``count`` records from offset ``first``."""
         return self.batch_of(self.values(first, count), range(first, first + count), first + count, partition)
 
     def batch_of(self, values: Sequence[Any], offsets: Sequence[int], next_offset: int, partition: TopicPartition | None = None) -> Batch:
-        """Records at ``offsets``, where not each offset has a record."""
+        """Records at ``offsets``, which may have gaps."""
         partition = partition or self.partition
         is_whole = list(offsets) == list(range(next_offset - len(values), next_offset))
         return KafkaBatch(
@@ -85,18 +90,18 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         )
 
     def deliver(self, task: SinkTask, first: int, count: int) -> Mapping[TopicPartition, int]:
-        """Put ``count`` records and commit them; again where the task asks for it. Returns the offsets that the task agrees to."""
+        """Put ``count`` records and commit them, with retries if the task asks for them. Returns the offsets of ``pre_commit``."""
         calls = SinkCalls(task, [self.partition])
         calls.put(self.batch(first, count))
         return calls.commit()
 
     def end(self, task: SinkTask) -> None:
-        """End a task as the framework does."""
+        """Close and stop a task as the framework does."""
         task.close(task.context.assignment)
         task.stop()
 
     def is_delivered(self, values: Sequence[Any]) -> bool:
-        """Whether these values lie in the destination, and no others, in any order."""
+        """Whether the destination has exactly these values, in any order."""
         return sorted(map(repr, self.delivered())) == sorted(map(repr, values))
 
     def test_records_arrive_in_order(self) -> None:
@@ -108,8 +113,8 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
         assert self.delivered() == self.values(0, 7)
 
-    def test_slices_of_batches_arrive_as_whole_ones_do(self) -> None:
-        """A batch may be a window into a larger one: offsets into Arrow's buffers count."""
+    def test_slices_of_batches_arrive_like_whole_batches(self) -> None:
+        """A batch may be a slice of a larger one, with an offset into Arrow's buffers."""
         calls = self._opened()
         whole = self.batch(0, 9)
         for piece in (whole.slice(0, 2), whole.slice(2, 4), whole.slice(6)):
@@ -119,7 +124,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
 
     def test_offsets_may_have_gaps(self) -> None:
-        """Compaction and transactions leave offsets without a record: a task that counts records gets another offset."""
+        """Compaction and transactions leave offsets without a record, so a task must not count records to get the next offset."""
         offsets, next_offset = [0, 1, 5, 6, 9], 12
         values = [value for offset in offsets for value in self.values(offset, 1)]
         calls = self._opened()
@@ -134,8 +139,8 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
         assert self.delivered() == [*values, *self.values(next_offset, 2)]
 
-    def test_partitions_are_kept_apart(self) -> None:
-        """A task reads several partitions, each at an offset of its own."""
+    def test_partitions_are_independent(self) -> None:
+        """A task may read several partitions, each with its own offset."""
         one, other = self._partitions(2)
         calls = self._opened(1, [one, other])
         calls.put(self.batch(0, 3, one))
@@ -150,10 +155,10 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
             assert calls.start == {one: 5, other: 105}
             self.end(calls.task)
 
-    def test_several_tasks_write_side_by_side(self) -> None:
-        """Each has a partition of its own, and commits on its own."""
+    def test_several_tasks_write_in_parallel(self) -> None:
+        """Each task has its own partitions and commits independently."""
         partitions = self._partitions(self.most_tasks)
-        configs = self.planned(self.most_tasks)
+        configs = self.task_configs(self.most_tasks)
         shares = [(config, share) for n, config in enumerate(configs) if (share := partitions[n :: len(configs)])]
         calls = []
         for config, share in shares:
@@ -175,7 +180,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
                 self.end(task)
 
     def test_null_is_written_or_refused(self) -> None:
-        """A tombstone: a value of null. A task that cannot write it raises DataException or another ConnectException."""
+        """A null value is a tombstone. A task that cannot write it raises DataException or another ConnectException."""
         calls = self._opened()
         try:
             calls.put(self.batch_of([None, None], range(2), 2).replace(value_schema=self.value_schema and self.value_schema.as_optional()))
@@ -185,9 +190,9 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
 
     def test_refused_records_are_reported_and_the_others_written(self) -> None:
-        """With ``errors.tolerance=all``: each refused record is reported once, by the task, or after it raised DataException."""
+        """With ``errors.tolerance=all``, each refused record is reported once, by the task or after its DataException."""
         if not self.refused_values:
-            pytest.skip("the suite names no values that are refused")
+            pytest.skip("the suite has no refused_values")
         count, reporter = len(self.refused_values), FakeReporter()
         task = self.task(reporter=reporter)
         calls = SinkCalls(task, [self.partition], reporter=reporter)
@@ -198,7 +203,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         assert reporter.offsets == list(range(2, 2 + count))
         assert self.delivered() == [*self.values(0, 2), *self.values(2 + count, 2)]
 
-    def test_commit_promises_no_more_than_was_put(self) -> None:
+    def test_commit_returns_no_offset_beyond_what_was_put(self) -> None:
         task = self._opened().task
         agreed = self.deliver(task, 0, 5)
         assert agreed in [{}, *({self.partition: offset} for offset in range(6))]
@@ -212,8 +217,8 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         assert self.delivered() == self.values(0, 2)
         self.end(calls.task)
 
-    def test_partitions_can_be_closed_and_opened_again(self) -> None:
-        """What was not committed before comes again."""
+    def test_partitions_can_be_reopened(self) -> None:
+        """Uncommitted records are put again."""
         calls = self._opened()
         calls.put(self.batch(0, 3))
         calls.commit()
@@ -226,15 +231,15 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
         self._need_delivered(6)
 
-    def test_next_run_adds_to_what_is_there(self) -> None:
+    def test_next_run_appends(self) -> None:
         for claim, first in ((1, 0), (2, 3)):
             task = self._opened(claim).task
             self.deliver(task, first, 3)
             self.end(task)
         assert self.delivered() == self.values(0, 6)
 
-    def test_what_was_put_and_not_committed_comes_again(self) -> None:
-        """A task is closed without a commit when another one took over, or a call of it failed."""
+    def test_uncommitted_records_can_be_put_again(self) -> None:
+        """A task is closed without a commit if another one took over or a call failed."""
         calls = self._opened()
         calls.put(self.batch(0, 3))
         calls.commit()
@@ -246,7 +251,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(calls.task)
         self._need_delivered(5)
 
-    def test_stop_may_come_twice_and_from_another_thread(self) -> None:
+    def test_stop_may_be_called_twice_and_from_another_thread(self) -> None:
         task = self._opened().task
         stopper = threading.Thread(target=task.stop)
         stopper.start()
@@ -262,20 +267,20 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(task)
         assert self.task(2).open([self.partition]) == {self.partition: 10}
 
-    def test_what_was_not_committed_is_not_there_and_comes_once(self) -> None:
+    def test_uncommitted_records_are_absent_and_then_delivered_once(self) -> None:
         self._need_exactly_once()
         dying = self._opened()
         dying.put(self.batch(0, 10))
         dying.commit()
-        dying.put(self.batch(10, 5))  # and then it is killed
+        dying.put(self.batch(10, 5))  # then it is killed
         task = self.task(2)
         assert task.open([self.partition]) == {self.partition: 10}
         self.deliver(task, 10, 5)
         self.end(task)
         assert self.delivered() == self.values(0, 15)
 
-    def test_the_next_task_goes_on_whichever_call_was_the_last(self) -> None:
-        """Each task but the last is killed behind one call more than the one before it."""
+    def test_next_task_resumes_after_any_last_call(self) -> None:
+        """Each task but the last is killed after one more call than the previous one."""
         self._need_exactly_once()
         reached = 0
         for last in range(6):
@@ -290,7 +295,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
             ]
             for call in calls[:last]:
                 call()
-            dying.task.stop()  # a process that dies lets go of its files
+            dying.task.stop()  # a dead process no longer holds its files
             reached += 9 if last == 5 else 5 if last >= 3 else 0
         task = self.task(7)
         assert task.open([self.partition]) == {self.partition: reached}
@@ -298,8 +303,8 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         self.end(task)
         assert self.delivered() == self.values(0, reached + 2)
 
-    def test_a_kill_at_any_line_loses_and_doubles_nothing(self) -> None:
-        """In each of many tasks the process ends before another line of ``put`` or ``pre_commit``, in files beside the task's own."""
+    def test_kill_at_any_line_neither_loses_nor_duplicates_records(self) -> None:
+        """The process of each of many tasks ends before another line of ``put`` or ``pre_commit``, in the directory of the task's class."""
         self._need_exactly_once()
         claims, reached = itertools.count(1), 0
         for step in (CommitStep.PUT, CommitStep.PRE_COMMIT):
@@ -310,14 +315,14 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
                 after = self._opened(next(claims))
                 self.end(after.task)
                 found = after.start.get(self.partition, 0)
-                assert found in (reached, reached + 3), f"killed {killed}, and the destination knows another offset"
-                assert self.delivered() == self.values(0, found), f"killed {killed}, and records are not as the offset {found} is"
+                assert found in (reached, reached + 3), f"killed {killed}: the destination has a wrong offset"
+                assert self.delivered() == self.values(0, found), f"killed {killed}: the records do not match the offset {found}"
                 reached = found
                 if killed is None:
                     break
 
-    def test_records_that_come_again_after_a_kill_take_their_own_place(self) -> None:
-        """They come in other batches. The last kill is between the commit and the offsets of the consumer group."""
+    def test_redelivered_records_overwrite_themselves_after_a_kill(self) -> None:
+        """They are put in other batches. The last kill is between the commit and the consumer group's offsets."""
         if not self.overwrites:
             pytest.skip("the suite does not declare that the connector overwrites")
         for first, step in ((0, CommitStep.PUT), (3, CommitStep.PRE_COMMIT), (6, CommitStep.COMMIT_GROUP)):
@@ -329,10 +334,10 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
             after.put(self.batch(first + 1, 2))
             after.commit()
             self.end(after.task)
-            assert self.delivered() == self.values(0, first + 3), f"killed before {step}, and the same records came again"
+            assert self.delivered() == self.values(0, first + 3), f"killed before {step}, then the same records were put again"
 
     def _killed(self, calls: SinkCalls, first: int) -> Killed | None:
-        """Deliver three records; what ends the task."""
+        """Deliver three records. Returns the fault that ended the task, or None."""
         try:
             calls.put(self.batch(first, 2))
             calls.put(self.batch(first + 2, 1))
@@ -381,14 +386,14 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         return [TopicPartition(topic, first + number) for number in range(count)]
 
     def _opened(self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, fault: Fault | None = None) -> SinkCalls:
-        """The calls to a task whose partitions are open."""
+        """Calls to a new task whose partitions are open."""
         partitions = [self.partition] if partitions is None else partitions
         calls = SinkCalls(self.task(claim_epoch, partitions), partitions, fault=fault)
         calls.open()
         return calls
 
     def _need_delivered(self, count: int) -> None:
-        """So many records are there: once each, or at least once."""
+        """Assert that ``count`` records are there, once or at least once as the suite declares."""
         if self.exactly_once or self.overwrites:
             assert self.delivered() == self.values(0, count)
         assert set(map(repr, self.delivered())) == set(map(repr, self.values(0, count)))

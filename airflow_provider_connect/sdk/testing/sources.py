@@ -1,4 +1,4 @@
-"""What the framework relies on in a connector of either kind, and in a source."""
+"""The contract of any connector, and of a source connector."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
 from airflow_provider_connect.sdk.connector import Connector, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
-from airflow_provider_connect.sdk.testing.calls import offsets_after, polls, started
+from airflow_provider_connect.sdk.testing.calls import offsets_after, polls, start_task
 from airflow_provider_connect.sdk.testing.contexts import MemorySourceContext, Offsets, partition_key
 from airflow_provider_connect.sdk.testing.runs import plan
 
 
 class ConnectorSuite:
-    """What both kinds of connector must do."""
+    """The contract of source and sink connectors."""
 
     connector_class: ClassVar[type[Connector]]
     allowed_paths: ClassVar[AllowedPaths] = ALL_ALLOWED
-    """The files of the host that the connector and its tasks may reach."""
+    """The files of the host that the connector and its tasks may open."""
 
     def connector(self) -> Any:  # of ``connector_class``, which subclasses narrow
         """A new instance, as the framework creates it."""
@@ -35,55 +35,61 @@ class ConnectorSuite:
         return connector
 
     def config(self) -> dict[str, str]:
-        """A valid config; called several times within one test, always with the same answer."""
+        """A valid config. Called several times in a test; must return the same each time."""
         raise NotImplementedError
 
-    def planned(self, max_tasks: int = 1) -> list[dict[str, str]]:
-        """The task configs of a connector that was started with ``config``."""
+    def task_configs(self, max_tasks: int = 1) -> list[dict[str, str]]:
+        """The task configs of a new connector that is started with ``config``."""
         return plan(self.connector(), self.config(), max_tasks, self.allowed_paths)
 
     def test_config_is_valid(self) -> None:
         assert not [error for value in self.connector().validate(self.config()) for error in value.errors]
 
-    def test_each_required_key_is_missed(self) -> None:
+    def test_missing_required_keys_are_reported(self) -> None:
         for key in self.connector_class.config_def.keys.values():
             if key.is_required:
                 config = {name: text for name, text in self.config().items() if name not in (key.name, key.alias)}
                 found = {value.name: value.errors for value in self.connector().validate(config)}
                 assert f'Missing required configuration "{key.name}" which has no default value.' in found[key.name]
 
-    def test_task_configs_are_texts_and_not_too_many(self) -> None:
+    def test_task_configs_are_strings_and_at_most_max_tasks(self) -> None:
         for max_tasks in (1, 2, 7):
-            configs = self.planned(max_tasks)
+            configs = self.task_configs(max_tasks)
             assert len(configs) <= max_tasks
             assert all(isinstance(text, str) for config in configs for pair in config.items() for text in pair)
 
     def test_same_config_gives_same_task_configs(self) -> None:
-        assert self.planned(3) == self.planned(3)
+        assert self.task_configs(3) == self.task_configs(3)
 
 
 class SourceConnectorSuite(ConnectorSuite):
-    """For source connectors. The source is empty when a test begins."""
+    """The contract of a source connector. Define ``connector_class``, ``config`` and ``write_to_source``.
+
+    The source must be empty when a test begins.
+    """
 
     connector_class: ClassVar[type[SourceConnector]]
     most_tasks: ClassVar[int] = 3
-    """With how many tasks the source is read where several read it."""
+    """The number of tasks in tests with several tasks."""
     can_resume: ClassVar[bool] = True
-    """Whether a task goes on from a committed offset."""
+    """Whether tasks resume from a committed offset. Otherwise those tests are skipped."""
     poll_limit_seconds: ClassVar[float] = 30.0
-    """How long a ``poll`` may take, and how long it may go on after ``stop``."""
+    """How long a ``poll`` may take, and may continue after ``stop``."""
 
     def write_to_source(self, count: int) -> None:
-        """Add ``count`` records that differ from all written before."""
+        """Add ``count`` records that differ from all earlier ones."""
         raise NotImplementedError
 
     def tasks(self, offsets: Offsets | None = None, max_tasks: int = 1) -> list[SourceTask]:
-        """Started tasks of one plan."""
+        """Started tasks of one connector."""
         connector = self.connector()
-        return [started(connector, config, MemorySourceContext(config, offsets), self.allowed_paths) for config in self.planned(max_tasks)]
+        return [
+            start_task(connector, config, MemorySourceContext(config, offsets), self.allowed_paths)
+            for config in self.task_configs(max_tasks)
+        ]
 
     def read_all(self, offsets: Offsets | None = None, max_tasks: int = 1) -> list[SourceRecord]:
-        """Every record of a run that starts at ``offsets``."""
+        """All records of a run that starts at ``offsets``."""
         tasks = self.tasks(offsets, max_tasks)
         try:
             return [record for task in tasks for records in polls(task, self.poll_limit_seconds) for record in records]
@@ -96,23 +102,23 @@ class SourceConnectorSuite(ConnectorSuite):
 
     def test_everything_written_is_read(self) -> None:
         self.write_to_source(25)
-        assert len(self.read_all()) == 25, "read another number of records than the 25 that were written"
+        assert len(self.read_all()) == 25, "the number of records differs from the 25 that were written"
 
     def test_several_tasks_read_everything_once(self) -> None:
-        """However many tasks there are, together they read what one task reads."""
+        """Any number of tasks together read what one task reads."""
         self.write_to_source(25)
         alone = sorted(map(_content, self.read_all()))
         for max_tasks in (2, self.most_tasks):
             assert sorted(map(_content, self.read_all(max_tasks=max_tasks))) == alone, f"{max_tasks} tasks"
 
     def test_offsets_hold_for_another_number_of_tasks(self) -> None:
-        """``tasks.max`` may change between two runs."""
+        """``tasks.max`` may change between runs."""
         self._need_resume()
         self.write_to_source(12)
         offsets = _offsets_after(self.read_all(max_tasks=self.most_tasks))
-        assert self.read_all(offsets) == [], "read again what was read before"
+        assert self.read_all(offsets) == [], "records were read again"
         self.write_to_source(5)
-        assert len(self.read_all(offsets, max_tasks=2)) == 5, "read another number of records than the 5 new ones"
+        assert len(self.read_all(offsets, max_tasks=2)) == 5, "the number of records differs from the 5 new ones"
 
     def test_partitions_and_offsets_are_json_objects(self) -> None:
         self.write_to_source(5)
@@ -124,11 +130,11 @@ class SourceConnectorSuite(ConnectorSuite):
                     assert json.loads(json.dumps(position)) == position, f"{position} changes in JSON"
                     assert all(isinstance(key, str) for key in position)
 
-    def test_every_record_names_its_source_partition(self) -> None:
+    def test_every_record_has_a_source_partition(self) -> None:
         self.write_to_source(5)
         assert all(record.source_partition is not None for record in self.read_all())
 
-    def test_offset_taken_anywhere_continues_with_the_very_next_record(self) -> None:
+    def test_any_offset_resumes_with_the_next_record(self) -> None:
         self._need_resume()
         self.write_to_source(20)
         whole = self.read_all()
@@ -142,13 +148,13 @@ class SourceConnectorSuite(ConnectorSuite):
         self._need_resume()
         self.write_to_source(7)
         offsets = _offsets_after(self.read_all())
-        assert self.read_all(offsets) == [], "read again what was read before"
+        assert self.read_all(offsets) == [], "records were read again"
         self.write_to_source(6)
         later = self.read_all(offsets)
-        assert len(later) == 6, "read another number of records than the 6 new ones"
-        assert self.read_all(_offsets_after(later, offsets)) == [], "read again what was read before"
+        assert len(later) == 6, "the number of records differs from the 6 new ones"
+        assert self.read_all(_offsets_after(later, offsets)) == [], "records were read again"
 
-    def test_new_data_is_told_from_none(self) -> None:
+    def test_new_data_is_detected(self) -> None:
         connector, config = self.connector(), self.config()
 
         def answer(offsets: Offsets) -> bool | None:
@@ -173,9 +179,9 @@ class SourceConnectorSuite(ConnectorSuite):
             stopped.set()
             task.stop()
             reader.join(self.poll_limit_seconds)
-            assert not reader.is_alive(), "poll went on after stop"
+            assert not reader.is_alive(), "poll continued after stop"
 
-    def test_stop_may_come_twice(self) -> None:
+    def test_stop_may_be_called_twice(self) -> None:
         for task in self.tasks():
             task.stop()
             task.stop()
@@ -193,7 +199,7 @@ def _poll_until(task: SourceTask, stopped: threading.Event) -> None:
                     return
             time.sleep(0.001)
     except Exception:
-        if not stopped.is_set():  # after stop a poll under way may end as it likes
+        if not stopped.is_set():  # after stop, a running poll may raise anything
             raise
 
 

@@ -141,8 +141,8 @@ def _rest(client: httpx.Client, state: ClusterConfigState, reported: StatusState
         shown = {key: value for key, value in raw.items() if not key.startswith(NOT_SHOWN)}
         differences += _differ(f"{name}, config on topic and over REST", shown, its["info"]["config"])
         if name not in unknown:
-            listed_tasks = [task["task"] for task in its["info"]["tasks"]]
-            differences += _differ(f"{name}, tasks on topic and over REST", state.tasks(name), listed_tasks)
+            require_task_list = [task["task"] for task in its["info"]["tasks"]]
+            differences += _differ(f"{name}, tasks on topic and over REST", state.tasks(name), require_task_list)
         status = reported.connector(name)
         topic = (None if status is None else str(status.state), [(task.task, str(task.state)) for task in reported.tasks_of(name)])
         rest = (its["status"]["connector"]["state"], [(task["id"], task["state"]) for task in its["status"]["tasks"]])

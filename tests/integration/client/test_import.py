@@ -158,7 +158,7 @@ def test_a_whole_cluster_is_one_page_by_what_there_is_to_do(ours: dict[str, str]
         "2. Install plugins of Maven's central repository (7 connectors):\n"
         "   airflow connect plugins install maven:io.debezium:debezium-connector-mysql:",
         "   confluentinc/kafka-connect-http (4)\n",
-        "4. Change settings (1 connectors):\n   1 × Connectors of this worker may only reach",
+        "4. Change settings (1 connectors):\n   1 × Connectors of this worker may only use files",
     ):
         assert text in page.out
     assert len(page.out.splitlines()) < 40

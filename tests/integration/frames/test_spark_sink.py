@@ -33,7 +33,7 @@ from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite
-from airflow_provider_connect.sdk.testing.calls import SinkCalls, started
+from airflow_provider_connect.sdk.testing.calls import SinkCalls, start_task
 from tests.conftest import CHECKOUT
 from tests.integration.frames.test_spark_source import connector as source
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
@@ -77,7 +77,7 @@ class TestSparkSink(SinkConnectorSuite):
 
 def written(config: Mapping[str, str], *batches: tuple[Schema, Sequence[Any]]) -> None:
     """What a task is given, and commits once."""
-    task = started(SparkSinkConnector(), config, MemorySinkContext(config, [PARTITION]), ALL_ALLOWED)
+    task = start_task(SparkSinkConnector(), config, MemorySinkContext(config, [PARTITION]), ALL_ALLOWED)
     calls = SinkCalls(task, [PARTITION])
     for schema, values in batches:
         calls.put(Batch(PARTITION.topic, column_of(values, schema), value_schema=schema, kafka_partition=0))

@@ -80,8 +80,8 @@ class TestSparkSource(SourceConnectorSuite):
         self.count += count
 
     @pytest.mark.soak  # two jobs for each record
-    def test_offset_taken_anywhere_continues_with_the_very_next_record(self) -> None:
-        super().test_offset_taken_anywhere_continues_with_the_very_next_record()
+    def test_any_offset_resumes_with_the_next_record(self) -> None:
+        super().test_any_offset_resumes_with_the_next_record()
 
 
 def test_rows_of_one_value_are_one_batch_and_batches_are_in_order(tmp_path: Path) -> None:

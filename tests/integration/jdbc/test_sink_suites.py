@@ -71,8 +71,8 @@ class LinesOfTheBase(JdbcSinkSuite):
 
 class TestPostgresqlInLinesOfTheBase(LinesOfTheBase, TestPostgresql):
     @pytest.mark.soak  # a plain run has each line of the base with SQLite, and every eleventh of the connector with PostgreSQL
-    def test_a_kill_at_any_line_loses_and_doubles_nothing(self) -> None:
-        super().test_a_kill_at_any_line_loses_and_doubles_nothing()
+    def test_kill_at_any_line_neither_loses_nor_duplicates_records(self) -> None:
+        super().test_kill_at_any_line_neither_loses_nor_duplicates_records()
 
 
 class TestPostgresqlAtLeastOnce(TestPostgresql):

@@ -15,7 +15,7 @@ from airflow_provider_connect.errors import ConnectException, FencedException, R
 from airflow_provider_connect.sdk import STRING_SCHEMA, Batch, SinkRecord, TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkCalls, run
-from airflow_provider_connect.sdk.testing.calls import started
+from airflow_provider_connect.sdk.testing.calls import start_task
 from tests.mariadb_server import MariadbServer
 from tests.unit.sdk.transactional_sinks import REFUSED, TableSink, TableSuite, connect, values_in
 
@@ -78,7 +78,7 @@ def batch(*values: str, first: int = 0) -> Batch:
 
 def opened(config: dict[str, str], claim_epoch: int) -> SinkCalls:
     context = MemorySinkContext(config, [P], claim_epoch=claim_epoch, exactly_once=True)
-    calls = SinkCalls(started(TableSink(), config, context, ALL_ALLOWED), [P])
+    calls = SinkCalls(start_task(TableSink(), config, context, ALL_ALLOWED), [P])
     calls.open()
     return calls
 
@@ -156,7 +156,7 @@ def test_a_zombie_that_wakes_up_between_its_rows_and_its_commit_writes_nothing(a
             super().write(transaction, batch)
 
     context = MemorySinkContext(config, [P], claim_epoch=2, exactly_once=True)
-    zombie = SinkCalls(started(Sleeps(), config, context, ALL_ALLOWED), [P])
+    zombie = SinkCalls(start_task(Sleeps(), config, context, ALL_ALLOWED), [P])
     zombie.open()
     zombie.put(batch("b", "c", first=1))
     with pytest.raises((FencedException, RetriableException)):
@@ -211,7 +211,7 @@ def test_a_transaction_that_a_suppressed_error_has_ended_is_not_committed(wrappe
                 super().write(transaction, batch)
 
     config = {"name": "c", "url": wrapper + postgresql_database}
-    calls = SinkCalls(started(Suppresses(), config, MemorySinkContext(config, [P]), ALL_ALLOWED), [P])
+    calls = SinkCalls(start_task(Suppresses(), config, MemorySinkContext(config, [P]), ALL_ALLOWED), [P])
     calls.open()
     calls.put(batch("a", REFUSED))
     with pytest.raises(ConnectException, match=r"Suppresses\.write has suppressed an error"):

@@ -11,7 +11,7 @@ from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.connector import SinkConnector
 from airflow_provider_connect.sdk.testing import MemorySinkContext, SinkConnectorSuite, run
-from airflow_provider_connect.sdk.testing.calls import SinkCalls, started
+from airflow_provider_connect.sdk.testing.calls import SinkCalls, start_task
 
 NOTE = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})
 KEY = Schema.struct({"id": INT64_SCHEMA})
@@ -50,6 +50,6 @@ def deliver(sink: type[SinkConnector], settings: Mapping[str, str], records: Seq
 def opened(sink: type[SinkConnector], settings: Mapping[str, str], claim_epoch: int = 1) -> SinkCalls:
     """A task that has taken ``PARTITION``, exactly once."""
     context = MemorySinkContext(settings, [PARTITION], claim_epoch=claim_epoch, exactly_once=True)
-    calls = SinkCalls(started(sink(), settings, context, ALL_ALLOWED), [PARTITION])
+    calls = SinkCalls(start_task(sink(), settings, context, ALL_ALLOWED), [PARTITION])
     calls.open()
     return calls

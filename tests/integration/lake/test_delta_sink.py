@@ -195,7 +195,7 @@ def test_a_log_that_names_a_file_of_the_host_reads_nothing(tmp_path: Path, form:
     add = {"path": form.format(secret), "partitionValues": {}, "size": secret.stat().st_size, "modificationTime": 0, "dataChange": True}
     number = len(list((inside / "notes" / "_delta_log").glob("*.json")))
     (inside / "notes" / "_delta_log" / f"{number:020}.json").write_text(json.dumps({"add": add}))
-    with pytest.raises(ConfigException, match="may only reach"):
+    with pytest.raises(ConfigException, match="may only use files"):
         deliver(settings, batches([note(3)], first=1), claim_epoch=2, allowed_paths=allowed)
 
 

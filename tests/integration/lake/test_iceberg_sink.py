@@ -356,7 +356,7 @@ def test_a_table_that_lies_outside_or_loads_code_is_not_written_to(tmp_path: Pat
     file = Path(catalog.load_table("shop.code").metadata_location.removeprefix("file://"))
     file.write_text(json.dumps(json.loads(file.read_text()) | {"properties": {"write.py-location-provider.impl": "os.system"}}))
     before = sorted(str(path) for path in outside.rglob("*"))
-    for name, reason in (("far.notes", "may only reach"), ("shop.code", "loads code")):
+    for name, reason in (("far.notes", "may only use files"), ("shop.code", "loads code")):
         with pytest.raises(ConfigException, match=reason):
             deliver(settings | {"iceberg.tables": name}, batches([note(1)]), allowed_paths=AllowedPaths((str(inside),)))
     assert sorted(str(path) for path in outside.rglob("*")) == before
@@ -371,7 +371,7 @@ def test_a_catalog_that_names_a_file_of_the_host_as_metadata_reads_nothing(tmp_p
     with closing(sqlite3.connect(inside / "catalog.db")) as database:
         database.execute("UPDATE iceberg_tables SET metadata_location = ?", (str(secret),))
         database.commit()
-    with pytest.raises(ConfigException, match="may only reach"):
+    with pytest.raises(ConfigException, match="may only use files"):
         deliver(config(inside), batches([note(2)], first=1), claim_epoch=2, allowed_paths=AllowedPaths((str(inside),)))
 
 

@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_ranges import KafkaR
 from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
 from airflow_provider_connect.sdk.task import RangeReader, SourceTask
 from airflow_provider_connect.sdk.testing import MemorySourceContext, SourceConnectorSuite
-from airflow_provider_connect.sdk.testing.calls import started
+from airflow_provider_connect.sdk.testing.calls import start_task
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, Offsets
 from airflow_provider_connect.sdk.testing.sources import ConnectorSuite
 from tests.example_dags import configs_of
@@ -48,7 +48,9 @@ class TestMirrorSource(SourceConnectorSuite):
 
     def tasks(self, offsets: Offsets | None = None, max_tasks: int = 1) -> list[SourceTask]:
         connector = self.connector()
-        return [started(connector, config, ReadingContext(config, offsets), self.allowed_paths) for config in self.planned(max_tasks)]
+        return [
+            start_task(connector, config, ReadingContext(config, offsets), self.allowed_paths) for config in self.task_configs(max_tasks)
+        ]
 
     def write_to_source(self, count: int) -> None:
         numbers = range(self.written, self.written + count)
@@ -69,7 +71,7 @@ class TestMirrorCheckpoint(ConnectorSuite):
         return self.mirror.config("MirrorCheckpoint", groups=f"{self.mirror.unique}.*")
 
     def test_groups_are_dealt_out_to_the_tasks(self) -> None:
-        assert [config["task.assigned.groups"].count(self.mirror.unique) for config in self.planned(2)] == [2, 1]
+        assert [config["task.assigned.groups"].count(self.mirror.unique) for config in self.task_configs(2)] == [2, 1]
 
 
 class TestMirrorHeartbeat(ConnectorSuite):

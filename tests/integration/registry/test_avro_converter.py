@@ -98,8 +98,8 @@ def test_records_without_a_schema_are_found_before_any_is_read(registry: Registr
     assert {row: str(error).split(":")[0] for row, error in found.items()} == {
         1: "The schema registry refuses schema 99999999",
         4: "The schema registry refuses schema 99999999",
-        3: "The record has less than the 5 bytes of a schema id. Check who writes the topic.",
-        5: "The record does not begin with the zero byte of a schema registry's format. Check who writes the topic.",
+        3: "The record is shorter than the 5 bytes of a schema id. Check who writes the topic.",
+        5: "The record does not start with the zero byte of a schema registry's format. Check who writes the topic.",
     }
     assert converter.find_invalid_rows(unique, column.slice(0, 0)) == {}
 
@@ -127,7 +127,7 @@ def test_a_key_has_a_subject_of_its_own_and_a_strategy_by_names_needs_records(
     configured(AvroConverter, registry.url, is_key=True).from_connect_column(unique, INT64_SCHEMA, pa.array([1]))
     assert client.get_versions(f"{unique}-key") == [1]
     by_name = configured(AvroConverter, registry.url, value_subject_name_strategy="RecordNameStrategy")
-    with pytest.raises(DataException, match=f"RecordNameStrategy takes the name of a record, and the values of topic {unique}"):
+    with pytest.raises(DataException, match=f"RecordNameStrategy needs the name of a record, but the values of topic {unique}"):
         by_name.from_connect_column(unique, INT64_SCHEMA, pa.array([1]))
 
 
@@ -201,7 +201,7 @@ def test_an_unknown_id_and_another_kind_of_schema_are_refused(registry: Registry
     number = client.register_schema(
         f"{unique}-value", RegistrySchema('{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}', "JSON")
     )
-    with pytest.raises(DataException, match="is of the kind JSON, and AvroConverter reads AVRO"):
+    with pytest.raises(DataException, match="has the type JSON, but AvroConverter reads AVRO"):
         converter.to_connect_column(unique, pa.array([b"\0" + number.to_bytes(4, "big") + b"{}"]))
 
 
@@ -209,7 +209,7 @@ def test_a_registry_that_is_away_is_asked_again_later(free_port: int) -> None:
     away = f"http://127.0.0.1:{free_port}"
     converter = configured(AvroConverter, away, max_retries="2", retries_wait_ms="200", retries_max_wait_ms="400")
     started = time.monotonic()
-    with pytest.raises(UnavailableException, match="The schema registry is away, asked for schema 1: "):
+    with pytest.raises(UnavailableException, match="The schema registry is unavailable, requesting schema 1: "):
         converter.to_connect_column("t", pa.array([b"\0\0\0\0\x01x"]))
     assert time.monotonic() - started < 30
     with pytest.raises(UnavailableException, match="away"):

@@ -114,10 +114,10 @@ def test_what_is_no_record_is_found_before_any_is_read(registry: RegistryServer,
     column = pa.array([b"", *(head + body for body in bodies), None], pa.binary())
     converter = configured(ProtobufConverter, registry.url)
     found = {row: str(error).split(".")[0] for row, error in converter.find_invalid_rows(unique, column).items()}
-    assert found.pop(0).startswith("The record has less than the 5 bytes")
+    assert found.pop(0).startswith("The record is shorter than the 5 bytes")
     assert found.pop(4).endswith("The schema has no message with the indexes [8]")
     assert set(found) == {2, 3, 5, 6, 7, 8}
-    assert set(found.values()) == {"The record has no message indexes behind its schema id"}
+    assert set(found.values()) == {"The record has no message indexes after its schema id"}
     with pytest.raises(DataException, match="it ends within a value") as caught:
         converter.to_connect_column(unique, column.take([1, 10, 9]))
     assert caught.value.record == 2
@@ -180,12 +180,12 @@ def test_an_unknown_id_another_kind_and_a_registry_that_is_away(
     with pytest.raises(DataException, match=r"refuses schema 99999999: .*404"):
         converter.to_connect_column(unique, pa.array([b"\0" + (99999999).to_bytes(4, "big") + b"\0"]))
     number = client.register_schema(f"{unique}-value", RegistrySchema('"string"', "AVRO"))
-    with pytest.raises(DataException, match="is of the kind AVRO, and ProtobufConverter reads PROTOBUF"):
+    with pytest.raises(DataException, match="has the type AVRO, but ProtobufConverter reads PROTOBUF"):
         converter.to_connect_column(unique, pa.array([b"\0" + number.to_bytes(4, "big") + b"\0"]))
     away = configured(ProtobufConverter, f"http://127.0.0.1:{free_port}", max_retries="0")
-    with pytest.raises(UnavailableException, match="The schema registry is away"):
+    with pytest.raises(UnavailableException, match="The schema registry is unavailable"):
         away.to_connect_column("t", pa.array([b"\0\0\0\0\x01\0"]))
-    with pytest.raises(UnavailableException, match="The schema registry is away"):
+    with pytest.raises(UnavailableException, match="The schema registry is unavailable"):
         away.from_connect_column("t", INT64_SCHEMA, pa.array([1]))
 
 

@@ -118,7 +118,7 @@ def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment
         ),
         ("Principal", "admin.override.retries", "The 'Principal' policy does not allow 'retries' to be overridden"),
         ("Allowlist", "consumer.override.max.poll.records", "The 'Allowlist' policy does not allow 'max.poll.records' to be overridden"),
-        ("All", "producer.override.interceptor.classes", "Invalid value 1 for configuration interceptor.classes: there is no Java in this"),
+        ("All", "producer.override.interceptor.classes", "Invalid value 1 for configuration interceptor.classes: this client has no Java"),
     ],
 )
 def test_what_the_policy_or_the_client_refuses_stops_the_run(

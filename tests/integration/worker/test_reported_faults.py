@@ -39,7 +39,7 @@ def test_records_that_are_all_dropped_are_read_once(environment: RunEnvironment,
 
 @pytest.mark.parametrize(
     ("topic", "text"),
-    [("my topic!", "my topic!: Broker: Invalid topic"), ("", "topic must be a non-empty text"), ("..", "..: Broker: Invalid")],
+    [("my topic!", "my topic!: Broker: Invalid topic"), ("", "topic must be a non-empty string"), ("..", "..: Broker: Invalid")],
 )
 def test_a_route_to_what_is_no_topic_fails_by_name(environment: RunEnvironment, source: dict[str, str], topic: str, text: str) -> None:
     """A producer waits a minute for metadata, and then names a time-out"""

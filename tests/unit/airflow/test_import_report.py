@@ -7,7 +7,7 @@ import re
 from airflow_provider_connect.cli.import_report import ImportCandidate, page
 
 MISSING = "Failed to find any class that implements Connector and which name matches x, available connectors are: …"
-PATH = "Connectors of this worker may only reach what lies below /data. Use a path below that."
+PATH = "Connectors of this worker may only use files below /data. Use a path below that."
 POSTGRES, MONGO = "io.debezium.connector.postgresql.PostgresConnector", "com.mongodb.kafka.connect.MongoSinkConnector"
 
 

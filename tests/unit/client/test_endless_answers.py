@@ -66,13 +66,13 @@ def test_an_answer_that_comes_byte_by_byte_has_a_time(url: str) -> None:
 @pytest.mark.parametrize(("kind", "message"), ENDLESS)
 def test_an_answer_of_a_registry_has_a_limit(url: str, kind: str, message: str) -> None:
     registry = Registry({"url": f"{url}/{kind}"})
-    with pytest.raises(DataException, match=rf"The answer of the schema registry for schema 7: GET http.*: {message} 16777216 bytes"):
+    with pytest.raises(DataException, match=rf"The response of the schema registry for schema 7: GET http.*: {message} 16777216 bytes"):
         registry.schema(7)
 
 
 def test_a_registry_that_answers_byte_by_byte_is_away(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry_module, "_ANSWER_SECONDS", 0.3)
-    with pytest.raises(UnavailableException, match="too slow, asked for schema 7"):
+    with pytest.raises(UnavailableException, match="too slow, requesting schema 7"):
         Registry({"url": f"{url}/slow"}).schema(7)
 
 
@@ -112,7 +112,7 @@ class _Pieces(httpx.SyncByteStream):
 
 @pytest.mark.parametrize("encoding", ["gzip, gzip", "br"])
 def test_other_packings_are_refused(encoding: str) -> None:
-    with pytest.raises(ConnectException, match=f"the body is packed as '{encoding}', and was asked for as gzip"):
+    with pytest.raises(ConnectException, match=f"the body is compressed as '{encoding}'; only gzip was requested"):
         bounded_body.BoundedBody(encoding, title="GET x")
 
 

@@ -59,7 +59,7 @@ def batch(*texts: str) -> Batch:
 def test_a_source_reads_no_file_of_the_host(data: Path) -> None:
     (data / "link.txt").symlink_to("/etc/passwd")
     for path in (Path("/etc/passwd"), data / "link.txt", data / ".." / "dag.py"):
-        with pytest.raises(ConfigException, match=r"may only reach what lies below .*data .*connectors\.allowed\.paths"):
+        with pytest.raises(ConfigException, match=r"may only use files below .*data .*connectors\.allowed\.paths"):
             source_task(data, path).poll()
 
 

@@ -18,7 +18,7 @@ from airflow_provider_connect.codecs.protobuf.encoder import encode_records as e
 from airflow_provider_connect.codecs.protobuf.messages import parse_proto
 from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, connect_schema, proto_text
 from airflow_provider_connect.converters.json.converter import JsonConverter
-from airflow_provider_connect.data.columns import column_of, filled
+from airflow_provider_connect.data.columns import column_of, fill_nulls
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import DataException
 
@@ -77,7 +77,7 @@ def json_defaults() -> Any:
 
 
 def written_defaults() -> Any:
-    return filled(pa.nulls(ENTRIES, pa.string()), STRING_SCHEMA.with_default("x" * 1_000_000))
+    return fill_nulls(pa.nulls(ENTRIES, pa.string()), STRING_SCHEMA.with_default("x" * 1_000_000))
 
 
 def protobuf_defaults() -> Any:
@@ -91,13 +91,13 @@ def protobuf_defaults() -> Any:
     "read", [protobuf_entries, avro_entries, json_entries, json_records, json_defaults, written_defaults, protobuf_defaults]
 )
 def test_records_that_stand_for_too_many_values_are_refused_before_these_are_made(read: Callable[[], Any]) -> None:
-    with pytest.raises(DataException, match=r"bytes in memory, and 268435456 are made at most|entries of many fields without bytes"):
+    with pytest.raises(DataException, match=r"bytes of memory; the limit is 268435456|entries of many fields without bytes"):
         read()
 
 
 def test_defaults_of_usual_size_are_filled_in() -> None:
     column = pa.array([None, 5, None], pa.int64())
-    assert filled(column, INT64_SCHEMA.with_default(7)).to_pylist() == [7, 5, 7]
+    assert fill_nulls(column, INT64_SCHEMA.with_default(7)).to_pylist() == [7, 5, 7]
 
 
 def test_a_protobuf_record_with_usual_defaults_is_written() -> None:

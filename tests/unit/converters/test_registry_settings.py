@@ -46,7 +46,7 @@ def test_a_converter_is_found_by_its_names(converter: type[AvroConverter | JsonS
     ],
 )
 def test_an_address_is_one_of_http(address: str) -> None:
-    with pytest.raises(ConfigException, match=r"for configuration schema\.registry\.url: Must be addresses as http"):
+    with pytest.raises(ConfigException, match=r"for configuration schema\.registry\.url: Must be addresses such as http"):
         settings_of(schema_registry_url=address)
 
 
@@ -112,5 +112,5 @@ def test_files_are_those_that_the_worker_allows(tmp_path: Path) -> None:
     key = "schema_registry_ssl_truststore_location"
     assert settings_of(allowed, **{key: str(tmp_path / "in" / "ca.pem")})["ssl.ca.location"] == str(tmp_path / "in" / "ca.pem")
     for path in ("/etc/passwd", str(tmp_path / "in" / "link.pem"), str(tmp_path / "in" / ".." / "x")):
-        with pytest.raises(ConfigException, match=r"schema\.registry\.ssl\.truststore\.location: Connectors of this worker may only reach"):
+        with pytest.raises(ConfigException, match=r"schema\.registry\.ssl\.truststore\.location: Connectors of this worker may only use"):
             settings_of(allowed, **{key: path})

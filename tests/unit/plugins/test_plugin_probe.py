@@ -387,7 +387,7 @@ def test_texts_of_the_contract(probe: PluginProbe) -> None:
     }
     assert errors_of(probe, **source, producer__override__interceptor__classes="Audit") == {
         "producer.override.interceptor.classes": [
-            "Invalid value Audit for configuration interceptor.classes: there is no Java in this client: leave it out"
+            "Invalid value Audit for configuration interceptor.classes: this client has no Java: remove it"
         ]
     }
     assert errors_of(probe, **source, offsets__storage__topic="connect-configs") == {

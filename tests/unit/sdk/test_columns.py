@@ -144,8 +144,8 @@ CHANGED_WITHOUT_A_SCHEMA: list[tuple[list[Any], str]] = [
     ([b"x", {"a": 1}], "Bytes and dict in one column need a schema"),
     ([{"a": b"x"}], "bytes values need a schema"),
     ([[1, [bytearray(b"x")]]], "bytearray values need a schema"),
-    ([{1: "a"}], "Maps with keys that are not text need a schema: got the key 1"),
-    ([{"a": {None: "a"}}], "Maps with keys that are not text need a schema: got the key None"),
+    ([{1: "a"}], "Maps with keys that are not strings need a schema: got the key 1"),
+    ([{"a": {None: "a"}}], "Maps with keys that are not strings need a schema: got the key None"),
     (["\ud800"], "surrogates not allowed"),
 ]
 

@@ -21,8 +21,8 @@ from airflow_provider_connect.sdk.config_def import (
     Range,
     Type,
     Width,
+    display_text,
     parse_type,
-    shown,
 )
 
 GOLDEN = Path(__file__).parents[2] / "contract" / "golden" / "rest"
@@ -103,7 +103,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("value", "text"), TEXTS)
 def test_values_are_shown_as_java_shows_them(value: object, text: str | None) -> None:
-    assert shown(value) == text
+    assert display_text(value) == text
 
 
 def test_lists_and_null_within_messages() -> None:
@@ -280,7 +280,7 @@ def test_dependent_that_does_not_exist_is_an_error() -> None:
 
 def test_password_never_shows_itself() -> None:
     config = ConfigDef(ConfigKey("p", Type.PASSWORD)).parse({"p": "canary"})
-    texts = f"{config} {config['p']} {config['p']!r} {dict(config)} {shown(config['p'])}"
+    texts = f"{config} {config['p']} {config['p']!r} {dict(config)} {display_text(config['p'])}"
     assert "canary" not in texts
     assert config["p"].value == "canary"
 

@@ -9,8 +9,8 @@ from airflow_provider_connect.codecs.dead_letters import (
     OffsetRanges,
     ReplayPosition,
     by_partition,
-    parsed_range,
-    without_context,
+    parse_range,
+    strip_context,
 )
 from airflow_provider_connect.errors import ConnectException
 
@@ -32,8 +32,8 @@ def test_ranges_hold_what_a_set_of_their_offsets_holds() -> None:
 
 @pytest.mark.parametrize("text", ["a", "5-", "-5", "9-3", "1 2", "٣", "9" * 30, "1-2-3"])
 def test_what_is_no_range_is_refused(text: str) -> None:
-    with pytest.raises(ConnectException, match="is no range of offsets"):
-        parsed_range(text)
+    with pytest.raises(ConnectException, match="is not a range of offsets"):
+        parse_range(text)
 
 
 def test_ranges_are_grouped_by_partition() -> None:
@@ -56,7 +56,7 @@ def test_the_last_failure_of_a_record_counts() -> None:
     ]
     found = FailureContext.of(headers)
     assert found == FailureContext("sink", "orders", 2, 77, "org.apache.kafka.connect.errors.DataException")
-    assert without_context(headers) == [("trace", b"1")]
+    assert strip_context(headers) == [("trace", b"1")]
 
 
 @pytest.mark.parametrize("number", [b"", b"-1", b"1e3", b"\xd9\xa3", b"9" * 40, b"2147483648", None])

@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk import (
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.keyed_sink import record_keys
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkConnectorSuite, run
-from airflow_provider_connect.sdk.testing.calls import started
+from airflow_provider_connect.sdk.testing.calls import start_task
 from tests.columns import from_kafka
 
 P = TopicPartition("suite", 0)
@@ -97,7 +97,7 @@ def test_keys_are_those_of_the_records_in_kafka() -> None:
 def test_a_topic_that_was_created_anew_replaces_nothing(config: dict[str, str]) -> None:
     """Reported for confluentinc/kafka-connect-elasticsearch (101, 374, 499): documents had positions in Kafka for versions, or for ids."""
     for number, (id, value) in enumerate([("first", "a"), ("first", "a"), ("second", "b")], 1):
-        task = started(StoreSink(), config, MemorySinkContext(config, [P], claim_epoch=number, topic_ids={"suite": id}), ALL_ALLOWED)
+        task = start_task(StoreSink(), config, MemorySinkContext(config, [P], claim_epoch=number, topic_ids={"suite": id}), ALL_ALLOWED)
         task.open([P])
         task.put(batch(value))
         task.pre_commit({P: 1})
@@ -184,4 +184,4 @@ def test_the_suite_finds_the_mistake(wrong: type[KeyedSink]) -> None:
     tried = type(wrong.__name__, (StoreSuite,), {"connector_class": wrong})()
     tried.name = uuid.uuid4().hex
     with pytest.raises(AssertionError):
-        tried.test_records_that_come_again_after_a_kill_take_their_own_place()
+        tried.test_redelivered_records_overwrite_themselves_after_a_kill()

@@ -40,7 +40,7 @@ OF_CONNECTS_OWN_BYTES = (
 our readers count."""
 NOT_FOR_AUTHORS = {
     "FILES",  # for those who check client settings of strangers
-    "HAVE_COUNTERPART",
+    "TRANSLATABLE",
     "LazyModule",
     "NO_JAVA",
     "client_config_def",  # for connectors whose clients have Kafka's own settings
@@ -50,11 +50,11 @@ NOT_FOR_AUTHORS = {
     "LONGEST",  # of a text that an expression makes
     "LONGEST_NAME",  # of a file, for the sink of files
     "PACKED",  # for the client of registries
-    "bound_answers",
+    "limit_responses",
     "check_rows",  # for converters, as sdk.expansion
     "count_fields",  # likewise
-    "checked",  # for an expression that another engine matches
-    "filled",  # for converters that write defaults
+    "check_expression",  # for an expression that another engine matches
+    "fill_nulls",  # for converters that write defaults
     "Match",  # in annotations
     "NOTHING_ALLOWED",
     "NO_TOPIC_ID",  # for mirrors, whose clients are their own

@@ -11,7 +11,7 @@ import pytest
 from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk import Batch, SinkRecord, SourceRecord, TopicPartition
-from airflow_provider_connect.sdk.task import RolledBackException, WentBack
+from airflow_provider_connect.sdk.task import RollbackReason, RolledBackException
 from airflow_provider_connect.sdk.testing import CommitStep, FakeReporter, Fault, SinkCalls, SinkRun, run
 from tests.unit.sdk.planted_sinks import REFUSED, OffsetsApartFromRows, Refuses, Store, StoreSink, StoreTask, TakesHalfAndFails, sink
 from tests.unit.sdk.planted_sources import PAGE, FailsNowAndThen, RowsSource, RowsTask, source
@@ -180,7 +180,7 @@ class GoesBack(StoreTask):
             if self.commits_first:
                 super().pre_commit(offsets)
             self.rows = []
-            raise RolledBackException("the connection was lost", WentBack.LOST)
+            raise RolledBackException("the connection was lost", RollbackReason.LOST)
         super().pre_commit(offsets)
         return offsets
 

@@ -91,15 +91,15 @@ def suite_of(task_class: type[SourceTask], folder: Path, **changes: Any) -> Test
 
 def test_numbers_in_task_configs_are_texts_as_in_a_run(tmp_path: Path) -> None:
     suite = suite_of(LinesTask, tmp_path, task_configs=lambda self, max_tasks: [{**self.config, "share": 0, "all": True}])
-    suite.test_task_configs_are_texts_and_not_too_many()
-    assert (suite.planned()[0]["share"], suite.planned()[0]["all"]) == ("0", "true")
+    suite.test_task_configs_are_strings_and_at_most_max_tasks()
+    assert (suite.task_configs()[0]["share"], suite.task_configs()[0]["all"]) == ("0", "true")
 
 
 @pytest.mark.parametrize("wrong", [None, {"share": "0"}, [{"share": None}], [5]])
 def test_task_configs_that_are_no_list_of_texts_are_found(wrong: object, tmp_path: Path) -> None:
     suite = suite_of(LinesTask, tmp_path, task_configs=lambda self, max_tasks: wrong)
     with pytest.raises(TaskException, match=r"task_configs of .*Wrong"):
-        suite.test_task_configs_are_texts_and_not_too_many()
+        suite.test_task_configs_are_strings_and_at_most_max_tasks()
 
 
 class StuckTask(LinesTask):
@@ -111,7 +111,7 @@ class StuckTask(LinesTask):
 def test_poll_that_does_not_return_is_found(tmp_path: Path) -> None:
     suite = suite_of(StuckTask, tmp_path)
     suite.poll_limit_seconds = 0.1  # type: ignore[misc]
-    with pytest.raises(AssertionError, match="poll went on after stop"):
+    with pytest.raises(AssertionError, match="poll continued after stop"):
         suite.test_stop_from_another_thread_ends_a_poll()
     with pytest.raises(AssertionError, match="poll took too long"):
         suite.test_empty_source_delivers_nothing()

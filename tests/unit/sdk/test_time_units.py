@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.data.arrow_schema import arrow_type
-from airflow_provider_connect.data.columns import cast_to_schema, floored_to_ms
+from airflow_provider_connect.data.columns import cast_to_schema, floor_to_ms
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema
 
 MICRO, NANO = pa.timestamp("us", "UTC"), pa.timestamp("ns")
@@ -45,4 +45,4 @@ def test_instants_before_1970_are_rounded_down(type: pa.DataType, values: list[A
 
 def test_a_column_without_finer_digits_is_the_same_object() -> None:
     column = pa.array([{"t": 1}], pa.struct([("t", pa.timestamp("ms"))]))
-    assert floored_to_ms(column) is column
+    assert floor_to_ms(column) is column

@@ -19,9 +19,9 @@ from airflow_provider_connect.runtime.worker.errors.sink_transaction import Sink
 from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.sdk import STRING_SCHEMA, Batch, OffsetRow, SinkRecord, SqlSink, TopicPartition, TransactionalSink
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
-from airflow_provider_connect.sdk.task import RolledBackException, SinkTask, WentBack
+from airflow_provider_connect.sdk.task import RollbackReason, RolledBackException, SinkTask
 from airflow_provider_connect.sdk.testing import CommitStep, Fault, MemorySinkContext, SinkCalls, run
-from airflow_provider_connect.sdk.testing.calls import started
+from airflow_provider_connect.sdk.testing.calls import start_task
 from tests.unit.sdk.transactional_sinks import MEMORIES, REFUSED, Memory, MemorySink, MemorySuite, TableSink, TableSuite, values_in
 
 P, Q = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -95,7 +95,7 @@ ALL = ["a", "b", "c", "d", "e", "f"]
 def opened(
     config: dict[str, str], connector: type[TransactionalSink] = TableSink, *, claim_epoch: int = 1, exactly_once: bool = True
 ) -> SinkCalls:
-    task = started(connector(), config, MemorySinkContext(config, [P], claim_epoch=claim_epoch, exactly_once=exactly_once), ALL_ALLOWED)
+    task = start_task(connector(), config, MemorySinkContext(config, [P], claim_epoch=claim_epoch, exactly_once=exactly_once), ALL_ALLOWED)
     calls = SinkCalls(task, [P])
     calls.open()
     return calls
@@ -221,27 +221,27 @@ def test_offsets_that_an_admin_sets_fence_a_task_that_still_writes(config: dict[
 
 def test_a_claim_of_another_config_topic_takes_over(config: dict[str, str]) -> None:
     row = OffsetRow(5, "old:100", 100)
-    assert row.taken(P, OffsetRow(None, "new:1", 1)) == OffsetRow(5, "new:1", 1)
+    assert row.take_over(P, OffsetRow(None, "new:1", 1)) == OffsetRow(5, "new:1", 1)
     with pytest.raises(FencedException):
-        row.taken(P, OffsetRow(None, "old:99", 99))
+        row.take_over(P, OffsetRow(None, "old:99", 99))
 
 
 def test_an_offset_holds_in_the_topic_that_it_was_counted_in() -> None:
     row = OffsetRow(5, "cluster:100", 100, "topic-1")
-    assert row.taken(P, OffsetRow(None, "cluster:101", 101, "topic-1")) == OffsetRow(5, "cluster:101", 101, "topic-1")
-    assert row.taken(P, OffsetRow(None, "cluster:101", 101)) == OffsetRow(5, "cluster:101", 101, "topic-1")
-    assert row.taken(P, OffsetRow(None, "cluster:101", 101, "topic-2")) == OffsetRow(None, "cluster:101", 101, "topic-2")
+    assert row.take_over(P, OffsetRow(None, "cluster:101", 101, "topic-1")) == OffsetRow(5, "cluster:101", 101, "topic-1")
+    assert row.take_over(P, OffsetRow(None, "cluster:101", 101)) == OffsetRow(5, "cluster:101", 101, "topic-1")
+    assert row.take_over(P, OffsetRow(None, "cluster:101", 101, "topic-2")) == OffsetRow(None, "cluster:101", 101, "topic-2")
     moved = OffsetRow(None, "another config topic:1", 1, "topic-1")
-    assert row.taken(P, moved) == OffsetRow(5, "another config topic:1", 1, "topic-1")
+    assert row.take_over(P, moved) == OffsetRow(5, "another config topic:1", 1, "topic-1")
 
 
 def test_an_offset_of_another_cluster_is_neither_continued_nor_dropped() -> None:
     row, foreign = OffsetRow(5, "theirs:100", 100, "topic-1"), OffsetRow(None, "ours:1", 1, "topic-2")
     with pytest.raises(ConfigException, match=r"another Connect cluster \(config topic id theirs\).*set destination\.adopt=theirs"):
-        row.taken(P, foreign)
+        row.take_over(P, foreign)
     with pytest.raises(ConfigException):
-        row.taken(P, foreign, adopts="someone else's")
-    assert row.taken(P, foreign, adopts="theirs") == foreign
+        row.take_over(P, foreign, adopts="someone else's")
+    assert row.take_over(P, foreign, adopts="theirs") == foreign
 
 
 def test_connectors_share_a_table_and_no_rows(config: dict[str, str]) -> None:
@@ -282,7 +282,7 @@ def test_what_is_refused_goes_back_to_the_last_commit(config: dict[str, str]) ->
     calls.task.put(batch("a", REFUSED))
     with pytest.raises(RolledBackException, match="CHECK constraint failed") as caught:
         calls.task.pre_commit({P: 2})
-    assert caught.value.why is WentBack.REFUSED
+    assert caught.value.reason is RollbackReason.REFUSED
 
 
 class Unavailable(TableSink):
@@ -302,7 +302,7 @@ def test_losses_without_a_commit_between_them_are_counted(config: dict[str, str]
     for _ in range(2):
         with pytest.raises(RolledBackException, match="come back later") as caught:
             calls.task.pre_commit({P: 1})
-        assert caught.value.why is WentBack.LOST
+        assert caught.value.reason is RollbackReason.LOST
         calls.task.open([P])
         calls.task.put(batch("a"))
     with pytest.raises(ConnectException, match=r"Failed after 2 retries \(max_retries\): come back later"):
@@ -473,7 +473,7 @@ class Noted(MemorySink):
 
     calls: ClassVar[list[str]] = []
 
-    def end_older(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+    def end_older_sessions(self, connection: Any, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
         self.calls.append(f"end older than {claim.claim_epoch} of {len(partitions)}")
 
     def write(self, transaction: Memory, batch: Batch) -> None:
@@ -508,7 +508,7 @@ def test_older_connections_are_ended_before_the_first_claim_and_kept_batches_are
 def test_a_transaction_of_the_author_is_fenced_too(config: dict[str, str]) -> None:
     settings = {**config, "memory": config["url"]}
     tasks = [
-        started(MemorySink(), settings, MemorySinkContext(settings, [P], claim_epoch=n, exactly_once=True), ALL_ALLOWED) for n in (1, 2)
+        start_task(MemorySink(), settings, MemorySinkContext(settings, [P], claim_epoch=n, exactly_once=True), ALL_ALLOWED) for n in (1, 2)
     ]
     for task in tasks:
         task.open([P])
@@ -571,15 +571,15 @@ class ForgetsThePartition(MemorySink):
 @pytest.mark.parametrize(
     ("suite", "wrong", "test"),
     [
-        (TableSuite, CommitsWhenItWrites, "a_kill_at_any_line_loses_and_doubles_nothing"),
-        (TableSuite, WritesOnAConnectionOfItsOwn, "a_kill_at_any_line_loses_and_doubles_nothing"),
+        (TableSuite, CommitsWhenItWrites, "kill_at_any_line_neither_loses_nor_duplicates_records"),
+        (TableSuite, WritesOnAConnectionOfItsOwn, "kill_at_any_line_neither_loses_nor_duplicates_records"),
         (TableSuite, KeepsRowsForLater, "records_arrive_in_order"),
-        (TableSuite, KeepsRowsOverALoss, "a_lost_connection_loses_and_doubles_nothing"),
+        (TableSuite, KeepsRowsOverALoss, "lost_connection_neither_loses_nor_duplicates_records"),
         (TableSuite, KeepsRowsOverALoss, "refused_records_are_reported_and_the_others_written"),
         (TableSuite, IgnoresErrors, "refused_records_are_reported_and_the_others_written"),
         (MemorySuite, StoresNoClaims, "older_claim_is_refused"),
-        (MemorySuite, CommitsOffsetsApart, "a_kill_at_any_line_loses_and_doubles_nothing"),
-        (MemorySuite, ForgetsThePartition, "partitions_are_kept_apart"),
+        (MemorySuite, CommitsOffsetsApart, "kill_at_any_line_neither_loses_nor_duplicates_records"),
+        (MemorySuite, ForgetsThePartition, "partitions_are_independent"),
     ],
 )
 def test_the_suites_find_the_mistake(suite: type[Any], wrong: type[TransactionalSink], test: str, tmp_path: Path) -> None:
@@ -630,7 +630,7 @@ def test_behind_the_framework_refused_records_are_reported_once(
     reported: list[int] = []
     settings = {**config, "memory": config["url"]}
     context = Context(settings, [P], exactly_once=True)
-    task = started(connector(), settings, context, ALL_ALLOWED)
+    task = start_task(connector(), settings, context, ALL_ALLOWED)
     sink = SinkTransaction(
         task,
         context,
@@ -656,7 +656,7 @@ def test_behind_the_framework_a_lost_connection_is_opened_again(after: bool, tmp
         LosesConnections.number, LosesConnections.after, LosesConnections.count = number, after, 0
         config = {"url": f"sqlite:///{tmp_path / f'{number}.db'}", "name": "shop"}
         context = Context(config, [P], exactly_once=True)
-        sink = SinkTransaction(started(LosesConnections(), config, context, ALL_ALLOWED), context, Tolerance(STRICT), lambda _: None)
+        sink = SinkTransaction(start_task(LosesConnections(), config, context, ALL_ALLOWED), context, Tolerance(STRICT), lambda _: None)
         sink.open([P])
         for first in range(3):
             sink.put(batch(f"{first}", first=first))

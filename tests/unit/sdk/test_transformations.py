@@ -12,7 +12,7 @@ from airflow_provider_connect.data.schema import STRING_SCHEMA
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 from airflow_provider_connect.sdk.testing import TransformationSuite
-from airflow_provider_connect.sdk.transformations import Predicate, Transformation, covering
+from airflow_provider_connect.sdk.transformations import Predicate, Transformation, cover_positions
 from tests.columns import from_kafka, there
 
 
@@ -44,7 +44,7 @@ class UpperBatch(Transformation):
                 piece = upper.slice(start, end - start)
                 pieces.append(piece.replace(topic="long") if long[start] else piece)
                 start = end
-        return covering(batch, pieces)
+        return cover_positions(batch, pieces)
 
 
 VALUES = ["a", "bcde", "", None, "fghi", "jk", ""]

@@ -72,10 +72,12 @@ class TableSink(SqlSink):
         else:
             transaction.executemany(sql, rows)
 
-    def translated(self, error: Exception) -> Exception:
+    def translate_error(self, error: Exception) -> Exception:
         """PyMySQL raises OperationalError for a CHECK of MariaDB."""
         return (
-            DataException("refused") if getattr(error, "args", (0,))[:1] == (4025,) or "(4025" in str(error) else super().translated(error)
+            DataException("refused")
+            if getattr(error, "args", (0,))[:1] == (4025,) or "(4025" in str(error)
+            else super().translate_error(error)
         )
 
 

@@ -54,7 +54,7 @@ HOSTILE: Final = [
     (nested("url_encode", 9), "%" * 1000, 200, "could make texts more than 1024 times as long"),
     ("SELECT to_json(CAST(to_json(CAST(to_json(CAST(to_json(text) AS VARCHAR)) AS VARCHAR)) AS VARCHAR)) AS x FROM batch", '"', 10, "1024"),
     ("SELECT to_json(to_json(string_split(text, ''))) AS x FROM batch", "x" * 100_000, 100, ""),
-    (f"SELECT {', '.join(f'''lpad(text, 1000, 'x') AS x{number}''' for number in range(250))} FROM batch", "", 20_000, "makes more than"),
+    (f"SELECT {', '.join(f'''lpad(text, 1000, 'x') AS x{number}''' for number in range(250))} FROM batch", "", 20_000, "creates more than"),
     ("SELECT concat(" + ", ".join(["text"] * 1500) + ") AS x FROM batch", "x" * 1000, 2000, "Out of Memory"),
     (f"SELECT {'replace(' * 2}text{_REPLACED * 2} AS x FROM batch", "x" * 1000, 20_000, "Out of Memory"),
     ("SELECT hex(concat(hex(text), hex(text), hex(hex(text)))) AS x FROM batch", "x" * 100_000, 500, "Out of Memory"),
@@ -103,5 +103,5 @@ def after_parts(statement: str, texts: list[dict[str, str] | None]) -> list[Any]
 
 def test_a_record_that_may_grow_too_much_is_a_bad_one(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sql_transform, "MOST_BYTES", 1000)
-    with pytest.raises(DataException, match=r"have .* bytes, of which the statement may make .*; 1000 are the most"):
+    with pytest.raises(DataException, match=r"have .* bytes, from which the statement may create .*; the limit is 1000"):
         after("SELECT hex(text) AS x FROM batch", Batch.of("t", [{"text": "x" * 900}]))

@@ -12,7 +12,7 @@ import pytest
 from airflow_provider_connect.runtime.worker.task import long_calls
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
-from airflow_provider_connect.sdk.functions.signature import called
+from airflow_provider_connect.sdk.functions.signature import call_with
 
 SECONDS = 60.0
 
@@ -53,7 +53,7 @@ def fetch_for_ever(warnings: Warnings, lines: list[str]) -> None:
 def test_a_call_that_stays_is_named_with_its_line_again_and_again(warnings: Warnings) -> None:
     lines: list[str] = []
     with LongCalls(stop_signal(), "task 0", first_seconds=0.1):
-        called(fetch_for_ever, {"warnings": warnings, "lines": lines})
+        call_with(fetch_for_ever, {"warnings": warnings, "lines": lines})
     first, second = lines
     assert first.startswith("task 0: no batch has ended for 0 s; its thread is at ")
     for line in (first, second):

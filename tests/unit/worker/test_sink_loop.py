@@ -128,7 +128,7 @@ class NamingSink(SlowSink):
             raise DataException("refused")
         self.count += batch.num_records
 
-    def refused(self, batch: Batch) -> list[Refusal] | None:
+    def put_accepted(self, batch: Batch) -> list[Refusal] | None:
         offsets = batch.kafka_offsets.to_pylist()
         found = [Refusal(row, DataException(f"{offset} is bad")) for row, offset in enumerate(offsets) if offset in self._bad]
         self.count += len(offsets) - len(found)
@@ -139,11 +139,11 @@ def test_a_sink_that_cannot_name_what_it_refuses_yet_is_asked_again() -> None:
     class Away(NamingSink):
         away = 2
 
-        def refused(self, batch: Batch) -> list[Refusal] | None:
+        def put_accepted(self, batch: Batch) -> list[Refusal] | None:
             if self.away:
                 self.away -= 1
                 raise RetriableException("the database restarts")
-            return super().refused(batch)
+            return super().put_accepted(batch)
 
     clock, task, reported = Clock(), Away({3}), list[Failure]()
     tested = loop(clock, [10], task)

@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.worker.errors import sink_transaction
 from airflow_provider_connect.runtime.worker.errors.sink_transaction import SinkTransaction
 from airflow_provider_connect.runtime.worker.errors.tolerance import STRICT, Tolerance
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.task import Refusal, RolledBackException, SinkTask, WentBack
+from airflow_provider_connect.sdk.task import Refusal, RollbackReason, RolledBackException, SinkTask
 from airflow_provider_connect.sdk.testing.contexts import MemorySinkContext
 from tests.unit.worker.clock import Clock
 
@@ -62,7 +62,7 @@ class Task(SinkTask):
         self._happen("commit")
         if self.store.bad & set(self.rows):
             self.writes_at_once = True
-            raise self._back(WentBack.REFUSED)
+            raise self._back(RollbackReason.REFUSED)
         self._happen("lost before")
         self.store.rows += self.rows
         self.store.offset = offsets[T]
@@ -72,9 +72,9 @@ class Task(SinkTask):
 
     def _happen(self, where: str) -> None:
         if self.events and self.events[0].startswith(where):
-            raise self._back(WentBack.CHANGED if self.events.pop(0).endswith("changed") else WentBack.LOST)
+            raise self._back(RollbackReason.CHANGED if self.events.pop(0).endswith("changed") else RollbackReason.LOST)
 
-    def _back(self, why: WentBack) -> RolledBackException:
+    def _back(self, why: RollbackReason) -> RolledBackException:
         self.rows = []
         return RolledBackException(str(why), why)
 
@@ -82,7 +82,7 @@ class Task(SinkTask):
 class NamingTask(Task):
     """Names what is refused."""
 
-    def refused(self, batch: Batch) -> list[Refusal] | None:
+    def put_accepted(self, batch: Batch) -> list[Refusal] | None:
         self.calls.append("refused")
         assert batch.value is not None
         values = batch.value.to_pylist()
@@ -290,7 +290,7 @@ def test_parts_of_a_batch_are_put_once_each_while_the_destination_is_busy() -> N
 
 def test_a_data_exception_of_refused_is_not_taken_for_the_next_batch() -> None:
     class Wrong(NamingTask):
-        def refused(self, batch: Batch) -> list[Refusal] | None:
+        def put_accepted(self, batch: Batch) -> list[Refusal] | None:
             raise DataException("no such table")
 
     behind = Behind(Wrong(Store([1])))

@@ -29,7 +29,7 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import (
 )
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import cast_to_schema
-from airflow_provider_connect.data.expansion import MOST_BYTES, check_unpacked, hopeless, is_hopeless
+from airflow_provider_connect.data.expansion import MOST_BYTES, check_unpacked, is_wrong_format, wrong_format
 from airflow_provider_connect.data.schema import DECIMAL, PRECISION, Schema, SchemaType
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.required_packages import RequiredPackages
@@ -106,8 +106,8 @@ class _Values:
                 return
             self._bad += 1
             yield DataException(f"A record of {len(records[0])} bytes cannot be read: {error.message}")
-            if is_hopeless(self._bad, self._good):
-                raise hopeless(self._bad, self._good) from error
+            if is_wrong_format(self._bad, self._good):
+                raise wrong_format(self._bad, self._good) from error
             return
         self._good += len(values)
         self._read_bytes += sum(map(len, records))

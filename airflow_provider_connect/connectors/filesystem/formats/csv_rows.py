@@ -13,7 +13,7 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.filesystem.formats.content import Content
 from airflow_provider_connect.connectors.filesystem.formats.contract import CHUNK_BYTES, NonClosingFile
 from airflow_provider_connect.data.arrow import pa, pc
-from airflow_provider_connect.data.expansion import MOST_COLUMNS, MOST_FAULTS, bounded_faults, hopeless, is_hopeless
+from airflow_provider_connect.data.expansion import MOST_COLUMNS, MOST_FAULTS, is_wrong_format, limit_faults, wrong_format
 from airflow_provider_connect.errors import DataException
 
 _HEAD_BYTES: Final = 1 << 16
@@ -49,7 +49,7 @@ class CsvRows:
         """The errors of the rows skipped since the last call."""
         bad, count = self._bad, self._bad_count
         self._bad, self._bad_count = [], 0
-        return bounded_faults(bad, count)
+        return limit_faults(bad, count)
 
     def __iter__(self) -> Iterator[pa.RecordBatch]:
         head = Content(self._file, self._codec, self._encoding)
@@ -61,7 +61,7 @@ class CsvRows:
             yield from self._batches(ignores_empty=columns > 1)
         except pa.ArrowInvalid as error:
             if self._has_too_many_errors:
-                raise hopeless(self._skipped_rows, self._passed) from None
+                raise wrong_format(self._skipped_rows, self._passed) from None
             if _TOO_LONG not in str(error):
                 raise
             self._is_second, self._again = True, (self._passed, self._skipped_rows)
@@ -114,8 +114,8 @@ class CsvRows:
             for row in _not_text(column, 0):
                 found.add(row)
                 bad = self._skipped_rows + len(found)
-                if is_hopeless(bad, good := self._passed + row + 1 - len(found)):
-                    raise hopeless(bad, good)
+                if is_wrong_format(bad, good := self._passed + row + 1 - len(found)):
+                    raise wrong_format(bad, good)
         return found
 
     def _leave_out(self, message: Callable[[], str]) -> None:
@@ -140,7 +140,7 @@ class CsvRows:
                     self._leave_out(lambda: f"Row {row.number} has a quote that is not closed: {text[:100]}")
                 return "skip"
             self._leave_out(lambda: _wrong_columns_message(row))
-            self._has_too_many_errors = is_hopeless(self._skipped_rows, self._passed)
+            self._has_too_many_errors = is_wrong_format(self._skipped_rows, self._passed)
             return "error" if self._has_too_many_errors else "skip"
 
         return csv.open_csv(

@@ -9,7 +9,7 @@ from airflow_provider_connect.connectors.filesystem.formats.contract import Piec
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_type, schema_of
 from airflow_provider_connect.data.columns import cast_to_schema, row_numbers
-from airflow_provider_connect.data.expansion import MOST_FAULTS, bounded_faults
+from airflow_provider_connect.data.expansion import MOST_FAULTS, limit_faults
 from airflow_provider_connect.data.schema import Schema, SchemaType
 from airflow_provider_connect.errors import DataException, SchemaException
 
@@ -55,7 +55,7 @@ def struct_pieces(columns: Sequence[pa.Array], schema: Schema, first_row: int, p
     if len(structs):
         yield structs, schema
     faults = [DataException(f"Row {first_row + row}, {part}{wrong[row]}") for row in sorted(wrong)[:MOST_FAULTS]]
-    yield from bounded_faults(faults, len(wrong))
+    yield from limit_faults(faults, len(wrong))
 
 
 def _is_in(rows: pa.Array, some: Iterable[int]) -> pa.Array:

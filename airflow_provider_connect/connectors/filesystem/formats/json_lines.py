@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.text_encoding import ENCODING, UTF_8
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import schema_of
 from airflow_provider_connect.data.columns import cast_to_schema, is_json
-from airflow_provider_connect.data.expansion import MOST_FAULTS, bounded_faults, hopeless, is_hopeless
+from airflow_provider_connect.data.expansion import MOST_FAULTS, is_wrong_format, limit_faults, wrong_format
 from airflow_provider_connect.data.json_text import MAX_DEPTH, SHORTEST_BEYOND, depth_of, may_have_long_number
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -134,14 +134,14 @@ class _Lines:
                 self._bad += 1
                 if len(faults) < MOST_FAULTS:
                     faults.append(DataException(f"The line {text[:100]!r} is not one JSON value: {error}"))
-                if is_hopeless(self._bad, self._good + len(good)):
+                if is_wrong_format(self._bad, self._good + len(good)):
                     break
         self._good += len(good)
         if good:
             yield json_column(pa.array(good, pa.binary())), None
-        yield from bounded_faults(faults, self._bad - before)
-        if is_hopeless(self._bad, self._good):
-            raise hopeless(self._bad, self._good)
+        yield from limit_faults(faults, self._bad - before)
+        if is_wrong_format(self._bad, self._good):
+            raise wrong_format(self._bad, self._good)
 
 
 def _values(lines: pa.Array) -> Iterator[bytes]:

@@ -45,12 +45,12 @@ class LocalStore:
                 file.flush()
                 os.fsync(file.fileno())
             try:
-                with folder.opened() as opened:
+                with folder.open_directory() as opened:
                     os.link(unfinished, name, src_dir_fd=opened, dst_dir_fd=opened, follow_symlinks=False)
             except FileExistsError:
                 return False
             except FileNotFoundError:
-                with folder.opened():  # raises if the folder is gone
+                with folder.open_directory():  # raises if the folder is gone
                     return False  # a newer claim has removed the temporary name
             finally:
                 with contextlib.suppress(FileNotFoundError):
@@ -81,7 +81,7 @@ class LocalStore:
                 return False
             self._create_folder(target)
             try:
-                with folder.opened() as source, target.opened() as destination:
+                with folder.open_directory() as source, target.open_directory() as destination:
                     os.rename(name, new, src_dir_fd=source, dst_dir_fd=destination)
             except FileNotFoundError:
                 return False
@@ -95,7 +95,7 @@ class LocalStore:
         with self.translate_errors(to):
             mine = folder.stat(name)
             self._create_folder(target)
-            with folder.opened() as source, target.opened() as destination:
+            with folder.open_directory() as source, target.open_directory() as destination:
                 try:
                     os.link(name, new, src_dir_fd=source, dst_dir_fd=destination, follow_symlinks=False)
                 except FileExistsError:
@@ -191,14 +191,14 @@ class LocalStore:
     def _create_folder(self, folder: AllowedFolder) -> None:
         """Create the folder and its parents, up to the root. A missing root is not created: it may be a mount."""
         if folder.below == self._root.below:
-            with folder.opened():
+            with folder.open_directory():
                 return
-        with contextlib.suppress(FileNotFoundError), folder.opened():
+        with contextlib.suppress(FileNotFoundError), folder.open_directory():
             return
         above, _, name = folder.below.rpartition("/")
         parent = replace(folder, below=above)
         self._create_folder(parent)
-        with parent.opened() as opened, contextlib.suppress(FileExistsError):
+        with parent.open_directory() as opened, contextlib.suppress(FileExistsError):
             os.mkdir(name, dir_fd=opened)
 
     @contextlib.contextmanager

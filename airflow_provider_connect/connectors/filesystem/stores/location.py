@@ -162,7 +162,7 @@ def check_location(config: Config, allowed_paths: AllowedPaths) -> None:
     location = parse_location(config)
     if location.scheme in _PACKAGES:
         _PACKAGES[location.scheme].require(location.key, location.given)
-    if location.scheme == "file" and os.path.isfile(allowed_paths.resolved(location.key, location.folder)):
+    if location.scheme == "file" and os.path.isfile(allowed_paths.resolve(location.key, location.folder)):
         raise ConfigException.of(location.key, location.given, "This is a file. Set it to the path of a folder.")
     if location.scheme == "s3":
         check_s3(config)

@@ -39,7 +39,7 @@ def add_path_errors(values: Iterable[ConfigValue], allowed: AllowedPaths) -> Non
 def with_resolved_paths(url: DatabaseUrl) -> DatabaseUrl:
     """The same database with paths of the host resolved. Raises ConfigException for one outside of the allowed folders."""
     if url.dialect.is_file:
-        return dataclasses.replace(url, database=url.allowed.resolved(URL, url.database or ""))
+        return dataclasses.replace(url, database=url.allowed.resolve(URL, url.database or ""))
     url = _with_files_resolved(url)
     if url.dialect.uses_libpq:
         return _with_sockets_resolved(url)
@@ -50,7 +50,7 @@ def with_resolved_paths(url: DatabaseUrl) -> DatabaseUrl:
 
 def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
     """Certificates and keys. A relative path is relative to the worker's folder."""
-    found = {name: url.allowed.resolved(URL, path) for name, path in file_options(url.dialect, url.options).items()}
+    found = {name: url.allowed.resolve(URL, path) for name, path in file_options(url.dialect, url.options).items()}
     return dataclasses.replace(url, options={**url.options, **found}) if found else url
 
 
@@ -105,7 +105,7 @@ def _with_sockets_resolved(url: DatabaseUrl) -> DatabaseUrl:
 
 def _socket_resolved(url: DatabaseUrl, host: str) -> str:
     if host.startswith("/"):
-        return url.allowed.resolved(URL, host)
+        return url.allowed.resolve(URL, host)
     if (not host or host.startswith("@")) and not url.allowed.allow_all:
         reason = f"A local socket is reached only by its folder, which must be below the worker setting {SETTING}. Name a host."
         raise ConfigException.of(URL, f"{url.dialect.name}://{host}", reason)

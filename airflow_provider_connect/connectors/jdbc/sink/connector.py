@@ -80,7 +80,7 @@ class JdbcSinkTask(TransactionalSinkTask):
     """Writes rows. ``put`` writes once there are enough records for a statement, ``pre_commit`` writes the rest and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
-    takes_nulls_among_values = True
+    allows_mixed_nulls = True
 
     def put(self, batch: Batch) -> None:
         if batch.num_records:
@@ -88,10 +88,10 @@ class JdbcSinkTask(TransactionalSinkTask):
             if self._connection.blocks_writers:
                 self.context.request_commit()
 
-    def refused(self, batch: Batch) -> list[Refusal] | None:
+    def put_accepted(self, batch: Batch) -> list[Refusal] | None:
         def write() -> list[Refusal] | None:
             session: SinkSession = self._begun()
-            return session.refused(batch)
+            return session.put_accepted(batch)
 
         return self._run(write)
 
@@ -107,7 +107,7 @@ class JdbcSinkConnector(TransactionalSink):
     aliases = ("JdbcSink", "JdbcSinkConnector", "io.aiven.connect.jdbc.JdbcSinkConnector")
     task_class: ClassVar[type[SinkTask]] = JdbcSinkTask
     retries_setting = MAX_RETRIES
-    keeps_offsets_apart = True
+    stores_offsets_separately = True
     config_def = CONFIG_DEF
     _written: Mapping[TableName, TargetTable] = MappingProxyType({})  # by commits, over all connections of a task
 
@@ -165,8 +165,8 @@ class JdbcSinkConnector(TransactionalSink):
         connection.store.needs_transactions = True
         self._offsets.create()
 
-    def end_older(self, connection: SinkSession, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        self._offsets.end_older(partitions, claim)
+    def end_older_sessions(self, connection: SinkSession, connector: str, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+        self._offsets.end_older_sessions(partitions, claim)
 
     def read_offsets(
         self, transaction: SinkSession, connector: str, partitions: Collection[TopicPartition]
@@ -188,7 +188,7 @@ class JdbcSinkConnector(TransactionalSink):
             )
             raise ConfigException.of(PK_MODE, settings.pk_mode, reason)
 
-    def translated(self, error: Exception) -> Exception:
+    def translate_error(self, error: Exception) -> Exception:
         """The error with ``retry.backoff.ms``, after which a lost connection is opened again."""
         if isinstance(error, RetriableException) and error.retry_after_ms is None:
             error.retry_after_ms = self.config[RETRY_MS]

@@ -19,7 +19,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow, scope_of
 
 
 class OffsetsTable:
-    """The rows of one connector. All methods except ``create`` and ``end_older`` run in the current transaction."""
+    """The rows of one connector. All methods except ``create`` and ``end_older_sessions`` run in the current transaction."""
 
     def __init__(self, store: SinkStore, name: TableName, connector: str) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class OffsetsTable:
                     f"{error}. Let the user create tables or create this one, or set delivery.guarantee to at_least_once.",
                 ) from error
 
-    def end_older(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
+    def end_older_sessions(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
         """End other connections that may hold locks: those of claims of the same scope that are not newer."""
         sql = f"SELECT next_offset, claim, claim_order, session FROM {self._table} WHERE {self._where(partitions)}"
         for *values, session in self._store.rows(sql):

@@ -14,7 +14,7 @@ from airflow_provider_connect.connectors.jdbc.sink.tables import SinkTables, Tab
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.task import Refusal, RolledBackException, WentBack
+from airflow_provider_connect.sdk.task import Refusal, RollbackReason, RolledBackException
 
 _Result = TypeVar("_Result")
 
@@ -65,7 +65,7 @@ class SinkSession:
         elif not self.store.blocks_writers:
             self._with_changes(lambda: self._write_waiting(self._settings.batch_size))
 
-    def refused(self, batch: Batch) -> list[Refusal] | None:
+    def put_accepted(self, batch: Batch) -> list[Refusal] | None:
         """Write a batch without the records that are refused, which are returned. None: nothing was written, as the database cannot name
         them."""
         self._writes_at_once = True
@@ -121,7 +121,7 @@ class SinkSession:
                     self._roll_back()
                 self._tables.change(change, self._changes, self._check_change)
                 if is_rolled_back:
-                    raise RolledBackException(str(change), WentBack.CHANGED) from None
+                    raise RolledBackException(str(change), RollbackReason.CHANGED) from None
             except RefusedException:
                 raise
             except DataException as error:  # is not about one batch alone
@@ -189,7 +189,7 @@ class SinkSession:
             except RefusedException as error:
                 self._roll_back()
                 self._writes_at_once = True
-                raise RolledBackException(error.message, WentBack.REFUSED) from error
+                raise RolledBackException(error.message, RollbackReason.REFUSED) from error
         self._waiting.pop(name, None)
 
     def _writer(self, name: str, layout: Layout) -> TableWriter | None:

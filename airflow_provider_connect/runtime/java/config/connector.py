@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import ClassVar, Final
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.kafka_client.settings import HAVE_COUNTERPART
+from airflow_provider_connect.kafka_client.settings import TRANSLATABLE
 from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, java_heap, java_seconds
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.rules import refuse, refused_source
@@ -79,7 +79,7 @@ def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings
 
 def java_settings(settings: WorkerSettings) -> dict[str, str]:
     """The settings of Connect's worker: addresses, clients, converters and topics; no config providers, since variables are resolved."""
-    names = HAVE_COUNTERPART - _NOT_PASSED_ON
+    names = TRANSLATABLE - _NOT_PASSED_ON
     given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
     return {
         **{key: text for key, text in given.items() if not key.endswith(".plugin.version")},

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 
-from airflow_provider_connect.errors import ConnectException, FencedException, is_transient, last_line, message_of, shortened, trace_of
+from airflow_provider_connect.errors import ConnectException, FencedException, is_transient, last_line, message_of, shorten, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
@@ -201,8 +201,8 @@ class Application:
 
     def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
         name = self._spec.connector
-        trace = shortened(self._mask(trace_of(error)))
-        text = shortened(self._mask(message_of(error)))
+        trace = shorten(self._mask(trace_of(error)))
+        text = shorten(self._mask(message_of(error)))
         log.error("Connector %s FAILED: %s%s", name, text, line_of_author(trace))
         if claim is not None:
             version = None if self._state is None else plugin_version(self._settings, name, self._state)

@@ -24,7 +24,7 @@ from airflow_provider_connect.errors import (
     TransactionExpiredException,
     is_transient,
     message_of,
-    shortened,
+    shorten,
     trace_of,
 )
 from airflow_provider_connect.runtime.config import config_providers
@@ -160,7 +160,7 @@ def _run(
         result.stopped_by = StopReason.FENCED
         _count_committed(result, counted)
     except BaseException as error:  # (the boundary: any exception of a task makes it FAILED, also SystemExit)
-        trace = shortened(mask(trace_of(_memory_exception(error, payload, settings))))
+        trace = shorten(mask(trace_of(_memory_exception(error, payload, settings))))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
         statuses.put_task(failed.of_task(payload.task, trace, failures=payload.failures + 1))

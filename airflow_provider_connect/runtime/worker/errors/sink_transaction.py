@@ -3,7 +3,7 @@
 ====================================  ============================================================================================
 the task raises                       what follows
 ====================================  ============================================================================================
-DataException from ``put``            ``refused`` names the records of this batch; without it they are found by bisection
+DataException from ``put``            ``put_accepted`` names the records of this batch; without it they are found by bisection
 RolledBackException, ``REFUSED``      all batches come again, each as a batch that was refused
 RolledBackException, ``CHANGED``      all batches come again
 RolledBackException, ``LOST``         a wait, ``open``, then all batches come again, unless the destination holds the offsets of the
@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.worker.errors.failures import PUT, Operati
 from airflow_provider_connect.runtime.worker.errors.retries import requested_delay_ms
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.sdk.batch import Batch
-from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RolledBackException, SinkTask, WentBack
+from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RollbackReason, RolledBackException, SinkTask
 
 KEPT_BYTES: Final = 64 << 20
 STOP_SECONDS: Final = 5.0  # how long a call is retried once the task is to end
@@ -73,7 +73,7 @@ class SinkTransaction(SinkTask):
         self._pending: deque[tuple[Batch, Write]] = deque()  # batches that are not with the task yet, and what brings each there
         self._kept: list[Batch] = []
         self._kept_bytes = 0
-        self._went_back: WentBack | None = None
+        self._went_back: RollbackReason | None = None
         self._is_careful = False  # whether each batch is treated as one that was refused
         self._is_naming = False  # whether the task has named records of this transaction itself
         self._reported: set[tuple[TopicPartition, int]] = set()
@@ -122,7 +122,7 @@ class SinkTransaction(SinkTask):
             try:
                 committed = self._call(self._task.pre_commit, offsets)
             except RolledBackException as error:
-                if error.why is WentBack.LOST and self._context.exactly_once and self._committed != {**self._committed, **offsets}:
+                if error.reason is RollbackReason.LOST and self._context.exactly_once and self._committed != {**self._committed, **offsets}:
                     self._uncertain = dict(offsets)
                 self._note(error)
             else:
@@ -145,7 +145,7 @@ class SinkTransaction(SinkTask):
                 self._note(error)
 
     def _start_over(self) -> None:
-        if self._went_back is WentBack.LOST:
+        if self._went_back is RollbackReason.LOST:
             found = self._call(self._task.open, self._partitions) or {}
             uncertain, self._uncertain = self._uncertain, None
             if uncertain is not None and uncertain.items() <= dict(found).items():
@@ -157,10 +157,10 @@ class SinkTransaction(SinkTask):
     def _note(self, error: RolledBackException) -> None:
         """Everything since the last commit is gone."""
         self._pending.clear()
-        self._went_back = error.why
-        if error.why is WentBack.REFUSED:
+        self._went_back = error.reason
+        if error.reason is RollbackReason.REFUSED:
             self._is_careful = True
-        elif error.why is WentBack.LOST:
+        elif error.reason is RollbackReason.LOST:
             if self._context.guarantee == AT_MOST_ONCE:
                 text = "Records since the last commit may be lost: with at_most_once they are never written again"
                 raise TaskException(f"{text}. {error.message}") from error
@@ -193,7 +193,7 @@ class SinkTransaction(SinkTask):
 
     def _refused(self, batch: Batch) -> list[Refusal] | None:
         try:
-            return self._task.refused(batch)
+            return self._task.put_accepted(batch)
         except DataException as error:  # would blame the batch that the loop puts next
             raise ConnectException(error.message) from error
 

@@ -35,7 +35,7 @@ ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 class SinkPipeline:
     """Raw batches to batches for ``put``: key and value converters, then transformations. ``errors`` decides about records that fail.
     ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage. ``joins_nulls``: see
-    ``SinkTask.takes_nulls_among_values``."""
+    ``SinkTask.allows_mixed_nulls``."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)

@@ -132,12 +132,12 @@ class SinkLoop:
         def put(start: int, length: int) -> None:
             self._put_and_note(batch.slice(start, length), raw)
 
-        def refused() -> list[Refusal] | None:
-            return self._until_done(partial(self.task.refused, batch))
+        def put_accepted() -> list[Refusal] | None:
+            return self._until_done(partial(self.task.put_accepted, batch))
 
-        names_refused = type(self.task).refused is not SinkTask.refused
+        names_refused = type(self.task).put_accepted is not SinkTask.put_accepted
         taken = self.errors.put_in_parts(
-            batch.num_records, put, lambda index: raw.original(batch, index), refused if names_refused else None
+            batch.num_records, put, lambda index: raw.original(batch, index), put_accepted if names_refused else None
         )
         self.metrics.records_out += taken
 

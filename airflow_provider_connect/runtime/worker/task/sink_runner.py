@@ -192,7 +192,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 environment.converters,
                 create_stages(environment.checked, environment.converters.header),
                 errors.tolerance,
-                joins_nulls=task.takes_nulls_among_values,
+                joins_nulls=task.allows_mixed_nulls,
             ),
             delivery=delivery,
             stop=environment.stop,
@@ -314,7 +314,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         if not offsets.went_back:
             return Rollback.REDELIVER
         held = offsets.destination
-        is_apart = held is None and checked.connector.keeps_offsets_apart
+        is_apart = held is None and checked.connector.stores_offsets_separately
         return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:

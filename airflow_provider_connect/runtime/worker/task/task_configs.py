@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.sdk.config_def import class_name_of
-from airflow_provider_connect.sdk.connector import listed_tasks, task_texts
+from airflow_provider_connect.sdk.connector import require_task_list, task_config_texts
 
 log = logging.getLogger(__name__)
 MOST_TEXT: Final = 8 << 20
@@ -76,7 +76,7 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
     try:
-        generated = listed_tasks(connector, connector.task_configs(checked.settings.tasks_max))
+        generated = require_task_list(connector, connector.task_configs(checked.settings.tasks_max))
     finally:
         connector.stop()
     context.check()
@@ -96,7 +96,7 @@ def publishable_configs(checked: CheckedConnector, generated: Sequence[object], 
     configs: list[Mapping[str, str]] = []
     length = 0
     for task, config in enumerate(generated):
-        configs.append(_published_form(checked, task_texts(connector, task, config)))
+        configs.append(_published_form(checked, task_config_texts(connector, task, config)))
         length += len(json.dumps(configs[-1]))
         if length > MOST_TEXT:
             raise TaskException(

@@ -12,7 +12,7 @@ from airflow_provider_connect.connectors.logs.source import LogSourceConnector
 from airflow_provider_connect.data.schema import INT64_SCHEMA
 from airflow_provider_connect.sdk import ALL_ALLOWED, Batch, Dataset, Schema, SinkRecord, SourceConnector, TopicPartition
 from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySourceContext, SinkCalls
-from airflow_provider_connect.sdk.testing.calls import polls, started
+from airflow_provider_connect.sdk.testing.calls import polls, start_task
 
 SINK = {"topics": "orders", "name": "orders", "flush.size": "1"}
 
@@ -43,7 +43,7 @@ def test_a_sink_names_the_folders_of_the_topics_that_it_has_written(tmp_path: Pa
     partition = TopicPartition("orders", 0)
     settings = {"topics": "orders", "name": "sink", "url": str(tmp_path), "flush.size": "10"}
     context = MemorySinkContext(settings, [partition], claim_epoch=1, exactly_once=True)
-    calls = SinkCalls(started(FileSystemSinkConnector(), settings, context, ALL_ALLOWED), [partition])
+    calls = SinkCalls(start_task(FileSystemSinkConnector(), settings, context, ALL_ALLOWED), [partition])
     calls.open()
     assert list(calls.task.datasets()) == []
     schema = Schema.struct({"id": INT64_SCHEMA})
@@ -64,7 +64,7 @@ def test_a_source_names_the_folder_that_it_has_listed(connector: type[SourceConn
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "a.csv").write_text("id\n7\n")
     config = {"topic": "t"} | {key: value.format(tmp_path) for key, value in settings.items()}
-    task = started(connector(), config, MemorySourceContext(config), ALL_ALLOWED)
+    task = start_task(connector(), config, MemorySourceContext(config), ALL_ALLOWED)
     assert [record.topic for polled in polls(task, 60.0) for record in polled][:1] == ["t"]
     assert list(task.datasets()) == [Dataset("file", str(tmp_path / "in"))]
     task.stop()

@@ -19,7 +19,7 @@ from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA, Sc
 from airflow_provider_connect.errors import ConnectException, DataException, FencedException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
-from airflow_provider_connect.sdk.task import RolledBackException, WentBack
+from airflow_provider_connect.sdk.task import RollbackReason, RolledBackException
 
 NOTE = Schema.struct({"id": INT64_SCHEMA})
 LONGER = Schema.struct({"id": INT64_SCHEMA, "text": STRING_SCHEMA.as_optional()})
@@ -117,7 +117,7 @@ def test_a_table_is_changed_outside_of_the_transaction_of_rows(opened: Sessions)
     opened.session.put(notes(2, schema=LONGER))
     with pytest.raises(RolledBackException) as error:
         opened.session.flush()
-    assert error.value.why is WentBack.CHANGED
+    assert error.value.reason is RollbackReason.CHANGED
     assert opened.executed == ["BEGIN", "INSERT", "ROLLBACK", "BEGIN", "ALTER", "COMMIT"]
     opened.session.commit()  # what waited is dropped, too
     assert (opened.rows(), opened.checks) == ([], 1)
@@ -145,7 +145,7 @@ def test_a_refusal_rolls_all_rows_back_and_from_then_on_each_batch_is_written_as
     opened.session.put(notes(-2, 3))
     with pytest.raises(RolledBackException) as error:
         opened.session.flush()
-    assert error.value.why is WentBack.REFUSED
+    assert error.value.reason is RollbackReason.REFUSED
     assert opened.executed == ["BEGIN", "INSERT", "ROLLBACK"]
     opened.session.put(notes(1))
     with pytest.raises(DataException, match="refuses a record from offset -2 on of notes-0"):

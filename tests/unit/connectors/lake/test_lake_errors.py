@@ -170,9 +170,9 @@ def test_an_unknown_error_is_final_after_the_timeout_and_names_its_records(
     records = [SinkRecord("notes", 3, offset, value={"id": offset}) for offset in (7, 8, 9)]
     for batch in Batch.from_sink_records(records):
         sink.write(session, batch)  # type: ignore[arg-type]
-    found = sink.translated(KeyError("x"))
+    found = sink.translate_error(KeyError("x"))
     assert type(found) is expected
     assert "notes-3, offsets 7 to 9: KeyError: 'x'" in str(found)
     now = 1e9
     monkeypatch.setattr("time.monotonic", lambda: now)
-    assert isinstance(sink.translated(KeyError("x")), RetriableException) is (timeout_ms == "-1")
+    assert isinstance(sink.translate_error(KeyError("x")), RetriableException) is (timeout_ms == "-1")

@@ -66,7 +66,7 @@ def test_late_rows_within_the_overlap_arrive_once_with_a_warning(caplog: pytest.
     with caplog.at_level(logging.WARNING):
         found, offsets = ids(numbers, offsets)
     assert found == [2, 1]
-    assert sum(map(int, re.findall(r"(\d+) rows came late, with a cursor up to the committed 119", caplog.text))) == 2
+    assert sum(map(int, re.findall(r"(\d+) late rows, with a cursor up to the committed 119", caplog.text))) == 2
     assert ASKED == [None, 109]
     assert ids(numbers, offsets)[0] == []
     TABLE.append(row(4, 130))

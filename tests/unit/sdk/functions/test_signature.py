@@ -138,7 +138,7 @@ def test_what_cannot_be_a_setting() -> None:
     for function, message in (
         (of_dict, "parameter 'rows' of type dict cannot be a setting"),
         (of_two, "parameter 'number' of type .*cannot be a setting"),
-        (of_any, "cannot be given by name"),
+        (of_any, "cannot be passed by name"),
         (of_unknown, "needs 'Unheard', which the module does not import"),
     ):
         with pytest.raises(TypeError, match=message):

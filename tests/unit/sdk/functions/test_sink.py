@@ -190,7 +190,7 @@ def test_a_sink_is_at_least_once_and_has_as_many_tasks_as_it_may() -> None:
 
 
 def test_a_sink_needs_a_parameter() -> None:
-    with pytest.raises(TypeError, match="takes the records"):
+    with pytest.raises(TypeError, match="first parameter, for the records"):
 
         @sink
         def nothing() -> None: ...
@@ -212,7 +212,7 @@ def test_a_sink_whose_body_would_not_run_is_refused() -> None:
 @pytest.mark.parametrize(("type", "number"), [(pa.timestamp("ms", "UTC"), 2**63 - 1), (pa.date32(), -(2**31))])
 def test_a_value_that_python_has_not_is_a_bad_record(type: pa.DataType, number: int) -> None:
     value = pa.array([0, number], type=pa.int64()).cast(pa.int64() if pa.types.is_timestamp(type) else pa.int32()).view(type)
-    with pytest.raises(DataException, match="cannot be read as the parameter 'rows' takes them"):
+    with pytest.raises(DataException, match="cannot be converted for the parameter 'rows'"):
         put(collected, from_kafka(Batch.of("t", value), first_offset=0, next_offset=2), folder="/out")
 
 

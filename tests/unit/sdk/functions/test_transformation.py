@@ -187,7 +187,7 @@ def test_a_table_of_another_length_and_a_field_that_is_missing_are_refused() -> 
     def unknown() -> pc.Expression:
         return pc.field("nothing") > 1
 
-    with pytest.raises(DataException, match="as many rows as it takes, not 2 for 3"):
+    with pytest.raises(DataException, match="must return 3 rows, as it gets, not 2"):
         configured(shorter, {}).apply_batch(batch_of(*ROWS))
     with pytest.raises(DataException, match="nothing"):
         configured(unknown, {}).apply_batch(batch_of(*ROWS))
@@ -203,7 +203,7 @@ def test_an_object_gains_no_keys_of_others() -> None:
     assert isinstance(found, Batch)
     assert values_of(found.value, None) == [{"amount": 2, "a": 1}, {"amount": 4, "b": None}]
     mixed = Batch("t", json_column(['{"amount":1}', '{"amount":"x"}']))
-    with pytest.raises(DataException, match="have no columns"):
+    with pytest.raises(DataException, match="cannot be columns"):
         configured(doubled_in_place, {}).apply_batch(mixed)
 
 
@@ -285,7 +285,7 @@ def test_the_suite_names_the_fields_that_differ() -> None:
             return [SourceRecord({}, {}, "t", order(1, "a"), value_schema=ORDER)]
 
     with pytest.raises(AssertionError) as caught:
-        Suite().test_batches_of_a_source_change_as_records_do()
+        Suite().test_source_batches_change_like_records()
     assert str(caught.value).splitlines() == [
         "apply_batch and apply differ:",
         "record 0: value_schema.amount is INT32 from apply_batch, STRING from apply",

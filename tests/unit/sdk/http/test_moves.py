@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.sdk import Incremental, NumberedPages, OffsetPages, Resource, rest_source
-from airflow_provider_connect.sdk.http.moves import Moves
+from airflow_provider_connect.sdk.http.moves import RowMoves
 from airflow_provider_connect.sdk.http.pages import Pagination
 from airflow_provider_connect.sdk.testing import partition_key, run
 from tests.unit.sdk.http.api import Api, Asked
@@ -93,7 +93,7 @@ def test_rows_that_were_moved_by_others_before_them_come_once(api: Api, pages: P
     rows, offsets = read(api, pages, incremental=AT)
     assert rows == [1, 2, 3, 4, 5, 6, 7]
     assert offsets[PARTITION] == {"since": 7}
-    assert "1 rows came twice" in caplog.text
+    assert "1 rows were read twice" in caplog.text
 
 
 def test_a_read_of_everything_warns_too(api: Api, caplog: pytest.LogCaptureFixture) -> None:
@@ -101,11 +101,11 @@ def test_a_read_of_everything_warns_too(api: Api, caplog: pytest.LogCaptureFixtu
     rows, offsets = read(api, NumberedPages())
     assert (rows, offsets[PARTITION]) == ([1, 2, 4, 5, 6, 7, 1], {"complete": True})
     assert [line for line in caplog.messages if "missed: a row came again" in line]
-    assert [line for line in caplog.messages if "1 rows came twice" in line]
+    assert [line for line in caplog.messages if "1 rows were read twice" in line]
 
 
 def test_equal_rows_without_a_key_are_two(caplog: pytest.LogCaptureFixture) -> None:
-    moves = Moves("rows", None, 0)
+    moves = RowMoves("rows", None, 0)
     with caplog.at_level(logging.WARNING):
         assert [moves.new([{"a": 1}, {"a": 1}], None), moves.new([{"a": 1}], None)] == [[{"a": 1}, {"a": 1}], [{"a": 1}]]
         moves.end()

@@ -36,7 +36,7 @@ def test_a_last_page_that_comes_again_is_an_end_by_name(api: Api, key: str | Non
 
     api.answer = answer
     pages = NumberedPages(size=2)
-    with pytest.raises(ConnectException, match=r"the rows of the last page come again .*\(total=\)"):
+    with pytest.raises(ConnectException, match=r"each page after the last repeats its rows.*\(total=\)"):
         read(api, Resource("rows", "/rows", records="rows", pages=pages, key=key))
     done = read(api, Resource("rows", "/rows", records="rows", pages=NumberedPages(size=2, total="pages"), key=key))
     assert ids(done) == [1, 2, 3, 4, 5, 6]
@@ -73,7 +73,7 @@ def test_a_page_that_names_itself_as_the_next_is_an_error_by_name(api: Api) -> N
 
     api.answer = answer
     resource = Resource("rows", "/rows", records="rows", pages=NextUrlPages(), incremental=Incremental("at", "since"), key="id")
-    with pytest.raises(ConnectException, match="pages without end: the position of a page comes again"):
+    with pytest.raises(ConnectException, match="endless pages: the position of a page is repeated"):
         read(api, resource)
     resource = replace(resource, pages=PagesUpToAShortOne())
     done = read(api, resource)

@@ -150,7 +150,7 @@ class TestCredentials:
                 redirect = Answered(b"", 302, {"Location": elsewhere})
                 for answered in (redirect, Answered([{"id": 1}], headers={"Link": f'<{elsewhere}>; rel="next"'})):
                     api.answer = answers_of(answered)
-                    with pytest.raises(ConnectException, match=r"leads to another host, [\w.:]+; it is not followed"):
+                    with pytest.raises(ConnectException, match=r"leads to another host, [\w.:]+, which is not followed"):
                         read(api, auth, LinkedPages(), **config)
             assert other.asked == []
 
@@ -230,7 +230,7 @@ def test_the_secrets_of_a_long_task_do_not_grow() -> None:
         credentials.renew()
     assert credentials.secrets[0] == SECRET
     assert credentials.secrets[2:] == ("token-998", "token-999")
-    assert credentials.masked(f"{SECRET} token-999 token-998") == "[hidden] [hidden] [hidden]"
+    assert credentials.mask(f"{SECRET} token-999 token-998") == "[hidden] [hidden] [hidden]"
 
 
 @pytest.mark.parametrize(
@@ -247,7 +247,7 @@ def test_a_token_url_without_a_token_is_an_error(api: Api, answered: Any) -> Non
 
 @pytest.mark.parametrize("token", ["line\nbreak", "blank space", "ümlaut"])
 def test_a_token_that_no_header_can_hold_is_named_and_not_shown(api: Api, token: str) -> None:
-    with pytest.raises(ConfigException, match="configuration token: a header can hold") as caught:
+    with pytest.raises(ConfigException, match="configuration token: a header value must be") as caught:
         read(api, BearerAuth(), token=token)
     assert token not in "".join(traceback.format_exception(caught.value))
 
@@ -346,7 +346,7 @@ def test_an_answer_without_end_is_retriable_and_the_next_request_is_sent(
 ) -> None:
     monkeypatch.setattr(rest_client, "REQUEST_SECONDS", 0.2)
     with repeating(begin, piece) as url, RestClient(url, Credentials()) as client:
-        with pytest.raises(RetriableException, match="the answer has not arrived within"):
+        with pytest.raises(RetriableException, match="the response has not arrived within"):
             client.get("/rows", {})
         monkeypatch.setattr(rest_client, "REQUEST_SECONDS", 60.0)
         assert client.get("/rows", {}).body == []
@@ -388,8 +388,8 @@ def test_retry_after(header: str | None, seconds: float | None) -> None:
         (b"\xff\xfe\xff", "is not JSON"),
         (b"[" * 100_000, "is not JSON|levels"),
         (b"[" * 300 + b"]" * 300, "more than 200 levels"),
-        (b'"text"', "the rows, at '', are of type str"),
-        (b"[1]", "row 0 is of type int"),
+        (b'"text"', "the rows at '' must be a list of objects, got str"),
+        (b"[1]", "row 0 must be an object, got int"),
     ],
 )
 def test_a_body_without_rows_is_an_error(api: Api, body: bytes, reason: str) -> None:
@@ -401,7 +401,7 @@ def test_a_body_without_rows_is_an_error(api: Api, body: bytes, reason: str) -> 
 def test_a_path_without_rows_names_what_there_is(api: Api) -> None:
     api.answer = lambda asked: {"error": "quota", "code": 5}
     source = rest_source("Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="data.rows")])()
-    with pytest.raises(ConnectException, match=r"no 'data', of the path 'data\.rows'; there are: error, code"):
+    with pytest.raises(ConnectException, match=r"no 'data' for the path 'data\.rows'; it has: error, code"):
         run(source, {"topic": "t"})
     source = rest_source("Shop", base_url=api.url, resources=[Resource("rows", "/rows", records="data.rows?")])()
     assert run(source, {"topic": "t"}).records == []
@@ -410,10 +410,10 @@ def test_a_path_without_rows_names_what_there_is(api: Api) -> None:
 @pytest.mark.parametrize(
     ("encoding", "body", "message"),
     [
-        ("gzip, gzip", gzip.compress(gzip.compress(b" " * 200_000)), "packed as 'gzip, gzip', and was asked for as gzip"),
-        ("zstd", b"(\xb5/\xfd", "packed as 'zstd'"),
-        ("gzip", b"{}", "is not packed as gzip"),
-        ("gzip", gzip.compress(b"[]")[:-1], "has no end"),
+        ("gzip, gzip", gzip.compress(gzip.compress(b" " * 200_000)), "compressed as 'gzip, gzip'; only gzip was requested"),
+        ("zstd", b"(\xb5/\xfd", "compressed as 'zstd'"),
+        ("gzip", b"{}", "is not valid gzip"),
+        ("gzip", gzip.compress(b"[]")[:-1], "is incomplete"),
     ],
     ids=["packed twice", "zstd", "not packed", "cut"],
 )
@@ -454,7 +454,7 @@ def test_what_follows_a_packed_body_is_neither_kept_nor_endless(api: Api) -> Non
 @pytest.mark.parametrize("position", ["\ud800", "x" * 70_000])
 def test_a_position_that_no_url_can_hold_is_named(api: Api, position: str) -> None:
     api.answer = lambda asked: {"id": 1, "next": position}
-    with pytest.raises(ConnectException, match="GET '/rows': the position of the page cannot stand in a URL") as caught:
+    with pytest.raises(ConnectException, match="GET '/rows': the position of the page is not valid in a URL") as caught:
         read(api, None, CursorPages("cursor", cursor="next"))
     assert len(str(caught.value)) < 300
 
@@ -482,14 +482,14 @@ def _page_after(asked: Asked, name: str) -> int:
 
 
 ENDLESS: dict[str, tuple[Pagination, Any, str]] = {
-    "the same cursor": (CursorPages("c", cursor="c"), lambda asked: {"id": _page_after(asked, "n"), "c": "x"}, "comes again"),
+    "the same cursor": (CursorPages("c", cursor="c"), lambda asked: {"id": _page_after(asked, "n"), "c": "x"}, "is repeated"),
     "cursors in a circle": (
         CursorPages("c", cursor="c"),
         lambda asked: {"c": {"a": "b", "b": "c", "c": "a"}[asked.params.get("c", "a")]},
-        "position of a page comes again",
+        "position of a page is repeated",
     ),
-    "an unknown parameter": (OffsetPages(), lambda asked: [{"id": 1}], "the same rows come again"),
-    "the same URL": (NextUrlPages(), lambda asked: {"next": "/rows?page=2", "id": asked.params.get("page")}, "comes again"),
+    "an unknown parameter": (OffsetPages(), lambda asked: [{"id": 1}], "the same rows are repeated"),
+    "the same URL": (NextUrlPages(), lambda asked: {"next": "/rows?page=2", "id": asked.params.get("page")}, "is repeated"),
     "redirects": (SinglePage(), lambda asked: Answered(b"", 302, {"Location": "/rows"}), "more than 5 redirects"),
 }
 
