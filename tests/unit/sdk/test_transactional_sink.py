@@ -348,7 +348,7 @@ class MayNotCreate(TableSink):
 
 
 def test_a_table_that_cannot_be_created_is_named_with_the_way_out(config: dict[str, str]) -> None:
-    with pytest.raises(ConfigException, match=r"no table connect_sink_offsets .* Create it \(id CHAR\(64\).* at_least_once"):
+    with pytest.raises(ConfigException, match=r"The table connect_sink_offsets .* Create it \(id CHAR\(64\).* at_least_once"):
         opened(config, MayNotCreate)
 
 
