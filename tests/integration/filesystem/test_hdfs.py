@@ -109,7 +109,7 @@ def test_two_name_nodes_take_turns() -> None:
         assert {file.path: store.read(file.path) for file in store.files("out")} == {f"out/{name}": name.encode() for name in "abc"}
         cluster.make_standby(1)
         alone = settings | {"url": f"webhdfs://127.0.0.1:{cluster.ports[1]}/data"}
-        with pytest.raises(RetriableException, match="Give all name nodes of the cluster: webhdfs://first:port,second:port"):
+        with pytest.raises(RetriableException, match="List all name nodes of the cluster: webhdfs://first:port,second:port"):
             opened(alone).read("out/a")
 
 
