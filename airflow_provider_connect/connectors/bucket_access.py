@@ -92,7 +92,7 @@ def without_user(address: str) -> str:
 
 
 @contextmanager
-def hidden_environment() -> Iterator[None]:
+def hide_environment() -> Iterator[None]:
     """Hide the variables of cloud providers while a store is opened. Other threads wait for the end of the block."""
     with _ENVIRONMENT:
         hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOST_PREFIXES)}

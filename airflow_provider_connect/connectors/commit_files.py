@@ -26,7 +26,7 @@ LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks at once
 
 
 @dataclass(frozen=True, slots=True)
-class Committed:
+class CommittedState:
     """The state that one claim has committed. Within a ``scope``, the state with the higher ``order``, then ``revision``, is newer."""
 
     claim: str
@@ -54,7 +54,7 @@ class Committed:
         return json.dumps({**values, "connectors": dict(self.connectors)} if self.connectors else values)
 
     @classmethod
-    def from_json(cls, text: str, order: int, revision: int) -> Committed:
+    def from_json(cls, text: str, order: int, revision: int) -> CommittedState:
         values = json.loads(text)
         offsets = {TopicPartition(t, int(p)): int(n) for t, by_number in values["offsets"].items() for p, n in by_number.items()}
         known = values.get("topic_ids", {}), values.get("connectors", {})
@@ -71,7 +71,7 @@ class CommitFiles:
         self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
         self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
 
-    def read(self) -> list[Committed]:
+    def read(self) -> list[CommittedState]:
         """All states, oldest first. Raises StoreException for an unreadable one: it may be the state that counts."""
         found = []
         for name in self.folder.names():
@@ -81,7 +81,7 @@ class CommitFiles:
                     found.append(self._load(name, int(match[1]), int(match[2] or 0)))
         return sorted(found, key=lambda committed: committed.rank)
 
-    def write(self, committed: Committed) -> None:
+    def write(self, committed: CommittedState) -> None:
         """Write the state durably."""
         name = self._file_name(committed)
         temporary = f"{name}.tmp-{os.getpid()}"
@@ -95,7 +95,7 @@ class CommitFiles:
             raise FencedException(f"A newer claim has removed the files of claim {committed.claim} before its commit") from error
         self.folder.sync()
 
-    def remove(self, committed: Committed) -> None:
+    def remove(self, committed: CommittedState) -> None:
         with contextlib.suppress(FileNotFoundError):
             self.folder.remove(self._file_name(committed))
 
@@ -120,12 +120,12 @@ class CommitFiles:
         finally:
             os.close(descriptor)
 
-    def _load(self, name: str, order: int, revision: int) -> Committed:
+    def _load(self, name: str, order: int, revision: int) -> CommittedState:
         path = os.path.join(self.folder.path, name)
         with os.fdopen(self.folder.open(name, os.O_RDONLY), encoding="utf-8") as file:
             text = file.read()
         try:
-            return Committed.from_json(text, order, revision)
+            return CommittedState.from_json(text, order, revision)
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise StoreException(f"{path} does not contain a committed length with offsets: {error}") from error
 
@@ -135,7 +135,7 @@ class CommitFiles:
             self.folder.remove(name)
         return self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
 
-    def _file_name(self, committed: Committed) -> str:
+    def _file_name(self, committed: CommittedState) -> str:
         revision = f".{committed.revision}" if committed.revision else ""
         return f".{self._name}.offsets.{committed.order:020d}{revision}"
 
@@ -154,7 +154,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_s
             return True
 
 
-def newest_state(found: list[Committed], scope: str | None = None) -> Committed | None:
+def newest_state(found: list[CommittedState], scope: str | None = None) -> CommittedState | None:
     """The state that counts, of states sorted oldest first: the newest of ``scope``, or the newest of all if the scope has none."""
     own = [committed for committed in found if committed.scope == scope]
     kept = own or found

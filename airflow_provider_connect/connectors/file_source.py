@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from io import FileIO
 from typing import Any, ClassVar, Final
 
-from airflow_provider_connect.connectors.lines import MAX_LINE_BYTES, Lines, lines_of
+from airflow_provider_connect.connectors.lines import MAX_LINE_BYTES, Lines, split_lines
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import BYTES, Distance
 from airflow_provider_connect.data.schema import STRING_SCHEMA
@@ -57,7 +57,7 @@ class FileReader:
         self._end = status.st_size
         self._is_last = False
         self._lines: Lines | None = None
-        self._taken = 0
+        self._next_line = 0
         if position > self._end:
             self._restart()
 
@@ -66,13 +66,13 @@ class FileReader:
 
         Raises DataException for a line of more than ``MAX_LINE_BYTES`` and skips it: the next call returns the lines after it.
         """
-        if self._lines is None or self._taken == len(self._lines):
+        if self._lines is None or self._next_line == len(self._lines):
             self._lines = self._read()
-            self._taken = 0
+            self._next_line = 0
         if self._lines is None:
             return None
-        first, self._taken = self._taken, min(self._taken + most, len(self._lines))
-        return self._lines.text.slice(first, self._taken - first), self._base + int(self._lines.ends[self._taken - 1])
+        first, self._next_line = self._next_line, min(self._next_line + most, len(self._lines))
+        return self._lines.text.slice(first, self._next_line - first), self._base + int(self._lines.ends[self._next_line - 1])
 
     def was_replaced(self) -> bool:
         """Whether the path now leads to another file, or no file."""
@@ -106,7 +106,7 @@ class FileReader:
             if os.fstat(self._fd).st_size < self._base:
                 self._restart()
                 continue
-            lines = lines_of(piece, is_last=self._is_last and self._base + len(piece) >= self._end)
+            lines = split_lines(piece, is_last=self._is_last and self._base + len(piece) >= self._end)
             if len(lines):
                 return lines
             if self._base + wanted >= self._end:

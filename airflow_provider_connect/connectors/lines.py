@@ -34,7 +34,7 @@ class Lines:
         return len(self.ends)
 
 
-def lines_of(piece: bytes, *, is_last: bool = False) -> Lines:
+def split_lines(piece: bytes, *, is_last: bool = False) -> Lines:
     """The complete lines of ``piece``; with ``is_last``, which means that no byte follows, also the text after the last line end.
 
     A ``\\r`` as the last byte does not complete a line: its ``\\n`` may be the next byte.

@@ -25,7 +25,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed, newest_state, try_lock
+from airflow_provider_connect.connectors.commit_files import CommitFiles, CommittedState, newest_state, try_lock
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
@@ -62,7 +62,7 @@ class TransactionalFile:
         self._commit_files = CommitFiles(folder, name)
         self._topic_ids, self._adopts = topic_ids, adopts
         self._connector = connector
-        self._committed = Committed(claim, order, 0, topic_ids=topic_ids)
+        self._committed = CommittedState(claim, order, 0, topic_ids=topic_ids)
         self._descriptor = -1
         self._position = 0
         self._buffered: list[memoryview] = []
@@ -122,7 +122,7 @@ class TransactionalFile:
         truth = newest_state(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if truth is not None:
-            truth = self._taken(truth)
+            truth = self._claimed_state(truth)
         self._committed = self._adopt(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._join_file()
@@ -141,7 +141,7 @@ class TransactionalFile:
         if not self._is_shared:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
-    def _taken(self, truth: Committed) -> Committed:
+    def _claimed_state(self, truth: CommittedState) -> CommittedState:
         """The committed state with the offsets that count for this task, and the ids of their topics. Raises as ``OffsetRow.take_over``."""
         own = self._committed
         OffsetRow(None, truth.claim, truth.order).take_over(self._path, OffsetRow(None, own.claim, own.order))
@@ -163,7 +163,7 @@ class TransactionalFile:
                 f"or remove the files .{self._name}.offsets.* next to it: then this connector appends all records of the topic"
             )
 
-    def _adopt(self, truth: Committed | None, *, is_ours: bool, keep_all: bool) -> Committed:
+    def _adopt(self, truth: CommittedState | None, *, is_ours: bool, keep_all: bool) -> CommittedState:
         """The state to continue from: the committed one, or the current file if nothing was committed or the file was replaced."""
         own = self._committed
         try:

@@ -76,22 +76,22 @@ class CommitChain:
 
     def commit(self, next_offset: int, files: list[tuple[str, str]]) -> None:
         """Publish files together with the next offset. Raises FencedException if another process has taken over the chain."""
-        last = self._taken()
+        last = self._own_link()
         self._check_not_restored(last, files)  # before anything refers to them
         row = replace(last.row, next_offset=next_offset)
         self._append(Link(last.number + 1, last.taken, row, self._writer, tuple(files)))  # 2
-        self._publish(self._taken())  # 3
+        self._publish(self._own_link())  # 3
         if last.number >= _KEPT_LINKS:
             self._store.remove(self._path(last.number - _KEPT_LINKS))  # 4
 
     @property
     def next_offset(self) -> int | None:
         """The next offset of this process's last commit."""
-        return self._taken().row.next_offset
+        return self._own_link().row.next_offset
 
     def temporary_path(self, name: str) -> str:
         """A path for uncommitted data of this process."""
-        return join_path(self._temporary, f"{self._taken().taken:0{_DIGITS}d}-{self._writer}-{name}")
+        return join_path(self._temporary, f"{self._own_link().taken:0{_DIGITS}d}-{self._writer}-{name}")
 
     def alter(self, next_offset: int | None) -> bool:
         """Set the next offset for an admin, which fences the process that has the chain. False: there is no chain."""
@@ -130,7 +130,7 @@ class CommitChain:
 
     # Links
 
-    def _taken(self) -> Link:
+    def _own_link(self) -> Link:
         if self._last is None:
             raise StoreException(f"The commits in {self._links} have not been taken over yet")
         return self._last

@@ -47,11 +47,13 @@ class OwnerFiles:
         """Record these owners of partitions, unless recorded already. Raises ConfigException if a partition has another owner, or has files
         without a recorded owner. ``name_prefix`` is the prefix of a partition's file names; ``below`` are the folders that may contain
         files."""
-        new = {partition: owner for partition, owner in owners.items() if not self._is_owned(partition, owner)}
+        new = {partition: owner for partition, owner in owners.items() if not self._is_owned_by(partition, owner)}
         if new:
             self._reject_files({name_prefix(partition): partition for partition in new}, below)
         for partition, owner in new.items():
-            if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned(partition, owner):
+            if not self._store.create(self._path(partition), json.dumps(asdict(owner)).encode()) and not self._is_owned_by(
+                partition, owner
+            ):
                 raise RetriableException(f"{self._path(partition)} has just been removed. A later attempt may succeed.")
 
     def _reject_files(self, by_prefix: Mapping[str, TopicPartition], below: Iterable[str]) -> None:
@@ -70,7 +72,7 @@ class OwnerFiles:
             if file.path.rpartition("/")[2].startswith(starts) and not file.path.startswith(state):
                 yield file.path
 
-    def _is_owned(self, partition: TopicPartition, owner: Owner) -> bool:
+    def _is_owned_by(self, partition: TopicPartition, owner: Owner) -> bool:
         """Whether the partition has this owner; False: it has no owner. Raises ConfigException for another one."""
         path = self._path(partition)
         try:

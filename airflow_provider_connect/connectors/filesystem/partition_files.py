@@ -13,7 +13,7 @@ from airflow_provider_connect.connectors.filesystem.commit_chain import CommitCh
 from airflow_provider_connect.connectors.filesystem.formats.contract import FileFormat, FileWriter
 from airflow_provider_connect.connectors.filesystem.partitioners.partitioner import Partitioner, Share, count_up_to_folders, split_by_folder
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
-from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
+from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, project
 from airflow_provider_connect.connectors.filesystem.stores.store import NewFile, Store, join_path, path_part
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
@@ -68,16 +68,16 @@ class PartitionFiles:
     first_open_offset: int | None = None
     _open: dict[str, _OpenFile] = field(default_factory=dict)
     _kind: tuple[Schema | None, pa.DataType] | None = None  # of the values in open files
-    _taken: list[pa.Array] = field(default_factory=list)  # offsets of a failed batch that were written nevertheless
+    _written_offsets: list[pa.Array] = field(default_factory=list)  # offsets of a failed batch that were written nevertheless
     _file_count: int = 0
 
     def write(self, batch: Batch) -> None:
         """Write a batch with a value column. After DataException or RetriableException the batch may be passed again, also in parts:
         records that were written are skipped. ConnectException: an open file is unusable."""
         first = batch.kafka_offset_at(0)
-        self._taken = [each for each in self._taken if pc.max(each).as_py() >= first]
-        if self._taken:
-            batch = batch.filter(pc.invert(pc.is_in(batch.kafka_offsets, pa.concat_arrays(self._taken))))
+        self._written_offsets = [each for each in self._written_offsets if pc.max(each).as_py() >= first]
+        if self._written_offsets:
+            batch = batch.filter(pc.invert(pc.is_in(batch.kafka_offsets, pa.concat_arrays(self._written_offsets))))
         taken: list[pa.Array] = []
         try:
             for piece, folders in self._pieces(batch):
@@ -85,7 +85,7 @@ class PartitionFiles:
                     self._write_share(share)
                     taken.append(share.batch.kafka_offsets)
         except (DataException, RetriableException):
-            self._taken += taken
+            self._written_offsets += taken
             raise
 
     def end(self) -> None:
@@ -98,17 +98,17 @@ class PartitionFiles:
             self.finished.append((each.temporary, self.names.path(folder, self.partition, each.offsets, self.format.extension)))
         self._open.clear()
         self.first_open_offset = None
-        self.rotation.begin()
+        self.rotation.reset()
 
     def discard(self) -> None:
         """Discard what is not committed. Never raises."""
         for each in self._open.values():
             each.file.discard()
         self._open.clear()
-        self._taken.clear()
+        self._written_offsets.clear()
         self.finished.clear()
         self.first_open_offset = None
-        self.rotation.begin()
+        self.rotation.reset()
 
     def _pieces(self, batch: Batch) -> Iterator[tuple[Batch, pa.DictionaryArray]]:
         """The batch in pieces that fit into the open files, with the folders of their records. Between pieces, files are ended if full."""
@@ -126,7 +126,7 @@ class PartitionFiles:
                 self.first_open_offset = piece.first_offset if piece.first_offset is not None else piece.kafka_offset_at(0)
             yield piece, folders.slice(0, count)
             folders = folders.slice(count)
-            self.rotation.note(piece)
+            self.rotation.add(piece)
             if self.rotation.is_full(sum(each.writer.bytes_written for each in self._open.values())):
                 self.end()
 
@@ -142,7 +142,7 @@ class PartitionFiles:
             return batch
         current = None if self._kind is None else self._kind[0]
         if schema is not None and current is not None and self.compatibility.keeps(current, schema):
-            return batch.replace(value=projected(batch.value, schema, current), value_schema=current)
+            return batch.replace(value=project(batch.value, schema, current), value_schema=current)
         self.format.accepts(*kind)
         self.end()
         self._kind = kind
@@ -153,12 +153,12 @@ class PartitionFiles:
         first, last = batch.kafka_offset_at(0), batch.kafka_offset_at(batch.num_records - 1)
         each = self._open.get(folder)
         if each is None:
-            each = self._open[folder] = self._begin(first)
+            each = self._open[folder] = self._open_new_file(first)
         with _fail_file(each.temporary), self.store.translate_errors(each.temporary):
             each.writer.write(batch.value)
         each.offsets = each.offsets[0], last
 
-    def _begin(self, first: int) -> _OpenFile:
+    def _open_new_file(self, first: int) -> _OpenFile:
         self._file_count += 1
         temporary = self.chain.temporary_path(f"{self._file_count}-{first}{self.format.extension}")
         file = self.store.new_file(temporary)

@@ -38,7 +38,7 @@ class Compatibility(StrEnum):
         return new.version >= current.version if self is Compatibility.FORWARD else new.version <= current.version
 
 
-def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
+def project(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
     """Values of ``schema`` converted to ``target``, within arrays and maps too: fields that it lacks are dropped, its additional fields get
     their default or null. Raises DataException if that is not possible."""
     if schema.type is SchemaType.STRUCT and target.type is SchemaType.STRUCT:
@@ -63,7 +63,7 @@ def projected(column: pa.Array, schema: Schema, target: Schema, path: str = "") 
 def _elements(elements: pa.Array, schema: Schema | None, target: Schema | None, path: str) -> pa.Array:
     assert schema is not None
     assert target is not None
-    found = projected(elements, schema, target, path.lstrip("."))
+    found = project(elements, schema, target, path.lstrip("."))
     if found.null_count and not target.optional:
         raise DataException(f"An element of {path.lstrip('.')} is null, and the files' schema requires a value")
     return found
@@ -79,7 +79,7 @@ def _compact(column: pa.Array) -> pa.Array:
 def _field(column: pa.Array, schema: Schema, name: str, target: Schema, path: str) -> pa.Array:
     given, path = schema.field(name), f"{path}.{name}".lstrip(".")
     if given is not None:
-        values = projected(pc.struct_field(column, [given.index]), given.schema, target, path)
+        values = project(pc.struct_field(column, [given.index]), given.schema, target, path)
         if target.optional or pc.all(pc.or_(values.is_valid(), column.is_null()), min_count=0).as_py():
             return values
         raise DataException(f"The field {path} is null, and the files' schema requires a value. Set schema.compatibility=NONE")

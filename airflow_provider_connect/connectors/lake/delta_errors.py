@@ -9,7 +9,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundErr
 
 from airflow_provider_connect.connectors.bucket_access import ACCESS_DENIED, ACCESS_KEY, MISSING_BUCKET, SECRET_KEY
 from airflow_provider_connect.connectors.lake.delta_settings import PATH, UPSERT
-from airflow_provider_connect.connectors.lake.lake_errors import shortened, store_error
+from airflow_provider_connect.connectors.lake.lake_errors import shorten, store_error
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
 _COLORS: Final = re.compile(r"\x1b\[[0-9;]*m")
@@ -26,7 +26,7 @@ def translate_error(error: Exception, address: str) -> Exception:
     if isinstance(error, ConnectException):
         return error
     whole = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
-    text = shortened(whole)
+    text = shorten(whole)
     if reason := _address_reason(error, whole):
         return ConfigException.of(PATH, address, f"{reason}: {text}")
     if any(word in whole for word in _ROW_TEXTS):

@@ -31,12 +31,12 @@ def was_restored(history: History, after: int) -> bool:
 def restored_offset(history: History, connector: str, partition: TopicPartition, topic: int, verified: int) -> int | None:
     """The offset of ``partition`` in a table that was restored after version ``verified``, by its whole history; None: it has no offset in
     the topic with that number. Raises ConnectException if the history does not contain the answer."""
-    last = next((entry["version"] for entry in history if _of(entry, connector, partition) is not None), verified)
+    last = next((entry["version"] for entry in history if _entry_offset(entry, connector, partition) is not None), verified)
     for entry in history:
         if _is_restore_entry(entry) and verified < entry["version"] < last:
             raise _unknown(entry, f"while records of {partition} were committed")
     for entry in _ancestors(history):
-        found = _of(entry, connector, partition)
+        found = _entry_offset(entry, connector, partition)
         if found is not None:
             return found[0] if found[1] == topic else None
     if history[-1]["version"] > 0:
@@ -53,12 +53,12 @@ def _ancestors(history: History) -> Iterator[Mapping[str, Any]]:
             continue
         version -= 1
         if _is_restore_entry(entry):
-            version = _restored(entry)
+            version = _restored_version(entry)
         else:
             yield entry
 
 
-def _restored(entry: Mapping[str, Any]) -> int:
+def _restored_version(entry: Mapping[str, Any]) -> int:
     text = str(entry.get("operationParameters", {}).get("version"))
     if not text.isdecimal():
         raise _unknown(entry, "to a timestamp, whose version is not in its log")
@@ -69,7 +69,7 @@ def _is_restore_entry(entry: Mapping[str, Any]) -> bool:
     return entry.get("operation") == "RESTORE"
 
 
-def _of(entry: Mapping[str, Any], connector: str, partition: TopicPartition) -> tuple[int | None, int] | None:
+def _entry_offset(entry: Mapping[str, Any], connector: str, partition: TopicPartition) -> tuple[int | None, int] | None:
     found = json.loads(entry.get(_name(connector), "{}")).get(f"{partition.topic}/{partition.partition}")
     return None if found is None else (found[0], found[1])
 

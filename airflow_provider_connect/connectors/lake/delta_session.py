@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 from deltalake import CommitProperties, DeltaTable, Field, Schema, write_deltalake
 from deltalake.schema import PrimitiveType
 
-from airflow_provider_connect.connectors.bucket_access import hidden_environment
+from airflow_provider_connect.connectors.bucket_access import hide_environment
 from airflow_provider_connect.connectors.lake.delta_history import History
 from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_settings import AUTO_CREATE, EVOLVE, PARTITION_BY, PATH, DeltaSettings
@@ -81,7 +81,7 @@ class DeltaSession:
         self._schema = pa.schema([]) if self._is_new else self._table_schema
 
     def _open_table(self) -> DeltaTable:
-        with hidden_environment():
+        with hide_environment():
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
     def reject_missing_tables(self) -> None:
@@ -105,7 +105,7 @@ class DeltaSession:
             return
         self.reject_missing_tables()
         schema = Schema([Field(PLACEHOLDER, PrimitiveType("string"))])
-        with hidden_environment():
+        with hide_environment():
             DeltaTable.create(self._settings.address, schema, mode="ignore", storage_options=self._settings.store_options)
         self.begin()
 
@@ -252,7 +252,7 @@ class DeltaSession:
             raise RetriableException(f"The table at {self._settings.address} was replaced ({PATH})")
 
     def _table_exists(self) -> bool:
-        with hidden_environment():
+        with hide_environment():
             return DeltaTable.is_deltatable(self._settings.address, self._settings.store_options)
 
     def _commit_rows(self, rows: pa.Table, properties: CommitProperties) -> None:
@@ -279,7 +279,7 @@ class DeltaSession:
         deleted = project(without_keys(keys, rows.select(keys.column_names)), schema, keys.num_rows - rows.num_rows)
         marks = pa.array([False] * rows.num_rows + [True] * deleted.num_rows)
         source = pa.concat_tables([rows.cast(schema), deleted]).append_column(_DELETES, marks)
-        same = " AND ".join(f"old.{_quoted(name)} = new.{_quoted(name)}" for name in keys.column_names)
+        same = " AND ".join(f"old.{_quote(name)} = new.{_quote(name)}" for name in keys.column_names)
         merge = self._table.merge(
             source, same, "new", "old", merge_schema=not self._schema.equals(self._table_schema), commit_properties=properties
         )
@@ -305,7 +305,7 @@ def _has_column_mapping(table: DeltaTable) -> bool:
     return (table.metadata().configuration or {}).get(_MAPPING, "none") != "none"
 
 
-def _quoted(name: str) -> str:
+def _quote(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 

@@ -56,7 +56,7 @@ class AllowedFiles(PyArrowFileIO):
         super().__init__({key: value for key, value in properties.items() if key in _STORE_OPTIONS})
         self._allowed = AllowedPaths(tuple(json.loads(properties[_FOLDERS])))
 
-    def _checked(self, location: str) -> str:
+    def _check_location(self, location: str) -> str:
         scheme, _, path = self.parse_location(location)
         if scheme in S3_SCHEMES:
             if not self.properties.get("s3.access-key-id") or not self.properties.get("s3.secret-access-key"):
@@ -70,13 +70,13 @@ class AllowedFiles(PyArrowFileIO):
         return self._allowed.resolve(WAREHOUSE, path)
 
     def new_input(self, location: str) -> PyArrowFile:
-        return super().new_input(self._checked(location))
+        return super().new_input(self._check_location(location))
 
     def new_output(self, location: str) -> PyArrowFile:
-        return super().new_output(self._checked(location))
+        return super().new_output(self._check_location(location))
 
     def delete(self, location: str | InputFile | OutputFile) -> None:
-        super().delete(self._checked(location if isinstance(location, str) else location.location))
+        super().delete(self._check_location(location if isinstance(location, str) else location.location))
 
 
 class _RestCatalog(RestCatalog):

@@ -209,10 +209,10 @@ def _optional(type: IcebergType) -> IcebergType:
 
 
 def _iceberg_field(field: pa.Field) -> NestedField:
-    return table_type("Iceberg", field, _converted)
+    return table_type("Iceberg", field, _convert_field)
 
 
-def _converted(field: pa.Field) -> NestedField:
+def _convert_field(field: pa.Field) -> NestedField:
     schema = visit_pyarrow(pa.schema([field]), _ConvertToIcebergWithoutIDs())
     assert isinstance(schema, Schema)
     return schema.fields[0]

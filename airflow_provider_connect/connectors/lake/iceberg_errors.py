@@ -11,7 +11,7 @@ from pyiceberg import exceptions
 
 from airflow_provider_connect.connectors.bucket_access import MISSING_BUCKET
 from airflow_provider_connect.connectors.lake.iceberg_settings import CATALOG, URI, WAREHOUSE
-from airflow_provider_connect.connectors.lake.lake_errors import shortened, store_error, text_of
+from airflow_provider_connect.connectors.lake.lake_errors import shorten, store_error, text_of
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
@@ -58,17 +58,17 @@ def translate_error(error: Exception, warehouse: str) -> Exception:
         return error
     text = text_of(error, getattr(error, "orig", None))
     if reason := _settings_reason(error, text):
-        return ConfigException(f"{reason}: {shortened(text)}")
+        return ConfigException(f"{reason}: {shorten(text)}")
     if isinstance(error, _MISSING_TABLE):
         return ConnectException(
-            f"The catalog ({URI}) no longer has the table. The next run starts with the tables it then finds: {shortened(text)}"
+            f"The catalog ({URI}) no longer has the table. The next run starts with the tables it then finds: {shorten(text)}"
         )
     if isinstance(error, _NO_SERVER):
         return _catalog_error(error, text)
     if isinstance(error, OSError):
         return store_error(error, text, "A file of a table", f"{WAREHOUSE}={warehouse}")
     is_created = isinstance(error, sqlalchemy.exc.ProgrammingError) and "already exists" in text  # a SQL catalog's own tables
-    return RetriableException(shortened(text)) if is_created or isinstance(error, _RETRIABLE) else error
+    return RetriableException(shorten(text)) if is_created or isinstance(error, _RETRIABLE) else error
 
 
 def _settings_reason(error: Exception, text: str) -> str:
@@ -88,13 +88,13 @@ def _catalog_error(error: Exception, text: str) -> ConnectException:
     else:
         is_transient = not isinstance(error, _WRONG_ADDRESS) and not any(word in text for word in _WRONG_DATABASE)
     if is_transient:
-        return RetriableException(f"The catalog cannot be used now ({URI}): {shortened(text)}")
-    return ConfigException(f"The catalog cannot be used ({URI}): {shortened(text)}")
+        return RetriableException(f"The catalog cannot be used now ({URI}): {shorten(text)}")
+    return ConfigException(f"The catalog cannot be used ({URI}): {shorten(text)}")
 
 
 def row_error(table: str, error: Exception) -> Exception:
     """DataException for an error that rows caused while their files were written; other errors are returned unchanged."""
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
     if is_long or isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError | OverflowError):
-        return DataException(f"Table {table} rejects a row: {shortened(text_of(error))}")
+        return DataException(f"Table {table} rejects a row: {shorten(text_of(error))}")
     return error

@@ -330,7 +330,7 @@ class Keys:
             values = pc.unique(keys[name])
             values = values.take(pc.array_sort_indices(values))
             self._sorted.append((field.field_id, field.field_type, values))
-            self.row_filter = And(self.row_filter, _range_of(name, values))
+            self.row_filter = And(self.row_filter, _range_filter(name, values))
 
     def may_occur_in(self, file: DataFile) -> bool:
         """Whether the file may have rows of the keys, by the bounds of its columns."""
@@ -356,7 +356,7 @@ class Keys:
         return without_keys(rows, self._keys)
 
 
-def _range_of(name: str, values: pa.Array) -> BooleanExpression:
+def _range_filter(name: str, values: pa.Array) -> BooleanExpression:
     """A filter for sorted values; for many values, a range, which also matches other values."""
     if len(values) <= IN_PREDICATE_LIMIT:
         return In(name, values.to_pylist())  # type: ignore[call-arg, arg-type]

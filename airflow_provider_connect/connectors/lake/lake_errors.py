@@ -34,7 +34,7 @@ def text_of(error: Exception, shown: object = None) -> str:
     return " ".join(f"{type(error).__name__}: {shown or error}".split())
 
 
-def shortened(text: str) -> str:
+def shorten(text: str) -> str:
     """A library's message, truncated."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
@@ -54,5 +54,5 @@ def is_transient(error: Exception, text: str) -> bool:
 def store_error(error: Exception, text: str, what: str, setting: str) -> ConnectException:
     """RetriableException for a transient error, else ConnectException. ``what`` cannot be used; ``setting`` refers to it."""
     if is_transient(error, text):
-        return RetriableException(f"{what} cannot be used now ({setting}): {shortened(text)}")
-    return ConnectException(f"{what} cannot be used ({setting}): {shortened(text)}. Fix the cause, and run again")
+        return RetriableException(f"{what} cannot be used now ({setting}): {shorten(text)}")
+    return ConnectException(f"{what} cannot be used ({setting}): {shorten(text)}. Fix the cause, and run again")

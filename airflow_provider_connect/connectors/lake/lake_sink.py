@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
-from airflow_provider_connect.connectors.lake.lake_errors import shortened, text_of
+from airflow_provider_connect.connectors.lake.lake_errors import shorten, text_of
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
@@ -68,8 +68,8 @@ class LakeSink(TransactionalSink):
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
-    _write_files: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # by all connections of a task
-    _taken: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction
+    _written_tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # by all connections of a task
+    _put_offsets: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction
     _unknown_since: float | None = None  # time of the first unknown error since the last commit
 
     def mistakes(self, config: Config) -> Iterable[ConfigException]:
@@ -106,8 +106,8 @@ class LakeSink(TransactionalSink):
         known = self.translate_library_error(error)
         if isinstance(known, ConnectException | MemoryError):
             return known
-        offsets = [f"{p.topic}-{p.partition}, offsets {first} to {last}" for p, (first, last) in sorted(self._taken.items())]
-        text = f"Unexpected error with {'; '.join(offsets) or 'no records'}: {shortened(text_of(error))}"
+        offsets = [f"{p.topic}-{p.partition}, offsets {first} to {last}" for p, (first, last) in sorted(self._put_offsets.items())]
+        text = f"Unexpected error with {'; '.join(offsets) or 'no records'}: {shorten(text_of(error))}"
         self._unknown_since = time.monotonic() if self._unknown_since is None else self._unknown_since
         timeout_ms = int(self.config.originals.get(RETRY_TIMEOUT, 0))
         if timeout_ms < 0 or time.monotonic() - self._unknown_since < timeout_ms / 1000:
@@ -115,7 +115,7 @@ class LakeSink(TransactionalSink):
         return ConnectException(f"{text}. Retries ({RETRY_TIMEOUT}) failed or are disabled")
 
     def begin(self, connection: Session) -> Session:
-        self._taken = {}
+        self._put_offsets = {}
         connection.begin()
         return connection
 
@@ -125,7 +125,7 @@ class LakeSink(TransactionalSink):
     def write(self, transaction: Session, batch: Batch) -> None:
         offsets, partition = batch.kafka_offsets, batch.topic_partition
         first, last = offsets[0].as_py(), offsets[-1].as_py()
-        self._taken = {**self._taken, partition: (self._taken.get(partition, (first, last))[0], last)}
+        self._put_offsets = {**self._put_offsets, partition: (self._put_offsets.get(partition, (first, last))[0], last)}
         transaction.write(batch)
 
     def flush(self, transaction: Session) -> None:
@@ -143,10 +143,10 @@ class LakeSink(TransactionalSink):
     def commit(self, connection: Session) -> None:
         connection.commit()
         self._unknown_since = None
-        self._write_files = {**self._write_files, **connection.written}
+        self._written_tables = {**self._written_tables, **connection.written}
 
     def datasets(self) -> Iterable[Dataset]:
-        return [Dataset.at(address, columns) for address, columns in self._write_files.items()]
+        return [Dataset.at(address, columns) for address, columns in self._written_tables.items()]
 
 
 def upsert_key(name: str) -> ConfigKey:

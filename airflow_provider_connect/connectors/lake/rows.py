@@ -226,7 +226,7 @@ def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: 
 def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, columns: KeyColumns) -> list[pa.ChunkedArray]:
     """The key columns of each record: fields of its value, or of its key if it has no value."""
     has_deletes = not pc.all(is_value).as_py()
-    keys = _keys_of(batch, columns.names) if has_deletes else None
+    keys = _key_rows(batch, columns.names) if has_deletes else None
     found = []
     for field in columns.fields:
         column = columns.of(rows, field)
@@ -239,7 +239,7 @@ def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, column
     return found
 
 
-def _keys_of(batch: Batch, names: Names) -> pa.Table | None:
+def _key_rows(batch: Batch, names: Names) -> pa.Table | None:
     """The fields of the records' keys; None if keys are not structs."""
     key, schema = batch.key, batch.key_schema
     if key is None or schema is None or schema.type is not SchemaType.STRUCT or not schema.fields:

@@ -137,7 +137,7 @@ class FolderFiles:
     _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
     _sorted: Sequence[LogFile] = ()
 
-    def listed(self, folder: AllowedFolder, read: Container[int] = ()) -> Sequence[LogFile]:
+    def list_files(self, folder: AllowedFolder, read: Container[int] = ()) -> Sequence[LogFile]:
         """The current files, least recently changed first; one entry per file, even with several names. The same list object if nothing
         has changed. Files with inodes in ``read`` were read earlier: they are returned even under names that are not included.
 
@@ -148,7 +148,7 @@ class FolderFiles:
         self.links = {}
         for _ in range(MAX_LISTINGS):
             begun = time.time_ns()
-            with _listed(folder) as (entries, descriptor):
+            with _open_listing(folder) as (entries, descriptor):
                 for entry in entries:
                     self._add(entry, found, stems, read)
                 if descriptor < 0 or os.fstat(descriptor).st_mtime_ns < begun - QUIET_NS:
@@ -197,7 +197,7 @@ def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
 
 
 @contextlib.contextmanager
-def _listed(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]], int]]:
+def _open_listing(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]], int]]:
     """The entries of a folder, and its descriptor; no entries and -1 if the folder is gone."""
     try:
         descriptor = folder.open(".", os.O_RDONLY | os.O_DIRECTORY)
@@ -219,7 +219,7 @@ def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None], failu
     if first is None:
         yield from _below(folder, rest, failures)
     try:
-        with _listed(folder) as (entries, _):
+        with _open_listing(folder) as (entries, _):
             names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
     except OSError as error:
         failures[path_text(folder.path)] = error

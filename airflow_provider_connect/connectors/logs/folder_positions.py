@@ -28,7 +28,7 @@ MAX_MISSING: Final = 1000
 
 Change = tuple[dict[str, object], dict[str, object]]
 """A source partition and its new offset; an empty one removes it."""
-Opened = Callable[[LogFile], Content | None]
+ContentOpener = Callable[[LogFile], Content | None]
 
 
 @dataclass(slots=True)
@@ -43,12 +43,12 @@ class Unread:
 
 @dataclass(slots=True)
 class FolderPositions:
-    """The positions of one folder's files. ``offset`` returns committed offsets, ``opened`` opens a file. ``retention`` of missing files
-    and ``completion_time`` of last lines are microseconds. ``lost`` are messages about lost data."""
+    """The positions of one folder's files. ``offset`` returns committed offsets, ``open_content`` opens a file. ``retention`` of missing
+    files and ``completion_time`` of last lines are microseconds. ``lost`` are messages about lost data."""
 
     path: str
     offset: OffsetReader
-    opened: Opened
+    open_content: ContentOpener
     retention: int
     completion_time: int
     completes_open_entries: bool  # whether time completes the last entry of a file that may grow: entries have several lines
@@ -71,7 +71,7 @@ class FolderPositions:
         """Load the committed positions of the files in the folder's offset."""
         listed = self.offset(self.partition)
         if listed:
-            self._listed = list(_files_of(listed))
+            self._listed = list(_parse_files(listed))
             for *file, since in self._listed:
                 identity = Identity(*file)
                 self._load(identity, self.offset(identity.partition))
@@ -183,7 +183,7 @@ class FolderPositions:
         if position.bytes == 0 or (not file.is_compressed and file.size < position.bytes):
             return False
         try:
-            content = self.opened(file)
+            content = self.open_content(file)
             if content is None:  # renamed since: the next scan decides
                 return True
             with closing(content):
@@ -211,12 +211,12 @@ class FolderPositions:
             return False
 
     def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> Content | None:
-        content = self.opened(file)
+        content = self.open_content(file)
         return content if content is None else open_files.enter_context(closing(content))
 
     def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
         """Give a file without a position the one of its origin, or a new one; None: not yet, because it is an unfinished copy."""
-        content = None if file.is_rotated and not file.size else self.opened(file)
+        content = None if file.is_rotated and not file.size else self.open_content(file)
         if content is None:
             return None
         with closing(content):
@@ -261,7 +261,7 @@ class FolderPositions:
         True also if ``other`` was truncated after it was recognized: the next scan finds its content as the origin."""
         if not _may_be_copy(other, file):
             return False
-        original = self.opened(other)
+        original = self.open_content(other)
         if original is None:
             return True  # renamed since: the next scan decides
         with closing(original):
@@ -356,7 +356,7 @@ def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Positio
     return replace(end, size=file.size, modified=file.modified, is_settled=True) if is_damaged and is_final else end
 
 
-def _files_of(listed: Mapping[str, Any]) -> list[list[int]]:
+def _parse_files(listed: Mapping[str, Any]) -> list[list[int]]:
     """The files in a folder's offset. Raises ConnectException for an invalid one."""
     files = listed.get("files")
     if not isinstance(files, list) or not all(
@@ -375,6 +375,6 @@ def check_offset(partition: Any, offset: Any) -> None:
     if not isinstance(offset, Mapping):
         raise ConnectException("Offset objects must be maps, or null")
     if "folder" in partition:
-        _files_of(offset)
+        _parse_files(offset)
     else:
         Position.of(offset)

@@ -51,7 +51,7 @@ class TextFormat:
 
     name = "text"
 
-    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+    def parse(self, lines: pa.Array, time: str | None) -> Parsed:
         return Parsed(lines, STRING_SCHEMA)
 
 
@@ -61,7 +61,7 @@ class JsonFormat:
 
     name = "json"
 
-    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+    def parse(self, lines: pa.Array, time: str | None) -> Parsed:
         text = pl.Series(lines)
         is_document = text.str.contains(r"^\s*[\[{]") & text.str.json_path_match("$").is_not_null()
         path = None if time is None else "$" + "".join(f"['{part}']" for part in time.split("."))
@@ -76,7 +76,7 @@ class LogfmtFormat:
 
     name = "logfmt"
 
-    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+    def parse(self, lines: pa.Array, time: str | None) -> Parsed:
         text = pl.Series("line", lines)
         rest = text.str.replace_all(_PAIR, "").str.strip_chars()
         words = pl.DataFrame({"row": pl.arange(len(text), eager=True), "word": text.str.extract_all(_PAIR)}).explode("word").drop_nulls()
@@ -88,7 +88,7 @@ class LogfmtFormat:
         counts = pl.DataFrame({"row": pl.arange(len(text), eager=True)}).join(pairs.group_by("row").len(), on="row", how="left")
         ends = [0, *counts.sort("row")["len"].fill_null(0).cum_sum()] if len(text) else [0]
         entries = pa.MapArray.from_arrays(pa.array(ends, pa.int32()), _strings(pairs["key"]), _strings(pairs["value"]))
-        found = None if time is None else _joined(pairs.filter(pl.col("key") == time), len(text))
+        found = None if time is None else _values_by_row(pairs.filter(pl.col("key") == time), len(text))
         return Parsed(entries, _MAP, _rows(rest.fill_null("x") != ""), _blank(text), found)
 
 
@@ -101,7 +101,7 @@ class PatternFormat:
     types: Mapping[str, str] = field(default_factory=dict)
     is_quoted: bool = False  # CSV: a group ``name`` in quotation marks, or ``name_`` without
 
-    def parsed(self, lines: pa.Array, time: str | None) -> Parsed:
+    def parse(self, lines: pa.Array, time: str | None) -> Parsed:
         text = pl.Series(lines)
         found = text.str.extract_groups(f"(?P<{LINE}>{self.pattern})").struct.unnest()
         names = [name for name in found.columns if name != LINE and not name.isdigit()]
@@ -110,7 +110,7 @@ class PatternFormat:
             found = found.select(
                 LINE, *(pl.col(name).str.replace_all('""', '"', literal=True).fill_null(pl.col(f"{name}_")) for name in names)
             )
-        typed = found.select(names).with_columns(_typed(name, kind) for name, kind in self.types.items())
+        typed = found.select(names).with_columns(_cast_column(name, kind) for name, kind in self.types.items())
         is_bad = found[LINE].is_null()
         for name in self.types:
             is_bad = is_bad | (typed[name].is_null() & found[name].is_not_null() & ~found[name].is_in(["-", ""]))
@@ -140,9 +140,9 @@ class LineTime:
         text = parsed.time if self.pattern is None else pl.Series(lines).str.extract(self.pattern)
         if text is None:
             return pa.nulls(len(lines), pa.int64())
-        return self.parsed(text.cast(pl.String)).to_arrow().cast(pa.int64())
+        return self.parse(text.cast(pl.String)).to_arrow().cast(pa.int64())
 
-    def parsed(self, text: pl.Series) -> pl.Series:
+    def parse(self, text: pl.Series) -> pl.Series:
         if self.form in _UNITS:
             return (text.cast(pl.Float64, strict=False) * _UNITS[self.form]).cast(pl.Int64, strict=False)
         if self.form == ISO:
@@ -202,7 +202,7 @@ def check_time_format(time: LineTime, form_key: str, zone_key: str) -> None:
     """Raise ConfigException for a format that polars cannot parse, and for an unknown time zone."""
     time_zone(zone_key, time.zone)
     try:
-        time.parsed(pl.Series(["2026-01-02 03:04:05"]))
+        time.parse(pl.Series(["2026-01-02 03:04:05"]))
         if time.form != ISO and time.form not in _UNITS:
             _check_has_date(time, form_key)
     except pl.exceptions.PolarsError as error:
@@ -214,7 +214,7 @@ def _check_has_date(line_time: LineTime, form_key: str) -> None:
     noon = datetime.datetime.fromtimestamp(line_time.clock(), datetime.UTC).replace(hour=12, minute=0, second=0, microsecond=0)
     days = pl.Series([noon - datetime.timedelta(days=40), noon - datetime.timedelta(days=1)])
     written = days.dt.strftime(line_time.form.replace("%f", "%6f"))
-    first, last = line_time.parsed(written)
+    first, last = line_time.parse(written)
     if first is None or last is None or round((last - first) / 86_400_000) != 39:  # in days: daylight saving time may change in between
         raise ConfigException.of(form_key, line_time.form[:100], "The format needs day and month, such as %b %d %H:%M:%S.")
 
@@ -229,14 +229,14 @@ _MAP: Final = Schema.map(STRING_SCHEMA, STRING_SCHEMA.as_optional())
 _ARROW: Final = {"string": "string", "integer": "int64", "number": "float64", "boolean": "bool"}
 
 
-def _typed(name: str, kind: str) -> pl.Expr:
+def _cast_column(name: str, kind: str) -> pl.Expr:
     if kind == "boolean":
         lower = pl.col(name).str.to_lowercase()
         return pl.when(lower == "true").then(True).when(lower == "false").then(False).alias(name)
     return pl.col(name).cast(pl.Int64 if kind == "integer" else pl.Float64 if kind == "number" else pl.String, strict=False)
 
 
-def _joined(pairs: pl.DataFrame, count: int) -> pl.Series:
+def _values_by_row(pairs: pl.DataFrame, count: int) -> pl.Series:
     """The values by row, null for rows without one."""
     rows = pl.DataFrame({"row": pl.arange(count, eager=True)})
     return rows.join(pairs, on="row", how="left", maintain_order="left")["value"]

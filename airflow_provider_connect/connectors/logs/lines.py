@@ -110,7 +110,7 @@ class Entries:
     max_lines: int
     max_bytes: int
 
-    def joined(self, lines: Lines, *, is_final: bool) -> Lines:
+    def join(self, lines: Lines, *, is_final: bool) -> Lines:
         """The complete entries: all but the last one, which is complete only if ``is_final``. An entry with an invalid line is null."""
         begins = pl.Series(lines.text).str.contains(self.start).fill_null(value=False).to_numpy().copy()
         begins[:1] = True

@@ -149,7 +149,7 @@ class LogReader:
         if not len(ends):
             return None
         lines = Lines(self._encoding.decode(data, ends, is_first=self.position.bytes == 0), ends)
-        return lines if self._entries is None else self._entries.joined(lines, is_final=is_last)
+        return lines if self._entries is None else self._entries.join(lines, is_final=is_last)
 
     def _piece(self, data: bytes, lines: Lines, *, is_end: bool) -> Piece:
         end, first = int(lines.ends[-1]), self.position.bytes

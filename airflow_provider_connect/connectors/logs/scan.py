@@ -34,9 +34,9 @@ class FolderScan:
         for path, (folder, patterns) in self._folders().items():
             if zlib.crc32(os.fsencode(path)) % count != number:
                 continue
-            positions = self._of(path, folder)
+            positions = self._folder_positions(path, folder)
             try:
-                files = self._files_of(path, patterns).listed(folder, positions.read_inodes)
+                files = self._folder_files(path, patterns).list_files(folder, positions.read_inodes)
             except OSError as error:
                 self.failures[path_text(path)] = error
                 continue
@@ -59,7 +59,7 @@ class FolderScan:
         """The existing files; ``failures`` gets the folders that cannot be listed."""
         for path, (folder, patterns) in self._folders().items():
             try:
-                yield from self._files_of(path, patterns).listed(folder)
+                yield from self._folder_files(path, patterns).list_files(folder)
             except OSError as error:
                 self.failures[path_text(path)] = error
 
@@ -75,13 +75,13 @@ class FolderScan:
                 found.setdefault(folder.path, (folder, []))[1].append(pattern)
         return found
 
-    def _files_of(self, path: str, patterns: list[PathPattern]) -> FolderFiles:
+    def _folder_files(self, path: str, patterns: list[PathPattern]) -> FolderFiles:
         names = self._settings.names(patterns)
         if path not in self._files or self._files[path].names != names:
             self._files[path] = FolderFiles(names)
         return self._files[path]
 
-    def _of(self, path: str, folder: AllowedFolder) -> FolderPositions:
+    def _folder_positions(self, path: str, folder: AllowedFolder) -> FolderPositions:
         if path not in self._positions:
             config = self._config
             self._positions[path] = FolderPositions(

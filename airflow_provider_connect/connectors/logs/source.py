@@ -60,7 +60,7 @@ class Flaw:
     """A part of a file that cannot become a record, and the position after it."""
 
     error: DataException
-    behind: Position
+    position_after: Position
 
 
 class LogSourceTask(SourceTask):
@@ -136,11 +136,11 @@ class LogSourceTask(SourceTask):
     def _resume(self, flaw: Flaw, folder: AllowedFolder, positions: FolderPositions, unread: Unread) -> None:
         """Continue after a postponed error, and raise it."""
         self._opened = folder, positions, unread
-        positions.known[unread.identity] = flaw.behind
-        if flaw.behind.size >= 0:
-            self._ready.append([self._marker(unread.identity.partition, flaw.behind.offset(positions.path_of(unread.file)))])
+        positions.known[unread.identity] = flaw.position_after
+        if flaw.position_after.size >= 0:
+            self._ready.append([self._marker(unread.identity.partition, flaw.position_after.offset(positions.path_of(unread.file)))])
         else:
-            self._unread.append((folder, positions, replace(unread, position=flaw.behind)))
+            self._unread.append((folder, positions, replace(unread, position=flaw.position_after)))
         raise flaw.error
 
     def _is_due(self) -> bool:
@@ -221,7 +221,7 @@ class LogSourceTask(SourceTask):
     def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | Flaw]:
         """Batches of lines, and the errors between them, each with the position after it. After ``MOST_FAULTS`` errors, the remaining valid
         lines are one batch, and the remaining errors one error."""
-        parsed = self._lines.format.parsed(piece.text, None if self._lines.time is None else self._lines.time.field)
+        parsed = self._lines.format.parse(piece.text, None if self._lines.time is None else self._lines.time.field)
         is_bad, is_blank = piece.unread(parsed.errors, parsed.blank)
         bad = np.flatnonzero(is_bad).tolist() or sorted(piece.errors)
         batch = self._batch(parsed, piece.text, path)

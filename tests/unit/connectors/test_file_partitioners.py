@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.filesystem.partitioners.partitioner imp
 from airflow_provider_connect.connectors.filesystem.partitioners.rotation import Rotation
 from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
-from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, projected
+from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility, project
 from airflow_provider_connect.data.columns import column_of, json_column, values_of
 from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, Struct
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -180,15 +180,15 @@ def split_times(rotation: Rotation, times: list[int]) -> list[list[int]]:
     while len(rest):
         count = rotation.room(rest)
         if count == 0:
-            rotation.begin()
+            rotation.reset()
             files.append([])
             count = rotation.room(rest)
         piece, rest = rest.slice(0, count), rest.slice(count)
-        rotation.note(piece)
+        rotation.add(piece)
         assert piece.timestamp is not None
         files[-1] += piece.timestamp.to_pylist()
         if rotation.is_full(0):
-            rotation.begin()
+            rotation.reset()
             files.append([])
     return [each for each in files if each]
 
@@ -205,7 +205,7 @@ def test_files_end_by_count_and_by_the_time_of_records() -> None:
 def test_a_schedule_counts_from_midnight_of_its_zone() -> None:
     now = [ms("2026-07-01T21:59:59Z")]  # a second before midnight in Berlin
     rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, schedule_ms=24 * HOUR)
-    rotation.note(batch(pa.nulls(1)))
+    rotation.add(batch(pa.nulls(1)))
     assert not rotation.is_due()
     now[0] += 1000
     assert rotation.is_due()
@@ -219,10 +219,10 @@ V2 = Schema.struct(V2_FIELDS, name="v", version=2)
 
 def test_older_values_are_projected() -> None:
     column = column_of([{"id": 1, "old": "x"}, None], V1.as_optional())
-    found = values_of(projected(column, V1, V2), V2)
+    found = values_of(project(column, V1, V2), V2)
     assert [None if each is None else each.as_dict() for each in found] == [{"id": 1, "new": "none"}, None]
     with pytest.raises(DataException, match="id of type INT64"):
-        projected(column_of([{"id": 1, "new": "y"}], V2), V2, V1)
+        project(column_of([{"id": 1, "new": "y"}], V2), V2, V1)
 
 
 def deep(inner: Schema) -> Schema:
@@ -241,7 +241,7 @@ def test_fields_within_lists_and_maps_get_their_defaults(first: int) -> None:
 
     old, new = Schema.struct({"id": INT32_SCHEMA, "old": STRING_SCHEMA.as_optional()}), Schema.struct(V2_FIELDS)
     given = [value(old), value(old) | {"list": None, "map": {}}, value(old)]
-    found = values_of(projected(column_of(given, deep(old))[first:], deep(old), deep(new)), deep(new))
+    found = values_of(project(column_of(given, deep(old))[first:], deep(old), deep(new)), deep(new))
     expected = [value(new, new="none"), value(new, new="none") | {"list": None, "map": {}}, value(new, new="none")]
     assert [each.as_dict() for each in found] == expected[first:]
 
@@ -250,9 +250,9 @@ def test_an_element_that_does_not_fit_refuses_its_own_rows_alone() -> None:
     old, new = Schema.array(STRING_SCHEMA.as_optional()), Schema.array(STRING_SCHEMA)
     column = column_of([["a"], [None], ["b"]], old)
     with pytest.raises(DataException, match=r"An element of v\.item is null"):
-        projected(column, old, new, "v")
-    assert values_of(projected(column[:1], old, new), new) == [["a"]]
-    assert values_of(projected(column[2:], old, new), new) == [["b"]]
+        project(column, old, new, "v")
+    assert values_of(project(column[:1], old, new), new) == [["a"]]
+    assert values_of(project(column[2:], old, new), new) == [["b"]]
 
 
 def test_which_schemas_stay_in_a_file() -> None:

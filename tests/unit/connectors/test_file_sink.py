@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from airflow_provider_connect.connectors import commit_files
-from airflow_provider_connect.connectors.commit_files import CommitFiles, Committed
+from airflow_provider_connect.connectors.commit_files import CommitFiles, CommittedState
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.data.columns import column_of
 from airflow_provider_connect.data.records import TopicPartition
@@ -269,7 +269,7 @@ def test_zombie_between_its_check_and_its_commit_changes_nothing(tasks: Tasks, p
     zombie.put(batch("never"))
     write = CommitFiles.write
 
-    def interrupted(self: CommitFiles, committed: Committed) -> None:
+    def interrupted(self: CommitFiles, committed: CommittedState) -> None:
         monkeypatch.setattr(CommitFiles, "write", write)
         tasks.opened(2)
         write(self, committed)

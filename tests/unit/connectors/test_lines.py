@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airflow_provider_connect.connectors.lines import as_text, lines_of
+from airflow_provider_connect.connectors.lines import as_text, split_lines
 
 
 def one_by_one(piece: bytes) -> list[tuple[bytes, int]]:
@@ -43,21 +43,21 @@ def one_by_one(piece: bytes) -> list[tuple[bytes, int]]:
     ],
 )
 def test_lines_of_a_piece(piece: bytes, texts: list[str], end: int) -> None:
-    lines = lines_of(piece)
+    lines = split_lines(piece)
     assert lines.text.to_pylist() == texts
     assert (int(lines.ends[-1]) if len(lines) else 0) == end
     lines.text.validate(full=True)
 
 
 def test_last_line_counts_when_nothing_follows() -> None:
-    assert lines_of(b"one\ntwo", is_last=True).text.to_pylist() == ["one", "two"]
-    assert lines_of(b"one\r", is_last=True).text.to_pylist() == ["one"]
-    assert lines_of(b"one\n", is_last=True).text.to_pylist() == ["one"]
+    assert split_lines(b"one\ntwo", is_last=True).text.to_pylist() == ["one", "two"]
+    assert split_lines(b"one\r", is_last=True).text.to_pylist() == ["one"]
+    assert split_lines(b"one\n", is_last=True).text.to_pylist() == ["one"]
 
 
 @given(st.lists(st.sampled_from([b"\n", b"\r", b"\r\n", b"x", b"yy", "é".encode()]), max_size=30).map(b"".join))
 def test_lines_are_connects(piece: bytes) -> None:
-    lines = lines_of(piece)
+    lines = split_lines(piece)
     expected = one_by_one(piece)
     assert lines.text.to_pylist() == [line.decode() for line, _ in expected]
     assert lines.ends.tolist() == [after for _, after in expected]

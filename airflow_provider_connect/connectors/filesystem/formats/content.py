@@ -53,7 +53,7 @@ class Content:
         self._stream = _Decompressor(file, codec)
         self._encoding = encoding
         self._decoder: codecs.IncrementalDecoder | None = None
-        self._is_begun = False
+        self._is_started = False
 
     @property
     def fault(self) -> Exception | None:
@@ -62,12 +62,12 @@ class Content:
     def seek(self, position: int) -> None:
         """Continue at this byte. Only for uncompressed files in UTF-8."""
         self._stream.seek(position)
-        self._is_begun = True
+        self._is_started = True
 
     def read(self, size: int) -> bytes:
         """About ``size`` bytes; empty at the end."""
         data = self._stream.read(size)
-        if not self._is_begun:
+        if not self._is_started:
             data = self._strip_mark(data)
         while self._decoder is not None:
             text = self._decoder.decode(data, final=not data and self.fault is None)
@@ -78,7 +78,7 @@ class Content:
 
     def _strip_mark(self, data: bytes) -> bytes:
         """The data after the byte-order mark. Never empty before the end: an empty result would end the content."""
-        self._is_begun = True
+        self._is_started = True
         if self._encoding is None:
             return data
         while len(data) < len(codecs.BOM_UTF32_LE) and (more := self._stream.read(_STEP_BYTES)):

@@ -107,7 +107,7 @@ class CsvWriter(TextWriter):
 
     def write(self, values: pa.Array) -> None:
         columns = struct_columns(values, self._schema, "CSV")
-        texts = [_written(column, field.schema) for column, field in zip(columns, self._schema.fields, strict=True)]
+        texts = [_convert_column(column, field.schema) for column, field in zip(columns, self._schema.fields, strict=True)]
         self._writer.write_batch(pa.RecordBatch.from_arrays(texts, schema=self._columns))
 
     def close(self) -> None:
@@ -124,7 +124,7 @@ def _written_type(schema: Schema) -> pa.DataType:
 _AS_TEXT: Final = (SchemaType.STRING, SchemaType.BYTES, SchemaType.STRUCT, SchemaType.ARRAY, SchemaType.MAP)
 
 
-def _written(column: pa.Array, schema: Schema) -> pa.Array:
+def _convert_column(column: pa.Array, schema: Schema) -> pa.Array:
     if _written_type(schema) == column.type:
         return column
     dense = column.drop_null()

@@ -297,8 +297,8 @@ class ShortRows:
                 self._state = _INSIDE if data[at] == _MARK else _TEXT
                 at += data[at] == _MARK
             else:
-                feed = _found(data, b"\n", at) if feed < at else feed
-                turn = _found(data, b"\r", at, feed) if turn < at else turn
+                feed = _find(data, b"\n", at) if feed < at else feed
+                turn = _find(data, b"\r", at, feed) if turn < at else turn
                 end = min(feed, turn)
                 quoted = data.find(self._delimiter + b'"', at, end)
                 if quoted >= 0:
@@ -312,7 +312,7 @@ class ShortRows:
         return -1
 
 
-def _found(data: bytes, part: bytes, begin: int, end: int | None = None) -> int:
+def _find(data: bytes, part: bytes, begin: int, end: int | None = None) -> int:
     """The position of ``part``, or the length of the data if it is absent."""
     at = data.find(part, begin, end)
     return len(data) if at < 0 else at

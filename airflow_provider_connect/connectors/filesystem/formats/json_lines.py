@@ -120,9 +120,9 @@ class _Lines:
             self._good += len(texts)
             yield json_column(texts), None
         except NotPlain:
-            yield from self._checked(texts)
+            yield from self._check_lines(texts)
 
-    def _checked(self, lines: pa.Array) -> Iterator[Piece]:
+    def _check_lines(self, lines: pa.Array) -> Iterator[Piece]:
         good, faults, before = list[bytes](), list[DataException](), self._bad
         for line in _values(lines):
             text = line.removeprefix(_MARK)

@@ -46,7 +46,7 @@ class Orc:
 
     def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
         check_struct(schema, "ORC")
-        _stored(arrow_type)
+        _orc_type(arrow_type)
 
     def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> OrcWriter:
         self.accepts(schema, arrow_type)
@@ -56,7 +56,7 @@ class Orc:
         kept = NonClosingFile(file)
         try:
             tail = Tail(kept)
-            source = _opened(kept)
+            source = _open_file(kept)
             schema = table_schema(source.schema)
             made = 0
             stripes = range(source.nstripes) if split is None else range(split.begin, min(split.end, source.nstripes))
@@ -81,7 +81,7 @@ class Orc:
 
         def stripe_sizes(file: NonClosingFile) -> list[int]:
             Tail(file)  # validates the tail, which the library does not
-            count = _opened(file).nstripes
+            count = _open_file(file).nstripes
             return [size // max(count, 1)] * count
 
         return group_splits(file, wanted_bytes, stripe_sizes)
@@ -99,11 +99,11 @@ def _find_unreadable_column(source: Any, stripe: StripeRows) -> str:
     return ""
 
 
-def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
+def _open_file(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
     return import_module("pyarrow.orc").ORCFile(file)
 
 
-def _stored(type: pa.DataType) -> pa.DataType:
+def _orc_type(type: pa.DataType) -> pa.DataType:
     """ORC's type for values of ``type``, with the metadata of fields. Raises DataException for an unsupported type."""
     types = pa.types
     if types.is_time(type):
@@ -113,14 +113,14 @@ def _stored(type: pa.DataType) -> pa.DataType:
     if types.is_struct(type):
         if not type.num_fields:
             raise DataException("ORC files need structs with at least one field, and a nested struct has none")
-        return pa.struct([_stored_field(field) for field in type])
+        return pa.struct([_orc_field(field) for field in type])
     if types.is_map(type):
-        return pa.map_(_stored_field(type.key_field), _stored_field(type.item_field))
-    return pa.list_(_stored_field(type.value_field)) if types.is_list(type) else type
+        return pa.map_(_orc_field(type.key_field), _orc_field(type.item_field))
+    return pa.list_(_orc_field(type.value_field)) if types.is_list(type) else type
 
 
-def _stored_field(field: pa.Field) -> pa.Field:
-    return field.with_type(_stored(field.type))
+def _orc_field(field: pa.Field) -> pa.Field:
+    return field.with_type(_orc_type(field.type))
 
 
 def _reject_far_times(column: pa.Array, path: str) -> None:
@@ -166,7 +166,7 @@ class OrcWriter:
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         self._schema = schema
-        self._columns = pa.schema(list(_stored(arrow_field("value", schema).type)))
+        self._columns = pa.schema(list(_orc_type(arrow_field("value", schema).type)))
         self._file = CountingFile(file)
         self._writer = import_module("pyarrow.orc").ORCWriter(self._file, compression=codec)
         self._is_empty = True

@@ -79,7 +79,7 @@ def _measures(tail: Tail, stripes: range) -> dict[int, _Measure]:
 
 def _measure(tail: Tail, stripe: dict[int, int], first: int) -> _Measure:
     try:
-        return tail.measured(stripe, first)
+        return tail.measure(stripe, first)
     except (pa.ArrowException, zlib.error, *BROKEN) as error:
         return _Measure(first, stripe.get(_ROWS, 0), MOST_BYTES + 1, 0, error)
 
@@ -144,7 +144,7 @@ class Tail:
         self._codec, self._block = _CODECS[described.get(2, 0)], described.get(3, 0)
         self.is_known = self._codec != _UNKNOWN
         footer = described.get(1, 0) * self.is_known
-        for field, value in _fields(self._unpacked(script - footer, footer)):
+        for field, value in _fields(self._decompress(script - footer, footer)):
             if field == 3:
                 self.stripes.append(_numbers(value))
             elif field == 4:
@@ -167,13 +167,13 @@ class Tail:
         if self._levels[number] > MOST_LEVELS:
             raise DataException(f"its types have more than {MOST_LEVELS} levels")
 
-    def measured(self, stripe: dict[int, int], first: int) -> _Measure:
+    def measure(self, stripe: dict[int, int], first: int) -> _Measure:
         """The measure of a stripe. Damaged parts are not counted: the library rejects them."""
         begin, rows = stripe.get(1, 0), stripe.get(_ROWS, 0)
         end = begin + stripe.get(2, 0) + stripe.get(3, 0)
         streams: list[dict[int, int]] = []
         encodings: list[dict[int, int]] = []
-        for field, value in _fields(self._unpacked(end, stripe.get(4, 0))):
+        for field, value in _fields(self._decompress(end, stripe.get(4, 0))):
             if field in (1, 2):
                 (streams if field == 1 else encodings).append(_numbers(value))
         starts = accumulate((stream.get(3, 0) for stream in streams), initial=begin)
@@ -188,7 +188,7 @@ class Tail:
             parent = self._parents.get(number)
             values = rows if parent is None else inner[parent]
             is_listed[number] = parent is not None and (is_listed[parent] or self._kinds[parent] in _LISTS)
-            packed = self._unpacked(*lengths[number]) if number in lengths else b""
+            packed = self._decompress(*lengths[number]) if number in lengths else b""
             runs = all_runs(packed, is_first_version=encoding < _FIRST_VERSION)
             inner.append(runs.total if kind in _LISTS else values)
             made = values * _WIDTHS.get(kind, 8)
@@ -198,7 +198,7 @@ class Tail:
             listed += made if is_listed[number] else 0
         return _Measure(first, rows, total, listed)
 
-    def _unpacked(self, start: int, size: int) -> bytes:
+    def _decompress(self, start: int, size: int) -> bytes:
         """Decompress a stream: chunks with a header of three bytes, the size and a bit that is set if the chunk is not compressed."""
         self._file.seek(start)
         data = self._file.read(size)

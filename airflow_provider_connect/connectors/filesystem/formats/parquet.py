@@ -55,7 +55,7 @@ class Parquet:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         kept = NonClosingFile(file)
         try:
-            source = _opened(kept)
+            source = _open_file(kept)
             schema = table_schema(source.schema_arrow)
             groups = range(source.num_row_groups) if split is None else range(split.begin, min(split.end, source.num_row_groups))
             first = 1 + sum(source.metadata.row_group(group).num_rows for group in range(groups.start))
@@ -75,7 +75,7 @@ def _group_pieces(file: NonClosingFile, source: Any, group: int, schema: Schema,
     found = source.metadata.row_group(group)
     end, packed, made = first_row + found.num_rows, compressed_bytes(source, group), 0
     try:
-        for batch in source.iter_batches(rows_at_once(source, file, group), row_groups=[group], use_threads=False):
+        for batch in source.iter_batches(rows_per_read(source, file, group), row_groups=[group], use_threads=False):
             made += batch.nbytes
             check_unpacked(packed, made, MOST_MADE)
             yield from struct_pieces(batch.columns, schema, first_row)
@@ -85,11 +85,11 @@ def _group_pieces(file: NonClosingFile, source: Any, group: int, schema: Schema,
 
 
 def _group_sizes(file: NonClosingFile) -> list[int]:
-    metadata = _opened(file).metadata
+    metadata = _open_file(file).metadata
     return [metadata.row_group(group).total_byte_size for group in range(metadata.num_row_groups)]
 
 
-def _opened(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
+def _open_file(file: NonClosingFile) -> Any:  # Any: pyarrow has no types
     return import_module("pyarrow.parquet").ParquetFile(file, arrow_extensions_enabled=False)
 
 
@@ -150,7 +150,7 @@ _PROBED_BYTES: Final = 4 << 20  # of a group: a larger one cannot expand as much
 _BY_PREFIX: Final = "DELTA_BYTE_ARRAY"
 
 
-def rows_at_once(source: Any, file: NonClosingFile, group: int) -> int:  # Any: pyarrow has no types
+def rows_per_read(source: Any, file: NonClosingFile, group: int) -> int:  # Any: pyarrow has no types
     """How many rows have about ``CHUNK_BYTES`` in the file, and not much more in memory.
 
     Raises DataException for a group whose lists may exceed ``MOST_BYTES``: one row may contain all of them."""
@@ -162,7 +162,7 @@ def rows_at_once(source: Any, file: NonClosingFile, group: int) -> int:  # Any: 
     rows: int = count * CHUNK_BYTES // max(found.total_byte_size, CHUNK_BYTES)
     lengths = [_WIDTHS.get(column.physical_type) or source.schema.column(number).length for number, column in enumerate(columns)]
     if packed < _PROBED_BYTES and found.num_rows:
-        check_unpacked(packed, sum(unpacked_bytes(file, column) for column in columns))
+        check_unpacked(packed, sum(uncompressed_bytes(file, column) for column in columns))
         texts = _longest(file, source, group, [column for column in columns if column.physical_type == "BYTE_ARRAY"], rows)
         lengths = [length + texts.get(column.path_in_schema, 0) for length, column in zip(lengths, columns, strict=True)]
         lists = [column.num_values * length for column, length in zip(columns, lengths, strict=True) if column.num_values > count]
@@ -215,7 +215,7 @@ _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 3, (4, 5, 6), 7, 8, 12
 _MAX_LEVELS: Final = 20
 
 
-def unpacked_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow has no types
+def uncompressed_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow has no types
     """The uncompressed bytes of a column's pages in a row group. Reads the whole column. Raises DataException for invalid headers."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:

@@ -29,7 +29,7 @@ class Rotation:
     _first_ms: int | None = None  # the time of the first record
     _deadline_ms: int | None = None  # by the schedule
 
-    def begin(self) -> None:
+    def reset(self) -> None:
         """Reset: there are no open files."""
         self._records, self._first_ms, self._deadline_ms = 0, None, None
 
@@ -44,7 +44,7 @@ class Rotation:
             count = min(count, self._in_interval(batch))
         return count
 
-    def note(self, batch: Batch) -> None:
+    def add(self, batch: Batch) -> None:
         """Count a non-empty batch that was written."""
         self._records += batch.num_records
         if self._first_ms is None and self.interval_ms > 0:

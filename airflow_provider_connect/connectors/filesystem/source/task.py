@@ -121,7 +121,7 @@ class FileSystemSourceTask(SourceTask):
                     self._forget_inherited(list(self._inherited))  # files that were not listed are gone
                     self._warn_skipped()
                     return None
-                batches = self._begin(work)
+                batches = self._start_work(work)
                 if batches:
                     return batches
                 continue
@@ -133,7 +133,7 @@ class FileSystemSourceTask(SourceTask):
             log.warning("%s: %s", self._settings.url, self._store.skipped.text)
         self._store.skipped.clear()
 
-    def _begin(self, work: Work) -> list[Batch]:
+    def _start_work(self, work: Work) -> list[Batch]:
         """Open a part, or return the offsets to commit for work that reads nothing."""
         if isinstance(work, Watermark):
             forgotten = [self._offset_batch(self._progress.partition(file.path), FORGOTTEN) for file in work.files]

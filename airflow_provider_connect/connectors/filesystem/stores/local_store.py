@@ -121,7 +121,7 @@ class LocalStore:
         folder, name = self._folder_of(path)
         with self.translate_errors(path):
             try:
-                return _stored(path, folder.stat(name))
+                return _stored_file(path, folder.stat(name))
             except FileNotFoundError:
                 return None
 
@@ -160,7 +160,7 @@ class LocalStore:
                     self.skipped.links.add(path)
         for path, status in sorted(found, key=lambda entry: entry[0]):
             if not path.endswith("/"):
-                yield _stored(path, status)
+                yield _stored_file(path, status)
             elif may_hold_paths_after(path, after):
                 yield from self._files(path.rstrip("/"), after)
 
@@ -228,7 +228,7 @@ def _is_text(path: str) -> bool:
     return True
 
 
-def _stored(path: str, status: os.stat_result) -> StoredFile:
+def _stored_file(path: str, status: os.stat_result) -> StoredFile:
     return StoredFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
 
 

@@ -19,7 +19,7 @@ from obstore.exceptions import (
 )
 from obstore.store import AzureStore, GCSStore, S3Store
 
-from airflow_provider_connect.connectors.bucket_access import ACCESS_DENIED, MISSING_BUCKET, client_options, hidden_environment
+from airflow_provider_connect.connectors.bucket_access import ACCESS_DENIED, MISSING_BUCKET, client_options, hide_environment
 from airflow_provider_connect.connectors.filesystem.stores.s3_listing import S3Listing
 from airflow_provider_connect.connectors.filesystem.stores.store import SkippedFiles, StoredFile, join_path
 from airflow_provider_connect.errors import ConfigException, RetriableException
@@ -44,7 +44,7 @@ def open_bucket(scheme: str, name: str, folder: str, settings: Mapping[str, Any]
     signed."""
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options = client_options(str(settings.get("endpoint", "")))
-    with hidden_environment():
+    with hide_environment():
         return cast(Bucket, kind(name, prefix=folder or None, client_options=options, retry_config=_RETRIES, **settings))
 
 
@@ -118,7 +118,7 @@ class ObjectStore:
     def file(self, path: str) -> StoredFile | None:
         with self.translate_errors(path):
             try:
-                return _stored(path, obstore.head(self._bucket, path))
+                return _stored_file(path, obstore.head(self._bucket, path))
             except FileNotFoundError:
                 return None
 
@@ -129,7 +129,7 @@ class ObjectStore:
             with self.translate_errors(folder):
                 for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
                     for each in cast(Sequence[Any], page):
-                        file = _stored(each["path"], each)
+                        file = _stored_file(each["path"], each)
                         if file.size or (file.path and self.file(file.path) is not None):
                             after = file.path
                             yield file
@@ -224,7 +224,7 @@ def _is_path(key: str) -> bool:
     return {"", ".", ".."}.isdisjoint(key.split("/")) and not any(each < " " or each == "\x7f" for each in key)
 
 
-def _stored(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta
+def _stored_file(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta
     tag = (found["e_tag"] or "").strip('"')  # listings of Azure have no quotes
     return StoredFile(path, found["size"], int(found["last_modified"].timestamp() * 1000), tag)
 

@@ -34,7 +34,7 @@ class S3Listing:
                 page = self._page(session, {name: text for name, text in query.items() if text})
                 is_encoded = _text(page, "EncodingType") == "url"
                 for each in page.split("<Contents>")[1:]:
-                    yield _stored(each, is_encoded=is_encoded)
+                    yield _stored_file(each, is_encoded=is_encoded)
                 if _text(page, "IsTruncated") != "true":
                     return
                 query["continuation-token"] = _text(page, "NextContinuationToken")
@@ -72,7 +72,7 @@ def _text(xml: str, name: str) -> str:
     return html.unescape(xml[begin + len(name) + 2 : end]) if 0 <= begin < end else ""
 
 
-def _stored(found: str, *, is_encoded: bool) -> StoredFile:
+def _stored_file(found: str, *, is_encoded: bool) -> StoredFile:
     key = _text(found, "Key")
     modified = datetime.datetime.fromisoformat(_text(found, "LastModified"))
     path = unquote_plus(key) if is_encoded else key

@@ -93,7 +93,7 @@ class WebHdfsStore:
     def file(self, path: str) -> StoredFile | None:
         with self.translate_errors(path):
             try:
-                return _stored(path, self._cluster.info(self._path(path)))
+                return _stored_file(path, self._cluster.info(self._path(path)))
             except FileNotFoundError:
                 return None
 
@@ -107,7 +107,7 @@ class WebHdfsStore:
         for path, each in sorted((f"{path}/" if each["type"] == "directory" else path, each) for path, each in paths):
             if not path.endswith("/"):
                 if path > after:
-                    yield _stored(path, each)
+                    yield _stored_file(path, each)
             elif may_hold_paths_after(path, after):
                 yield from self.files(path.rstrip("/"), after)
 
@@ -199,7 +199,7 @@ class WebHdfsFile:
         """Does nothing: the next claim removes the file."""
 
 
-def _stored(path: str, status: Mapping[str, Any]) -> StoredFile:
+def _stored_file(path: str, status: Mapping[str, Any]) -> StoredFile:
     return StoredFile(path, status["size"], status["modificationTime"])
 
 

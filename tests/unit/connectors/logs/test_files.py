@@ -94,7 +94,7 @@ def test_links_folders_and_pipes_are_no_log_files(tmp_path: Path) -> None:
     (tmp_path / "b.log").symlink_to(tmp_path / "a.log")
     (tmp_path / "c.log").mkdir()
     [folder] = PathPattern.of(f"{tmp_path}/*.log").list_folders(ALL_ALLOWED, {})
-    assert [file.name for file in FolderFiles(names("/*.log")).listed(folder)] == ["a.log"]
+    assert [file.name for file in FolderFiles(names("/*.log")).list_files(folder)] == ["a.log"]
 
 
 def test_a_rotated_file_that_has_changed_since_it_was_listed_is_listed_again(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_a_rotated_file_that_has_changed_since_it_was_listed_is_listed_again(tmp
         (tmp_path / name).write_text("one\n")
     [folder] = PathPattern.of(f"{tmp_path}/*.log").list_folders(ALL_ALLOWED, {})
     files = FolderFiles(names("/*.log"))
-    listed = files.listed(folder)
+    listed = files.list_files(folder)
     for name in ("a.log", "a.log.1"):
         (tmp_path / name).write_text("three\n")
 
@@ -113,4 +113,4 @@ def test_a_rotated_file_that_has_changed_since_it_was_listed_is_listed_again(tmp
             return content is not None and bool(stack.enter_context(contextlib.closing(content)))
 
     assert {file.name: opened(file) for file in listed} == {"a.log": True, "a.log.1": False}
-    assert {file.name: opened(file) for file in files.listed(folder)} == {"a.log": True, "a.log.1": True}
+    assert {file.name: opened(file) for file in files.list_files(folder)} == {"a.log": True, "a.log.1": True}

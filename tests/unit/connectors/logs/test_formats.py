@@ -26,7 +26,7 @@ def settings(**given: str) -> LineSettings:
 def parsed(lines: list[str | None], **given: str) -> tuple[list[Any], list[int]]:
     """The values of lines, and which of them are errors."""
     lines_settings = settings(**given)
-    found = lines_settings.format.parsed(pa.array(lines, pa.string()), None if lines_settings.time is None else lines_settings.time.field)
+    found = lines_settings.format.parse(pa.array(lines, pa.string()), None if lines_settings.time is None else lines_settings.time.field)
     errors = sorted(set(found.errors) - set(found.blank))
     if found.schema is None:
         values = [None if row in found.errors else json.loads(text) for row, text in enumerate(found.value.storage.to_pylist())]
@@ -39,7 +39,7 @@ def times(lines: list[str | None], **given: str) -> list[int | None]:
     line_settings = settings(**given)
     assert line_settings.time is not None
     column = pa.array(lines, pa.string())
-    found: list[int | None] = line_settings.time.of(column, line_settings.format.parsed(column, line_settings.time.field)).to_pylist()
+    found: list[int | None] = line_settings.time.of(column, line_settings.format.parse(column, line_settings.time.field)).to_pylist()
     return found
 
 

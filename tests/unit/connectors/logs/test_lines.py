@@ -63,7 +63,7 @@ def test_what_is_no_encoding_of_lines_is_refused(name: str) -> None:
 
 def joined(texts: list[str | None], entries: Entries, *, is_final: bool) -> tuple[list[str | None], list[int]]:
     lengths = [len(text or "?") + 1 for text in texts]
-    found = entries.joined(Lines(pa.array(texts, pa.string()), np.cumsum(lengths)), is_final=is_final)
+    found = entries.join(Lines(pa.array(texts, pa.string()), np.cumsum(lengths)), is_final=is_final)
     return found.text.to_pylist(), found.ends.tolist()
 
 

@@ -53,7 +53,7 @@ def test_a_line_has_the_time_that_its_system_means(system: str, line: str, patte
     del system
     time = LineTime(None, pattern, form, "UTC", clock=NOW.timestamp)
     text = pl.Series([line]).str.extract(pattern)
-    assert time.parsed(text).to_list() == [at(wanted)]
+    assert time.parse(text).to_list() == [at(wanted)]
     assert settings(timestamp_pattern=pattern, timestamp_format=form).time is not None  # a format that validates
 
 
@@ -70,8 +70,8 @@ def test_a_line_has_the_time_that_its_system_means(system: str, line: str, patte
 )
 def test_a_time_without_a_year_is_of_the_last_twelve_months(now: str, text: str, wanted: str | None) -> None:
     time = LineTime(None, None, "%b %d %H:%M:%S", "UTC", clock=lambda: at(now) / 1000)
-    assert time.parsed(pl.Series([text])).to_list() == [None if wanted is None else at(wanted)]
-    assert time.parsed(pl.Series([], dtype=pl.String)).to_list() == []
+    assert time.parse(pl.Series([text])).to_list() == [None if wanted is None else at(wanted)]
+    assert time.parse(pl.Series([], dtype=pl.String)).to_list() == []
 
 
 def test_digits_of_a_fraction_count_from_its_point() -> None:
@@ -126,5 +126,5 @@ def test_a_line_has_the_fields_of_its_system(pattern: str, line: str, wanted: di
 def test_a_stack_trace_belongs_to_its_line() -> None:
     given = ["2015-10-18 18:01:47,978 ERROR x", "java.io.IOException: no", "\tat a.B.c(B.java:1)", "2015-10-18 18:01:48,001 INFO y"]
     lines = Lines(pa.array(given), np.cumsum([len(each) + 1 for each in given]))
-    entries = Entries(r"^\d{4}-\d\d-\d\d ", 500, 1 << 20).joined(lines, is_final=True)
+    entries = Entries(r"^\d{4}-\d\d-\d\d ", 500, 1 << 20).join(lines, is_final=True)
     assert entries.text.to_pylist() == ["\n".join(given[:3]), given[3]]
