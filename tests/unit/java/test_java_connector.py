@@ -8,7 +8,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.connector import JavaSink, guarded_source, java_config
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
-from tests.unit.plugins.test_java_plugins import jar
+from tests.unit.java.test_java_plugins import jar
 
 
 def test_the_guard_of_internal_topics_has_no_key_of_the_configs_author() -> None:

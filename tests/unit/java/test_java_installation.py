@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.java.installation.installation import SERV
 from airflow_provider_connect.runtime.model.plugin_kinds import Declared, PluginKind
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.catalog.plugin_installation import InstalledPlugins
-from tests.unit.plugins.test_java_plugins import INVENTORY, jar
+from tests.unit.java.test_java_plugins import INVENTORY, jar
 
 FOUND = [Declared(PluginKind.SOURCE, INVENTORY, INVENTORY, "2.0.1")]
 MAVEN = "maven:org.example:inventory:2.0"
