@@ -1,4 +1,4 @@
-"""The tables that this package keeps beside Airflow's own. Knows nothing of Airflow: names, columns and keys only.
+"""The tables of this package, next to Airflow's own. Knows nothing of Airflow: names, columns and keys only.
 
 Times ending in ``_ms`` are milliseconds since 1970, those of history the record's own on its topic. JSON is text in ASCII, so that every
 database keeps it, and the order of its entries, as it is. Names compare by case, on MySQL too. Claims are ``«config topic id»:«offset»``.
