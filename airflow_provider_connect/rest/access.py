@@ -47,6 +47,10 @@ class Access(Protocol):
         """Those of ``connectors`` that the user may read."""
         ...
 
+    def may_read_all(self, user: User) -> bool:
+        """Whether the user may read every connector, also those that do not exist yet."""
+        ...
+
     def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
         """Those of ``connectors`` that the user may change."""
         ...
@@ -125,6 +129,9 @@ class OpenToAll:
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
         return set(connectors)
+
+    def may_read_all(self, user: User) -> bool:
+        return True
 
     def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
         return set(connectors)

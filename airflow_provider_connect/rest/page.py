@@ -53,7 +53,7 @@ _HEADERS = {
     "Cache-Control": "no-cache",
 }
 _PAGE = """<!doctype html>
-<html lang="en" data-connect="alone">
+<html lang="en" data-connect="standalone">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>Connect</title><base href="{root}/">
 <script defer src="ui/host.js?v={host}"></script><script defer src="ui/connect.js?v={connect}"></script></head>
 <body><div id="root"></div></body>
@@ -119,9 +119,9 @@ async def list_rows(request: Request) -> Response:
             for name in sorted(readable)
         ]
         facts.row_bytes.forget(existing)
-        rights = calls.access.may_create_some(user), calls.access.may_administer(user)
+        rights = calls.access.may_create_some(user), calls.access.may_administer(user), calls.access.may_read_all(user)
         return answer(
-            b'{"connectors":[%b],"may_create":%b,"may_administer":%b}' % (b",".join(rows), *map(json_bytes, rights))
+            b'{"connectors":[%b],"may_create":%b,"may_administer":%b,"may_read_all":%b}' % (b",".join(rows), *map(json_bytes, rights))
         )  # a ``ConnectorRows``
 
     return await calls.ask(request, respond)

@@ -1,9 +1,9 @@
-// Requests to Kafka Connect's REST API and to the routes of the page, with the cookie of Airflow's UI.
-import { type Json, parsed, written } from "./json";
+// Requests to Kafka Connect's REST API and to the page's own routes, authenticated by the cookie of Airflow's UI.
+import { type Json, parseJson, formatJson } from "./json";
 
 export type Config = Record<string, string>;
 export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
-/** Of one of Airflow's tasks; `state` is Airflow's. */
+/** The last attempt of one Airflow task. `state` is Airflow's, `most` the number of tries allowed. */
 export type Attempt = { run: string; task: string; map_index: number; label: string | null; state: string | null; number: number; most: number; next_ms: number | null };
 export type Row = {
   name: string;
@@ -24,11 +24,11 @@ export type Row = {
   left: number | null;
   left_unit: string | null;
 };
-export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean };
+export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean; may_read_all: boolean };
 export type LoggerLevel = { level: string | null; last_modified?: number | null };
-/** Of what runs now; null: not known. */
+/** Totals of the current runs; null: unknown. */
 export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null };
-/** `dag_config`: the `airflow.*` keys, which Kafka Connect's answers do not have. */
+/** `dag_config`: the `airflow.*` keys, which Kafka Connect's responses leave out. */
 export type Detail = {
   row: Row;
   target: "STARTED" | "PAUSED" | "STOPPED";
@@ -51,18 +51,18 @@ export type Status = {
 };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
 export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
-/** The largest distance of each step; null: not measured. No distances: no history is kept. */
+/** The largest distance in each step; null: not measured. Empty `distances`: the server keeps no history. */
 export type LagHistory = { from_ms: number; step_ms: number; unit: string | null; distances: (number | null)[] };
 export type Texts = Record<string, string | null>;
 export type DeadLetter = { partition: number; offset: number; timestamp: number; key: string | null; value: string | null; errors: Texts; headers: Texts; is_whole: boolean; is_replayed: boolean };
 export type DeadLetters = { topic: string | null; has_headers: boolean; records: DeadLetter[]; is_whole: boolean; left_out: number };
-/** New text by part; null is a null. */
+/** Replacement text by part; null replaces the part with null. */
 export type Edit = { key?: string | null; value?: string | null };
 export type ReplayRequest = { offsets: string[]; from_topics: string[]; exceptions: string[]; topic: string | null; edits: Record<string, Edit>; transforms: Config };
 export type Replay = { connector: string; replay: string; records: number; is_done: boolean; state: string | null; failure: string | null; preview?: Preview };
 export type ReplayView = { replay: Replay | null; connector: string; dag_id: string; run: string | null; may_replay: boolean };
 /** A bound is an offset, or a time in ISO 8601. */
-export type AskedRange = { topic?: string; partition?: number; from?: number | string; to?: number | string };
+export type RequestedRange = { topic?: string; partition?: number; from?: number | string; to?: number | string };
 type At = { kafka_offset: number };
 export type BackfillRange = { partition: { kafka_topic: string; kafka_partition: number }; from: At; to: At; position: At };
 export type Backfill = { name: string; of: string; state: string; is_done: boolean | null; left: number | null; ranges: BackfillRange[] };
@@ -106,7 +106,7 @@ export type Definition = {
 };
 export type Value = { name: string; value: string | null; recommended_values: string[]; errors: string[]; visible: boolean };
 export type Validation = { name: string; error_count: number; groups: string[]; configs: { definition: Definition | null; value: Value }[] };
-export type Checked = { validation: Validation; warnings: string[] };
+export type ValidationResult = { validation: Validation; warnings: string[] };
 export type PreviewedRecord = {
   task: number;
   topic: string;
@@ -136,7 +136,7 @@ export type Preview = {
   topics: { topic: string; records: number; bytes: number; key: Record<string, string>; value: Record<string, string> }[];
   records: PreviewedRecord[];
   steps?: PreviewedSteps[];
-  missing?: string; // what a run waits for
+  missing?: string; // what a run would wait for
 };
 
 export class ApiError extends Error {
@@ -148,62 +148,62 @@ export class ApiError extends Error {
   }
 }
 
-/** Whether the page is shown by a server of its own, which has the API at its root and no DAGs, runs or histories. */
-export const isAlone = document.documentElement.dataset["connect"] === "alone";
-const API = isAlone ? "" : "connect/";
+/** Whether a server without Airflow serves the page: it has the API at its root, and no DAGs, runs or histories. */
+export const isStandalone = document.documentElement.dataset["connect"] === "standalone";
+const API = isStandalone ? "" : "connect/";
 
 const segment = encodeURIComponent;
 export const connectorPath = (name: string, rest = "") => `connectors/${segment(name)}${rest}`;
 export const pluginPath = (plugin: string, rest: string) => `connector-plugins/${segment(plugin)}/config${rest}`;
 
-function toLogin(): never {
-  if (isAlone) throw new ApiError(401, "You are signed out: load this page again");
+function redirectToLogin(): never {
+  if (isStandalone) throw new ApiError(401, "Signed out. Reload this page.");
   const next = encodeURIComponent(window.location.href);
   window.location.assign(new URL(`api/v2/auth/login?next=${next}`, document.baseURI));
-  throw new ApiError(401, "You are signed out");
+  throw new ApiError(401, "Signed out");
 }
 
 async function send(path: string, method: string, body: unknown, signal?: AbortSignal): Promise<Response> {
   const init: RequestInit = { method, headers: { Accept: "application/json" }, credentials: "same-origin", signal: signal ?? null };
   if (method !== "GET") {
     init.headers = { Accept: "application/json", "Content-Type": "application/json" };
-    if (body !== undefined) init.body = written(body);
+    if (body !== undefined) init.body = formatJson(body);
   }
   let response: Response;
   try {
     response = await fetch(new URL(`${API}${path}`, document.baseURI), init);
   } catch (error) {
     if (error instanceof DOMException && error.name === "AbortError") throw error;
-    throw new ApiError(0, isAlone ? "The server does not answer" : "Airflow's API server does not answer");
+    throw new ApiError(0, isStandalone ? "The server is not responding" : "Airflow's API server is not responding");
   }
-  if (response.status === 401) toLogin();
-  if (!response.ok) throw new ApiError(response.status, await messageOf(response));
+  if (response.status === 401) redirectToLogin();
+  if (!response.ok) throw new ApiError(response.status, await errorMessage(response));
   return response;
 }
 
-async function messageOf(response: Response): Promise<string> {
+async function errorMessage(response: Response): Promise<string> {
   try {
     const { message } = (await response.json()) as { message?: unknown };
     if (typeof message === "string" && message) return message;
   } catch {
-    // no JSON: a proxy's page
+    // not JSON: a proxy's page
   }
-  return `The server answered ${response.status}`;
+  return `The server returned HTTP status ${response.status}`;
 }
 
 export async function get<T>(path: string, signal?: AbortSignal): Promise<T> {
-  return parsed(await (await send(path, "GET", undefined, signal)).text()) as T;
+  return parseJson(await (await send(path, "GET", undefined, signal)).text()) as T;
 }
 
 export async function change(method: "POST" | "PUT" | "PATCH" | "DELETE", path: string, body?: unknown): Promise<unknown> {
   const text = await (await send(path, method, body)).text();
-  return text ? parsed(text) : null;
+  return text ? parseJson(text) : null;
 }
 
-export async function validate(config: Config, signal: AbortSignal): Promise<Checked> {
+export async function validate(config: Config, signal: AbortSignal): Promise<ValidationResult> {
   const response = await send(pluginPath(config["connector.class"] ?? "", "/validate"), "PUT", config, signal);
   const warnings = response.headers.get("X-Config-Warnings");
   return { validation: (await response.json()) as Validation, warnings: warnings ? (JSON.parse(warnings) as string[]) : [] };
 }
 
-export const textOf = (error: unknown) => (error instanceof Error ? error.message : String(error));
+export const errorText = (error: unknown) => (error instanceof Error ? error.message : String(error));

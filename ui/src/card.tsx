@@ -1,18 +1,18 @@
-// The card on Airflow's dashboard: how many connectors are in which state, and which ones fail.
+// The card on Airflow's dashboard: number of connectors by state, and the failed ones.
 import { Box, Card, HStack, Heading, Text } from "@chakra-ui/react";
 import { Link } from "react-router-dom";
 import type { Overview, Row } from "./api";
-import { Problem, State } from "./parts";
-import { usePolled } from "./polled";
-import { STATES } from "./words";
+import { Problem, State } from "./components";
+import { usePolling } from "./polling";
+import { STATES } from "./format";
 
-const MOST = 5;
-const fails = (row: Row) => row.state === "FAILED" || (row.tasks["FAILED"] ?? 0) > 0;
+const MAX_FAILED = 5;
+const hasFailed = (row: Row) => row.state === "FAILED" || (row.tasks["FAILED"] ?? 0) > 0;
 
 export function ConnectCard() {
-  const { value, error } = usePolled<Overview>("ui/connectors", 15);
-  if (!value) return error ? <Problem title="The connectors cannot be shown">{error}</Problem> : null;
-  const failing = value.connectors.filter(fails);
+  const { value, error } = usePolling<Overview>("ui/connectors", 15);
+  if (!value) return error ? <Problem title="Cannot load the connectors">{error}</Problem> : null;
+  const failed = value.connectors.filter(hasFailed);
   const counts = STATES.map((state) => [state, value.connectors.filter((row) => row.state === state).length] as const);
   return (
     <Card.Root size="sm">
@@ -24,7 +24,7 @@ export function ConnectCard() {
             </Box>
           </Heading>
           <HStack wrap="wrap">
-            {value.connectors.length === 0 ? <Text fontSize="sm">none yet</Text> : null}
+            {value.connectors.length === 0 ? <Text fontSize="sm">none</Text> : null}
             {counts
               .filter(([, some]) => some > 0)
               .map(([state, some]) => (
@@ -34,17 +34,17 @@ export function ConnectCard() {
               ))}
           </HStack>
         </HStack>
-        {failing.slice(0, MOST).map((row) => (
+        {failed.slice(0, MAX_FAILED).map((row) => (
           <Text key={row.name} fontSize="sm" truncate title={row.failure ?? undefined}>
             <Box asChild textDecoration="underline">
               <Link to={`/plugin/connect?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
             </Box>
-            {row.failure ? `: ${row.failure}` : " has failed"}
+            {row.failure ? `: ${row.failure}` : " failed"}
           </Text>
         ))}
-        {failing.length > MOST ? (
+        {failed.length > MAX_FAILED ? (
           <Box asChild textDecoration="underline" fontSize="sm">
-            <Link to="/plugin/connect?state=FAILED">{`${failing.length - MOST} more fail`}</Link>
+            <Link to="/plugin/connect?state=FAILED">{`${failed.length - MAX_FAILED} more failed`}</Link>
           </Box>
         ) : null}
       </Card.Body>

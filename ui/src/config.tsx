@@ -1,20 +1,20 @@
-// A connector's config: read, and changed by its form. Only what changed is sent, so keys that are not shown stay.
+// A connector's config: view and form. Only changed keys are sent, so keys that the page does not show stay as they are.
 import { Box, Button, HStack, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, type Config, connectorPath, isAlone, type Row, textOf } from "./api";
-import { ConfigForm, isSecret, useChecked, Verdict } from "./form";
+import { change, type Config, connectorPath, isStandalone, type Row, errorText } from "./api";
+import { ConfigForm, isSecret, useValidation, ValidationSummary } from "./form";
 import { ConfigHistory } from "./history";
-import { Confirm, Problem, type Question, type Said, Waiting } from "./parts";
-import { usePolled } from "./polled";
+import { Confirm, Problem, type Question, type Message, Loading } from "./components";
+import { usePolling } from "./polling";
 import { useDryRun } from "./preview";
 import { Versions } from "./upgrade";
 
-/** `dagConfig`: the settings of the connector's DAG, which Kafka Connect's answer does not have. */
-export function ConfigTab({ row, dagConfig, definedIn, say }: { row: Row; dagConfig: Config; definedIn: string | null; say: (said: Said) => void }) {
-  const { value: connectorConfig, error, reload } = usePolled<Config>(connectorPath(row.name, "/config"), 10);
+/** `dagConfig`: the settings of the connector's DAG, which Kafka Connect's response leaves out. */
+export function ConfigTab({ row, dagConfig, definedIn, notify }: { row: Row; dagConfig: Config; definedIn: string | null; notify: (message: Message) => void }) {
+  const { value: connectorConfig, error, reload } = usePolling<Config>(connectorPath(row.name, "/config"), 10);
   const value = connectorConfig && { ...connectorConfig, ...dagConfig };
   const [edited, setEdited] = useState<{ config: Config; from: Config } | null>(null);
-  if (!value) return error ? <Problem title="The config cannot be shown">{error}</Problem> : <Waiting what="Reading the config" />;
+  if (!value) return error ? <Problem title="Cannot load the config">{error}</Problem> : <Loading what="Loading config…" />;
   if (edited) {
     return (
       <Editor
@@ -26,7 +26,7 @@ export function ConfigTab({ row, dagConfig, definedIn, say }: { row: Row; dagCon
           setEdited(null);
           reload();
         }}
-        say={say}
+        notify={notify}
       />
     );
   }
@@ -57,13 +57,13 @@ export function ConfigTab({ row, dagConfig, definedIn, say }: { row: Row; dagCon
           Edit config
         </Button>
       ) : null}
-      <Versions row={row} mayChange={row.may_change} say={say} />
-      {isAlone ? null : <ConfigHistory row={row} mayChange={row.may_change && !definedIn} say={say} />}
+      <Versions row={row} mayChange={row.may_change} notify={notify} />
+      {isStandalone ? null : <ConfigHistory row={row} mayChange={row.may_change && !definedIn} notify={notify} />}
     </Box>
   );
 }
 
-/** The settings that differ; null: removed. */
+/** The settings of `after` that differ from `before`; null: removed. */
 export function difference(before: Config, after: Config): Record<string, string | null> {
   const changed: Record<string, string | null> = {};
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
@@ -72,28 +72,28 @@ export function difference(before: Config, after: Config): Record<string, string
   return changed;
 }
 
-type EditorProps = { row: Row; edited: Config; before: Config; set: (config: Config) => void; close: () => void; say: (said: Said) => void };
+type EditorProps = { row: Row; edited: Config; before: Config; set: (config: Config) => void; close: () => void; notify: (message: Message) => void };
 
-function Editor({ row, edited, before, set, close, say }: EditorProps) {
-  const { checked, error, isCurrent } = useChecked({ ...edited, name: row.name });
+function Editor({ row, edited, before, set, close, notify }: EditorProps) {
+  const { checked, error, isCurrent } = useValidation({ ...edited, name: row.name });
   const [question, setQuestion] = useState<Question | null>(null);
-  const dryRun = useDryRun(row.name, edited, (failure) => say(failure === null ? null : { kind: "error", text: failure }));
+  const dryRun = useDryRun(row.name, edited, (failure) => notify(failure === null ? null : { kind: "error", text: failure }));
   const changed = difference(before, edited);
   const keys = Object.keys(changed);
-  const isRight = isCurrent && checked?.validation.error_count === 0;
+  const isValid = isCurrent && checked?.validation.error_count === 0;
   const save = async () => {
     try {
       await change("PATCH", connectorPath(row.name, "/config"), changed);
-      say({ kind: "success", text: "The config is changed." });
+      notify({ kind: "success", text: "Config changed." });
       close();
     } catch (failure) {
-      say({ kind: "error", text: textOf(failure) });
+      notify({ kind: "error", text: errorText(failure) });
     }
   };
   const isHidden = (key: string) =>
     isSecret(key, before) || (checked?.validation.configs.some((each) => each.definition?.name === key && each.definition.type === "PASSWORD") ?? false);
   const line = (key: string) => {
-    if (isHidden(key)) return `${key}: a secret ${changed[key] === null ? "is removed" : "changes"}`;
+    if (isHidden(key)) return `${key}: secret ${changed[key] === null ? "removed" : "changed"}`;
     return `${key}: ${before[key] ?? "not set"} → ${changed[key] ?? "not set"}`;
   };
   const ask = () =>
@@ -106,17 +106,17 @@ function Editor({ row, edited, before, set, close, say }: EditorProps) {
   return (
     <Box>
       <ConfigForm config={edited} stored={before} set={set} checked={checked} error={error} />
-      {dryRun.found}
+      {dryRun.result}
       <HStack position="sticky" bottom={0} bg="bg" py={2}>
-        <Button size="sm" disabled={!keys.length || !isRight} onClick={ask}>
+        <Button size="sm" disabled={!keys.length || !isValid} onClick={ask}>
           Change config
         </Button>
-        {dryRun.button(!isRight)}
+        {dryRun.button(!isValid)}
         <Button size="sm" variant="outline" onClick={close}>
           Cancel
         </Button>
-        <Verdict checked={checked} isCurrent={isCurrent} />
-        <Text fontSize="sm">{keys.length ? `${keys.length} changed` : "nothing changed"}</Text>
+        <ValidationSummary checked={checked} isCurrent={isCurrent} />
+        <Text fontSize="sm">{keys.length ? `${keys.length} changed` : "no changes"}</Text>
       </HStack>
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>

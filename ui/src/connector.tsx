@@ -1,46 +1,46 @@
-// One connector: state and verbs, tasks with traces, runs, offsets, topics, config. The tab shown stands in the URL.
+// One connector: state and actions, tasks with traces, runs, offsets, topics, config. The URL holds the open tab.
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
-import { change, connectorPath, type Detail, isAlone, type Row, type RunView, type Status, textOf } from "./api";
-import { NewestRun } from "./attempts";
+import { change, connectorPath, type Detail, isStandalone, type Row, type RunView, type Status, errorText } from "./api";
+import { LatestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
 import { CostByDay, costTitles, useCosts } from "./costs";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
-import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable, useTitle, Waiting } from "./parts";
+import { Confirm, Notice, Problem, type Question, type Message, State, TitledTable, useTitle, Loading } from "./components";
 import { Throughput } from "./plot";
-import { usePolled } from "./polled";
+import { usePolling } from "./polling";
 import { LiveProgress } from "./progress";
 import { useQuery } from "./query";
-import { Facts } from "./row";
+import { ConnectorSummary } from "./row";
 import { type VerbName, VERBS } from "./verbs";
-import { ago, bytes, count, money, shortClass } from "./words";
+import { ago, bytes, count, money, shortClass } from "./format";
 
-const MOST_RUNS = 200; // the server's
+const MAX_RUNS = 200; // the server's
 const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
 const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
   const [isLive, setIsLive] = useState(false);
-  const { value, error, status, reload } = usePolled<Detail>(`ui/connectors/${encodeURIComponent(name)}`, isLive ? 2 : 5);
+  const { value, error, status, reload } = usePolling<Detail>(`ui/connectors/${encodeURIComponent(name)}`, isLive ? 2 : 5);
   const hasProgress = Boolean(value?.progress);
   useEffect(() => setIsLive(hasProgress), [hasProgress]);
   const [parameters, setQuery] = useQuery();
-  const [said, setSaid] = useState<Said>(null);
+  const [message, setMessage] = useState<Message>(null);
   const [question, setQuestion] = useState<Question | null>(null);
   const [busy, setBusy] = useState<string | null>(null);
   const navigate = useNavigate();
   const wanted = parameters.get("tab") ?? "";
   const tab = TITLES[wanted] ? wanted : "tasks";
   if (!value) {
-    if (!error) return <Waiting what="Reading the connector" />;
+    if (!error) return <Loading what="Loading connector…" />;
     return (
       <>
-        {back ? <Back to={back} /> : null}
-        <Problem title={status === 404 ? "There is no such connector" : "The connector cannot be shown"}>{error}</Problem>
+        {back ? <BackLink to={back} /> : null}
+        <Problem title={status === 404 ? "Connector not found" : "Cannot load the connector"}>{error}</Problem>
       </>
     );
   }
@@ -49,33 +49,33 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
     setBusy(label);
     try {
       await send();
-      setSaid({ kind: "success", text: done });
+      setMessage({ kind: "success", text: done });
     } catch (failure) {
-      setSaid({ kind: "error", text: textOf(failure) });
+      setMessage({ kind: "error", text: errorText(failure) });
     }
     setBusy(null);
     reload();
   };
-  const run = (verb: VerbName) => {
-    const send = () => act(verb, `The connector is ${VERBS[verb].done}.`, () => VERBS[verb].send(name));
+  const runVerb = (verb: VerbName) => {
+    const send = () => act(verb, `Connector ${VERBS[verb].done}.`, () => VERBS[verb].send(name));
     if (verb !== "stop") return void send();
-    const text = "Its tasks end and are removed. Its offsets stay. Resume starts it again.";
+    const text = "Its tasks are shut down and removed. Its offsets are kept. Resume starts it again.";
     return setQuestion({ title: `Stop ${name}?`, text, label: "Stop", act: send });
   };
   const remove = () =>
     setQuestion({
       title: `Delete ${name}?`,
-      text: "The connector ends and its config is removed. Its offsets stay, and a later connector of this name goes on from them.",
+      text: "The connector is shut down and its config removed. Its offsets are kept: a new connector with this name continues from them.",
       label: "Delete",
       act: () =>
-        act("delete", "The connector is deleted.", async () => {
+        act("delete", "Connector deleted.", async () => {
           await change("DELETE", connectorPath(name));
           if (back) void navigate(back, { replace: true, state: { deleted: name } });
         }),
     });
   return (
     <Box>
-      {back ? <Back to={back} /> : null}
+      {back ? <BackLink to={back} /> : null}
       <HStack wrap="wrap" justify="space-between" mb={2}>
         <HStack wrap="wrap">
           <Heading as="h1" size="lg" wordBreak="break-all">
@@ -90,9 +90,9 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         <HStack wrap="wrap">
           {row.may_change
             ? (Object.keys(VERBS) as VerbName[])
-                .filter((verb) => VERBS[verb].sense(row.state))
+                .filter((verb) => VERBS[verb].appliesTo(row.state))
                 .map((verb) => (
-                  <Button key={verb} size="xs" variant="outline" loading={busy === verb} disabled={busy !== null} onClick={() => run(verb)}>
+                  <Button key={verb} size="xs" variant="outline" loading={busy === verb} disabled={busy !== null} onClick={() => runVerb(verb)}>
                     {VERBS[verb].label}
                   </Button>
                 ))
@@ -102,14 +102,14 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
               Delete
             </Button>
           ) : null}
-          {back && !isAlone ? (
+          {back && !isStandalone ? (
             <Button asChild size="xs" variant="outline">
               <Link to={`/dags/${encodeURIComponent(row.dag_id)}`}>DAG</Link>
             </Button>
           ) : null}
         </HStack>
       </HStack>
-      <Facts row={row} />
+      <ConnectorSummary row={row} />
       {row.note && !row.failure ? (
         <Text fontSize="sm" color="fg.warning" mb={2} wordBreak="break-word">
           {row.note}
@@ -118,11 +118,11 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
       {value.progress ? <LiveProgress progress={value.progress} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
-          Defined in {value.defined_in}: its config is changed there.
+          Defined in {value.defined_in}. Change its config there.
         </Text>
       ) : null}
-      {error ? <Problem title="What is shown is not up to date">{error}</Problem> : null}
-      <Notice said={said} clear={() => setSaid(null)} />
+      {error ? <Problem title="This view is out of date">{error}</Problem> : null}
+      <Notice message={message} clear={() => setMessage(null)} />
       <Tabs.Root
         value={tab}
         lazyMount
@@ -130,7 +130,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         onValueChange={(event) => setQuery({ tab: event.value })}
       >
         <Tabs.List>
-          {TABS.filter((each) => (each !== "runs" || !isAlone) && (each !== "dead-letters" || row.type === "sink")).map((each) => (
+          {TABS.filter((each) => (each !== "runs" || !isStandalone) && (each !== "dead-letters" || row.type === "sink")).map((each) => (
             <Tabs.Trigger key={each} value={each}>
               {TITLES[each]}
             </Tabs.Trigger>
@@ -138,13 +138,13 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </Tabs.List>
         <Tabs.Content value="tasks">
           <Tasks row={row} act={act} busy={busy !== null} />
-          <NewestRun row={row} attempts={value.attempts} />
+          <LatestRun row={row} attempts={value.attempts} />
         </Tabs.Content>
         <Tabs.Content value="runs">
           <Runs detail={value} />
         </Tabs.Content>
         <Tabs.Content value="offsets">
-          <OffsetsTab row={row} say={setSaid} />
+          <OffsetsTab row={row} notify={setMessage} />
         </Tabs.Content>
         <Tabs.Content value="dead-letters">
           <DeadLettersTab row={row} />
@@ -156,7 +156,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
           <Topics row={row} act={act} busy={busy !== null} />
         </Tabs.Content>
         <Tabs.Content value="config">
-          <ConfigTab row={row} dagConfig={value.dag_config} definedIn={value.defined_in} say={setSaid} />
+          <ConfigTab row={row} dagConfig={value.dag_config} definedIn={value.defined_in} notify={setMessage} />
         </Tabs.Content>
       </Tabs.Root>
       <Confirm question={question} close={() => setQuestion(null)} />
@@ -164,7 +164,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
   );
 }
 
-function Back({ to }: { to: string }) {
+function BackLink({ to }: { to: string }) {
   return (
     <Box asChild textDecoration="underline" fontSize="sm">
       <Link to={to}>All connectors</Link>
@@ -175,8 +175,8 @@ function Back({ to }: { to: string }) {
 type Act = (label: string, done: string, send: () => Promise<unknown>) => Promise<void>;
 
 function Tasks({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
-  const { value, error } = usePolled<Status>(connectorPath(row.name, "/status"), 5);
-  if (!value) return error ? <Problem title="There is no status">{error}</Problem> : <Waiting what="Reading the status" />;
+  const { value, error } = usePolling<Status>(connectorPath(row.name, "/status"), 5);
+  if (!value) return error ? <Problem title="Cannot load the status">{error}</Problem> : <Loading what="Loading status…" />;
   return (
     <Box>
       {value.connector.trace ? <Trace title="Why the connector failed" text={value.connector.trace} /> : null}
@@ -206,8 +206,8 @@ function Tasks({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
                     <Button
                       size="xs"
                       variant="outline"
-                      disabled={busy || !VERBS.restart.sense(row.state)}
-                      onClick={() => void act("task", `Task ${task.id} is restarted.`, () => change("POST", connectorPath(row.name, `/tasks/${task.id}/restart`)))}
+                      disabled={busy || !VERBS.restart.appliesTo(row.state)}
+                      onClick={() => void act("task", `Task ${task.id} restarted.`, () => change("POST", connectorPath(row.name, `/tasks/${task.id}/restart`)))}
                     >
                       Restart <span className="connect-hidden">task {task.id}</span>
                     </Button>
@@ -218,13 +218,13 @@ function Tasks({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
           </Table.Body>
         </Table.Root>
       ) : (
-        <Text p={4}>{row.state === "STOPPED" ? "A stopped connector has no tasks." : "No task has reported yet."}</Text>
+        <Text p={4}>{row.state === "STOPPED" ? "A stopped connector has no tasks." : "No task has reported its status yet."}</Text>
       )}
     </Box>
   );
 }
 
-/** The first line of a trace, and all of it on request. Text alone: it comes from the connector. */
+/** The first line of a trace, and the whole trace on request. Shown as plain text only: the connector wrote it. */
 function Trace({ title, text }: { title: string; text: string }) {
   const first = text.trim().split("\n")[0] ?? "";
   return (
@@ -248,11 +248,11 @@ function Runs({ detail }: { detail: Detail }) {
   const titles = costs.value ? costTitles(costs.value.prices) : [];
   const moneyOf = new Map(costs.value?.runs.map(({ run, cost }) => [run, cost.money]));
   const rows = runRows(detail);
-  if (!rows.length) return <Text p={4}>No run has delivered anything yet. Runs without work are left out.</Text>;
+  if (!rows.length) return <Text p={4}>No run has delivered records yet. Runs without work are not listed.</Text>;
   return (
     <Box>
       {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <TitledTable label="Runs that delivered something or failed" titles={["Run", "When", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
+      <TitledTable label="Runs that delivered records or failed" titles={["Run", "When", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
         {rows.map(({ id, run, at, hasFailed }) => (
           <Table.Row key={id}>
             <Table.Cell>
@@ -273,7 +273,7 @@ function Runs({ detail }: { detail: Detail }) {
                 {titles.length ? <Table.Cell>{moneyText(moneyOf.get(id))}</Table.Cell> : null}
               </>
             ) : (
-              <Table.Cell colSpan={6 + titles.length}>delivered nothing</Table.Cell>
+              <Table.Cell colSpan={6 + titles.length}>no records delivered</Table.Cell>
             )}
           </Table.Row>
         ))}
@@ -285,25 +285,25 @@ function Runs({ detail }: { detail: Detail }) {
 
 type RunRow = { id: string; at: number; run: RunView | null; hasFailed: boolean };
 
-/** What has delivered something and what has failed, the newest first. Of failures, those that are older than all that is shown are left out. */
+/** Runs that delivered records and runs that failed, newest first. Failures older than the oldest run shown are left out. */
 function runRows({ runs, failed_runs: failed }: Detail): RunRow[] {
   const failures = new Map(failed.map(({ run, ended_ms }) => [run, ended_ms]));
   const rows = runs.map((run) => ({ id: run.run, at: failures.get(run.run) ?? run.last_ms, run, hasFailed: failures.delete(run.run) }));
-  const oldest = runs.length < MOST_RUNS ? 0 : Math.min(...runs.map((run) => run.last_ms));
+  const oldest = runs.length < MAX_RUNS ? 0 : Math.min(...runs.map((run) => run.last_ms));
   const empty = [...failures].filter(([, at]) => at >= oldest).map(([id, at]) => ({ id, at, run: null, hasFailed: true }));
   return [...rows, ...empty].sort((one, other) => other.at - one.at);
 }
 
-/** Runs of which only older days are known have no costs here. */
+/** A run has no cost of its own once only the totals of its day are kept. */
 const moneyText = (cost: number | null | undefined) => (typeof cost === "number" ? money(cost) : "–");
 
 function Topics({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
-  const { value, error, reload } = usePolled<Record<string, { topics: string[] }>>(connectorPath(row.name, "/topics"), 10);
-  if (!value) return error ? <Problem title="The topics cannot be shown">{error}</Problem> : <Waiting what="Reading the topics" />;
+  const { value, error, reload } = usePolling<Record<string, { topics: string[] }>>(connectorPath(row.name, "/topics"), 10);
+  if (!value) return error ? <Problem title="Cannot load the topics">{error}</Problem> : <Loading what="Loading topics…" />;
   const topics = value[row.name]?.topics ?? [];
   return (
     <Box p={2}>
-      <Text mb={2}>{topics.length ? "Topics that the connector has used since it was created, or since they were reset:" : "The connector has used no topic yet."}</Text>
+      <Text mb={2}>{topics.length ? "Topics used since the connector was created or the list was reset:" : "The connector has not used any topics yet."}</Text>
       <Box as="ul" ps={5} mb={2}>
         {topics.map((topic) => (
           <li key={topic}>{topic}</li>
@@ -314,9 +314,9 @@ function Topics({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
           size="xs"
           variant="outline"
           disabled={busy}
-          onClick={() => void act("topics", "The list of topics is empty.", () => change("PUT", connectorPath(row.name, "/topics/reset"))).then(reload)}
+          onClick={() => void act("topics", "Topic list reset.", () => change("PUT", connectorPath(row.name, "/topics/reset"))).then(reload)}
         >
-          Reset the list
+          Reset list
         </Button>
       ) : null}
     </Box>

@@ -1,13 +1,13 @@
-// A new connector: choose a class, fill the form, try it without effect, create it.
+// A new connector: choose a class, fill in the form, start a dry run, create it.
 import { Box, Button, Card, Field, Heading, HStack, Input, SimpleGrid, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { Link, useSearchParams } from "react-router-dom";
-import { change, type Config, type ConnectorClass, textOf } from "./api";
-import { ConfigForm, useChecked, Verdict } from "./form";
-import { Notice, Problem, type Said, useTitle, Waiting } from "./parts";
-import { usePolled } from "./polled";
+import { change, type Config, type ConnectorClass, errorText } from "./api";
+import { ConfigForm, useValidation, ValidationSummary } from "./form";
+import { Notice, Problem, type Message, useTitle, Loading } from "./components";
+import { usePolling } from "./polling";
 import { useDryRun } from "./preview";
-import { shortClass } from "./words";
+import { shortClass } from "./format";
 
 export function NewConnector() {
   useTitle("New connector · Connect");
@@ -16,20 +16,20 @@ export function NewConnector() {
   return (
     <Box>
       <Box asChild textDecoration="underline" fontSize="sm">
-        <Link to={chosen ? "?new=1" : "?"}>{chosen ? "Other classes" : "All connectors"}</Link>
+        <Link to={chosen ? "?new=1" : "?"}>{chosen ? "All classes" : "All connectors"}</Link>
       </Box>
       <Heading as="h1" size="lg" mb={2} wordBreak="break-all">
         {chosen ? `New ${shortClass(chosen)}` : "New connector: choose a class"}
       </Heading>
-      {chosen ? <Form key={chosen} className={chosen} /> : <Classes />}
+      {chosen ? <NewConnectorForm key={chosen} className={chosen} /> : <ClassPicker />}
     </Box>
   );
 }
 
-function Classes() {
-  const { value, error } = usePolled<ConnectorClass[]>("ui/connector-plugins", 60);
+function ClassPicker() {
+  const { value, error } = usePolling<ConnectorClass[]>("ui/connector-plugins", 60);
   const [search, setSearch] = useState("");
-  if (!value) return error ? <Problem title="The plugins cannot be listed">{error}</Problem> : <Waiting what="Reading the plugins" />;
+  if (!value) return error ? <Problem title="Cannot load the plugins">{error}</Problem> : <Loading what="Loading plugins…" />;
   const found = new Map<string, ConnectorClass[]>();
   for (const each of value) found.set(each.class, [...(found.get(each.class) ?? []), each]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -42,7 +42,7 @@ function Classes() {
       {["source", "sink"].map((type) => (
         <Box key={type} as="section" mb={4}>
           <Heading as="h2" size="md" mb={2}>
-            {type === "source" ? "Sources: from elsewhere to topics" : "Sinks: from topics to elsewhere"}
+            {type === "source" ? "Sources: from external systems to topics" : "Sinks: from topics to external systems"}
           </Heading>
           <SimpleGrid minChildWidth="240px" gap={2}>
             {shown
@@ -67,23 +67,23 @@ function Classes() {
   );
 }
 
-function Form({ className }: { className: string }) {
+function NewConnectorForm({ className }: { className: string }) {
   const [, setParameters] = useSearchParams();
   const [typed, setTyped] = useState("");
   const name = typed.trim();
   const [config, setConfig] = useState<Config>({ "connector.class": className });
-  const { checked, error, isForbidden, isCurrent } = useChecked(name ? { ...config, name } : config);
+  const { checked, error, isForbidden, isCurrent } = useValidation(name ? { ...config, name } : config);
   const [isCreating, setIsCreating] = useState(false);
-  const [said, setSaid] = useState<Said>(null);
-  const dryRun = useDryRun(name, config, (failure) => setSaid(failure === null ? null : { kind: "error", text: failure }));
-  const isRight = name !== "" && isCurrent && checked?.validation.error_count === 0;
+  const [message, setMessage] = useState<Message>(null);
+  const dryRun = useDryRun(name, config, (failure) => setMessage(failure === null ? null : { kind: "error", text: failure }));
+  const isValid = name !== "" && isCurrent && checked?.validation.error_count === 0;
   const create = async () => {
     setIsCreating(true);
     try {
       await change("POST", "connectors", { name, config });
       setParameters({ connector: name });
     } catch (failure) {
-      setSaid({ kind: "error", text: textOf(failure) });
+      setMessage({ kind: "error", text: errorText(failure) });
       setIsCreating(false);
     }
   };
@@ -95,18 +95,18 @@ function Form({ className }: { className: string }) {
           <Field.RequiredIndicator />
         </Field.Label>
         <Input size="sm" value={typed} onChange={(event) => setTyped(event.target.value)} />
-        <Field.HelperText>Its DAG, its consumer group and its offsets are named after it.</Field.HelperText>
+        <Field.HelperText>Its DAG, consumer group and offsets are named after it.</Field.HelperText>
         <Field.ErrorText>{error}</Field.ErrorText>
       </Field.Root>
       <ConfigForm config={config} set={setConfig} checked={checked} error={isForbidden ? undefined : error} />
-      <Notice said={said} clear={() => setSaid(null)} />
-      {dryRun.found}
+      <Notice message={message} clear={() => setMessage(null)} />
+      {dryRun.result}
       <HStack position="sticky" bottom={0} bg="bg" py={2} wrap="wrap">
-        <Button size="sm" disabled={!isRight || dryRun.isBusy} loading={isCreating} onClick={() => void create()}>
+        <Button size="sm" disabled={!isValid || dryRun.isBusy} loading={isCreating} onClick={() => void create()}>
           Create connector
         </Button>
-        {dryRun.button(!isRight || isCreating)}
-        <Verdict checked={checked} isCurrent={isCurrent} />
+        {dryRun.button(!isValid || isCreating)}
+        <ValidationSummary checked={checked} isCurrent={isCurrent} />
       </HStack>
     </Box>
   );

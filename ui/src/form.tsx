@@ -1,20 +1,20 @@
-// A form of a config, made from the definitions and the answers of `validate` while one types.
+// The config form, built from the plugin's definitions and validated by the server while the user types.
 import { Alert, Box, Button, Field, Heading, HStack, Input, NativeSelect, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useState } from "react";
-import { ApiError, type Checked, type Config, type Definition, textOf, validate, type Value } from "./api";
-import { Problem } from "./parts";
-import { plain } from "./words";
+import { ApiError, type ValidationResult, type Config, type Definition, errorText, validate, type Value } from "./api";
+import { Problem } from "./components";
+import { stripHtml } from "./format";
 
-const WAIT_MS = 400;
-const AGAIN_MS = 5000;
-const HIDDEN = "[hidden]"; // what the server shows for a secret, and takes for the one that it has
+const DEBOUNCE_MS = 400;
+const RETRY_MS = 5000;
+const HIDDEN = "[hidden]"; // the server sends this in place of a secret, and keeps the stored secret when it receives it
 
-type Answer = { checked: Checked | undefined; error: string | undefined; isForbidden: boolean; isCurrent: boolean };
+type Answer = { checked: ValidationResult | undefined; error: string | undefined; isForbidden: boolean; isCurrent: boolean };
 
-/** The server's view of `config`, asked for when it has not changed for a while. `isForbidden`: the user may not have a connector of that name. */
-export function useChecked(config: Config): Answer {
-  const [answer, setAnswer] = useState<{ of: string; checked?: Checked; error?: string; isForbidden?: boolean }>();
-  const [last, setLast] = useState<Checked>();
+/** Validates `config` on the server once it has not changed for `DEBOUNCE_MS`. `isForbidden`: the user may not create or change a connector of that name. */
+export function useValidation(config: Config): Answer {
+  const [answer, setAnswer] = useState<{ of: string; checked?: ValidationResult; error?: string; isForbidden?: boolean }>();
+  const [last, setLast] = useState<ValidationResult>();
   const text = JSON.stringify(config);
   useEffect(() => {
     const aborter = new AbortController();
@@ -27,13 +27,13 @@ export function useChecked(config: Config): Answer {
         },
         (error: unknown) => {
           if (aborter.signal.aborted) return;
-          setAnswer({ of: text, error: textOf(error), isForbidden: error instanceof ApiError && error.status === 403 });
+          setAnswer({ of: text, error: errorText(error), isForbidden: error instanceof ApiError && error.status === 403 });
           const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500 && error.status !== 429;
-          if (!isRefused) timer = window.setTimeout(ask, AGAIN_MS); // the plugin may answer when the machine is less busy
+          if (!isRefused) timer = window.setTimeout(ask, RETRY_MS); // the plugin may respond when the machine is less busy
         },
       );
     };
-    timer = window.setTimeout(ask, WAIT_MS);
+    timer = window.setTimeout(ask, DEBOUNCE_MS);
     return () => {
       window.clearTimeout(timer);
       aborter.abort();
@@ -49,17 +49,17 @@ export function useChecked(config: Config): Answer {
 
 type Key = { definition: Definition; value: Value };
 
-const NOTHING: Config = {};
+const NO_CONFIG: Config = {};
 
-type FormProps = { config: Config; stored?: Config; set: (config: Config) => void; checked: Checked | undefined; error: string | undefined };
+type FormProps = { config: Config; stored?: Config; set: (config: Config) => void; checked: ValidationResult | undefined; error: string | undefined };
 
-/** `stored`: the connector's config as the server shows it; none of a new one. */
-export function ConfigForm({ config, stored = NOTHING, set, checked, error }: FormProps) {
+/** `stored`: the connector's config as the server returns it; empty for a new connector. */
+export function ConfigForm({ config, stored = NO_CONFIG, set, checked, error }: FormProps) {
   const [search, setSearch] = useState("");
   const [all, setAll] = useState(false);
   const [added, setAdded] = useState("");
   const errors = new Map(checked?.validation.configs.map(({ value }) => [value.name, value.errors]));
-  const { groups, unknown, hidden } = useMemo(() => grouped(config, stored, checked, search, all), [config, stored, checked, search, all]);
+  const { groups, unknown, hidden } = useMemo(() => groupSettings(config, stored, checked, search, all), [config, stored, checked, search, all]);
   const put = (key: string, value: string | undefined) => {
     const after = { ...config };
     if (value === undefined) delete after[key];
@@ -68,7 +68,7 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
   };
   return (
     <Box>
-      {error ? <Problem title="The config cannot be checked">{error}</Problem> : null}
+      {error ? <Problem title="Cannot validate the config">{error}</Problem> : null}
       {checked?.warnings.length ? (
         <Alert.Root status="warning" my={2} role="status">
           <Alert.Indicator />
@@ -82,7 +82,7 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
       <HStack wrap="wrap" my={2}>
         <Input size="sm" maxW="280px" aria-label="Search settings" placeholder="Search settings" value={search} onChange={(event) => setSearch(event.target.value)} />
         <Button size="xs" variant="outline" aria-pressed={all} onClick={() => setAll(!all)}>
-          {all ? "Only important and set" : `All settings${hidden ? ` (${hidden} more)` : ""}`}
+          {all ? "Only important or set" : `All settings${hidden ? ` (${hidden} more)` : ""}`}
         </Button>
       </HStack>
       {groups.map(([group, keys]) => (
@@ -119,7 +119,7 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
           <Input
             size="sm"
             maxW="280px"
-            aria-label="Name of a further setting"
+            aria-label="Name of another setting"
             placeholder="Name, such as transforms"
             value={added}
             onChange={(event) => setAdded(event.target.value)}
@@ -141,10 +141,10 @@ export function ConfigForm({ config, stored = NOTHING, set, checked, error }: Fo
   );
 }
 
-/** Whether a value is not shown: the server hides it, or its key is named like a secret. */
+/** Whether a value must not be shown: the server hides it, or its key looks like that of a secret. */
 export const isSecret = (key: string, stored: Config) => stored[key] === HIDDEN || /password|secret|token|credential|private/i.test(key);
 
-/** A secret, which the server never shows: a field that is left empty keeps the one that it has. */
+/** A field for a secret, which the server never returns. An empty field keeps the stored secret. */
 function Secret({ given, isStored, set }: { given: string | undefined; isStored: boolean; set: (text: string | undefined) => void }) {
   return (
     <Input
@@ -158,8 +158,8 @@ function Secret({ given, isStored, set }: { given: string | undefined; isStored:
   );
 }
 
-/** The settings shown by group, in the server's order; those of the config that no definition has; how many are left out. */
-function grouped(config: Config, stored: Config, checked: Checked | undefined, search: string, all: boolean) {
+/** The visible settings by group in the server's order, the config's keys without a definition, and the number of hidden settings. */
+function groupSettings(config: Config, stored: Config, checked: ValidationResult | undefined, search: string, all: boolean) {
   const groups = new Map<string, Key[]>();
   const defined = new Set<string>(["connector.class", "name"]);
   const words = search.toLowerCase().split(/\s+/).filter(Boolean);
@@ -182,7 +182,7 @@ function grouped(config: Config, stored: Config, checked: Checked | undefined, s
 
 type SettingProps = { of: Key; given: string | undefined; isStored: boolean; put: (key: string, value: string | undefined) => void };
 
-/** `isStored`: the server has a secret for it. */
+/** `isStored`: the server stores a secret for this setting. */
 function Setting({ of: { definition, value }, given, isStored, put }: SettingProps) {
   const { name, type } = definition;
   const list = `connect-values-${name}`;
@@ -231,7 +231,7 @@ function Setting({ of: { definition, value }, given, isStored, put }: SettingPro
           ))}
         </datalist>
       ) : null}
-      {definition.documentation ? <Field.HelperText>{plain(definition.documentation)}</Field.HelperText> : null}
+      {definition.documentation ? <Field.HelperText>{stripHtml(definition.documentation)}</Field.HelperText> : null}
       {value.errors.map((each) => (
         <Field.ErrorText key={each}>{each}</Field.ErrorText>
       ))}
@@ -239,12 +239,12 @@ function Setting({ of: { definition, value }, given, isStored, put }: SettingPro
   );
 }
 
-/** How many errors there are. */
-export function Verdict({ checked, isCurrent }: { checked: Checked | undefined; isCurrent: boolean }) {
+/** The number of validation errors. */
+export function ValidationSummary({ checked, isCurrent }: { checked: ValidationResult | undefined; isCurrent: boolean }) {
   const errors = checked?.validation.error_count;
   return (
     <Text aria-live="polite" fontSize="sm">
-      {!isCurrent || errors === undefined ? "Checking…" : errors ? `${errors} ${errors === 1 ? "error" : "errors"}` : "No errors"}
+      {!isCurrent || errors === undefined ? "Validating…" : errors ? `${errors} ${errors === 1 ? "error" : "errors"}` : "No errors"}
     </Text>
   );
 }

@@ -1,41 +1,41 @@
-// What a connector's config and offsets were, who changed them and when, and the ways back.
+// Histories of a connector's config and offsets: changes with time and author, and ways to restore earlier values.
 import { Box, Button, Heading, HStack, Input, Table, Text } from "@chakra-ui/react";
 import { type ReactNode, useState } from "react";
 import { Link } from "react-router-dom";
-import { change, type ConfigRevision, connectorPath, get, type OffsetChange, type OffsetUndo, type Row, textOf } from "./api";
-import { type Json, written } from "./json";
-import { Confirm, Problem, type Question, type Said, TitledTable, Waiting } from "./parts";
-import { usePolled } from "./polled";
+import { change, type ConfigRevision, connectorPath, get, type OffsetChange, type OffsetUndo, type Row, errorText } from "./api";
+import { type Json, formatJson } from "./json";
+import { Confirm, Problem, type Question, type Message, TitledTable, Loading } from "./components";
+import { usePolling } from "./polling";
 import { whileStopped } from "./verbs";
-import { ago, count } from "./words";
+import { ago, count } from "./format";
 
-const MOST_SHOWN = 20;
+const MAX_SHOWN = 20;
 
-const value = (text: string | null | undefined) => (text === null || text === undefined ? "not set" : text);
-const json = (some: Json | undefined) => (some === null || some === undefined ? "none" : written(some));
-const time = (ms: number) => <span title={new Date(ms).toLocaleString()}>{ago(ms)}</span>;
+const valueText = (text: string | null | undefined) => (text === null || text === undefined ? "not set" : text);
+const jsonText = (some: Json | undefined) => (some === null || some === undefined ? "none" : formatJson(some));
+const timeAgo = (ms: number) => <span title={new Date(ms).toLocaleString()}>{ago(ms)}</span>;
 
 const isCreation = ({ changes }: ConfigRevision) => changes.some(({ key, old }) => key === "connector.class" && old === null);
 
-/** The first lines of a list, and how many there are besides. */
-function shortened(lines: string[], leftOut = 0): string {
-  const more = leftOut + Math.max(0, lines.length - MOST_SHOWN);
-  return [...lines.slice(0, MOST_SHOWN), ...(more > 0 ? [`and ${count(more)} more`] : [])].join("\n");
+/** The first lines of a list, and the number of further ones. */
+function truncateLines(lines: string[], leftOut = 0): string {
+  const more = leftOut + Math.max(0, lines.length - MAX_SHOWN);
+  return [...lines.slice(0, MAX_SHOWN), ...(more > 0 ? [`and ${count(more)} more`] : [])].join("\n");
 }
 
-/** A history by pages: the newest page is kept up to date, older ones are asked for. */
+/** A paged history: polls the newest page and loads older ones on request. */
 function usePages<Page extends { next_before: number | null }>(path: string): { pages: Page[]; error: string | undefined; older: (() => void) | null; reload: () => void } {
-  const newest = usePolled<Page>(`${path}?limit=${MOST_SHOWN}`, 10);
+  const newest = usePolling<Page>(`${path}?limit=${MAX_SHOWN}`, 10);
   const [further, setFurther] = useState<{ after: Page | undefined; pages: Page[]; error?: string }>({ after: undefined, pages: [] });
-  const isSame = further.after?.next_before === newest.value?.next_before; // else newer entries have moved the others
+  const isSame = further.after?.next_before === newest.value?.next_before; // otherwise newer entries have shifted the older pages
   const pages = newest.value ? [newest.value, ...(isSame ? further.pages : [])] : [];
   const next = pages[pages.length - 1]?.next_before ?? null;
   const older = async () => {
     try {
-      const page = await get<Page>(`${path}?limit=${MOST_SHOWN}&before=${next}`);
+      const page = await get<Page>(`${path}?limit=${MAX_SHOWN}&before=${next}`);
       setFurther({ after: newest.value, pages: [...pages.slice(1), page] });
     } catch (failure) {
-      setFurther({ after: newest.value, pages: pages.slice(1), error: textOf(failure) });
+      setFurther({ after: newest.value, pages: pages.slice(1), error: errorText(failure) });
     }
   };
   return { pages, error: newest.error ?? further.error, older: next === null ? null : () => void older(), reload: newest.reload };
@@ -47,7 +47,7 @@ function History({ title, columns, error, isRead, older, children }: { title: st
       <Heading as="h2" size="md" mb={2}>
         {title}
       </Heading>
-      {error ? <Problem title="The history cannot be shown">{error}</Problem> : isRead ? null : <Waiting what="Reading the history" />}
+      {error ? <Problem title="Cannot load the history">{error}</Problem> : isRead ? null : <Loading what="Loading history…" />}
       {isRead ? (
         <TitledTable label={title} titles={columns}>{children}</TitledTable>
       ) : null}
@@ -60,22 +60,22 @@ function History({ title, columns, error, isRead, older, children }: { title: st
   );
 }
 
-/** The cell with a line's way back; null: it has none. `of` is for screen readers. */
-function Action({ label, of, act }: { label: string; of: string; act: (() => void) | null }) {
+/** The cell with a row's action; null: the row has none. `target` is for screen readers. */
+function Action({ label, target, act }: { label: string; target: string; act: (() => void) | null }) {
   return (
     <Table.Cell>
       {act ? (
         <Button size="xs" variant="outline" onClick={act}>
-          {label} <span className="connect-hidden">{of}</span>
+          {label} <span className="connect-hidden">{target}</span>
         </Button>
       ) : null}
     </Table.Cell>
   );
 }
 
-type Parts = { row: Row; say: (said: Said) => void };
+type HistoryProps = { row: Row; notify: (message: Message) => void };
 
-export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: boolean }) {
+export function ConfigHistory({ row, mayChange, notify }: HistoryProps & { mayChange: boolean }) {
   const { pages, error, older, reload } = usePages<{ revisions: ConfigRevision[]; next_before: number | null }>(connectorPath(row.name, "/config/history"));
   const [question, setQuestion] = useState<Question | null>(null);
   const revisions = pages.flatMap((page) => page.revisions);
@@ -83,9 +83,9 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
   const rollBack = async (revision: number) => {
     try {
       await change("POST", connectorPath(row.name, "/config/rollback"), { revision });
-      say({ kind: "success", text: `The config is that of revision ${revision} again.` });
+      notify({ kind: "success", text: `Rolled back to the config of revision ${revision}.` });
     } catch (failure) {
-      say({ kind: "error", text: textOf(failure) });
+      notify({ kind: "error", text: errorText(failure) });
     }
     reload();
   };
@@ -94,7 +94,7 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
     const keys = [...new Set([...Object.keys(now), ...Object.keys(then)])].sort().filter((key) => now[key] !== then[key]);
     setQuestion({
       title: `Roll ${row.name} back to revision ${revision}?`,
-      text: `The config of ${new Date(at_ms).toLocaleString()}. ${keys.length ? "These settings change:" : "No setting that is shown changes."}\n${shortened(keys.map((key) => `${key}: ${value(now[key])} → ${value(then[key])}`))}`,
+      text: `Restores the config of ${new Date(at_ms).toLocaleString()}. ${keys.length ? "These settings change:" : "No visible setting changes."}\n${truncateLines(keys.map((key) => `${key}: ${valueText(now[key])} → ${valueText(then[key])}`))}`,
       label: "Roll back",
       act: () => rollBack(revision),
     });
@@ -105,12 +105,12 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
         {revisions.map((revision, index) => (
           <Table.Row key={revision.revision}>
             <Table.Cell>{revision.revision}</Table.Cell>
-            <Table.Cell whiteSpace="nowrap">{time(revision.at_ms)}</Table.Cell>
-            <Table.Cell wordBreak="break-all">{revision.who ?? "not known"}</Table.Cell>
+            <Table.Cell whiteSpace="nowrap">{timeAgo(revision.at_ms)}</Table.Cell>
+            <Table.Cell wordBreak="break-all">{revision.who ?? "unknown"}</Table.Cell>
             <Table.Cell wordBreak="break-all" whiteSpace="pre-wrap">
-              {revision.config === null ? "deleted" : isCreation(revision) ? `created with ${count(revision.changes.length)} settings` : shortened(revision.changes.map((each) => `${each.key}: ${value(each.old)} → ${value(each.new)}`)) || (revision.note ?? "nothing")}
+              {revision.config === null ? "deleted" : isCreation(revision) ? `created with ${count(revision.changes.length)} settings` : truncateLines(revision.changes.map((each) => `${each.key}: ${valueText(each.old)} → ${valueText(each.new)}`)) || (revision.note ?? "nothing")}
             </Table.Cell>
-            {mayChange ? <Action label="Roll back" of={`to revision ${revision.revision}`} act={index && revision.config !== null ? () => ask(revision) : null} /> : null}
+            {mayChange ? <Action label="Roll back" target={`to revision ${revision.revision}`} act={index && revision.config !== null ? () => ask(revision) : null} /> : null}
           </Table.Row>
         ))}
       </History>
@@ -119,60 +119,60 @@ export function ConfigHistory({ row, mayChange, say }: Parts & { mayChange: bool
   );
 }
 
-export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => void }) {
+export function OffsetsHistory({ row, notify, changed }: HistoryProps & { changed: () => void }) {
   type Page = { changes: OffsetChange[]; begins_ms: number | null; next_before: number | null };
   const path = connectorPath(row.name, "/offsets");
   const { pages, error, older, reload } = usePages<Page>(`${path}/history`);
   const [question, setQuestion] = useState<Question | null>(null);
   const [instant, setInstant] = useState("");
-  const goBack = async (to: { entry: number } | { to: number }) => {
+  const restore = async (to: { entry: number } | { to: number }) => {
     try {
       const tried = (await change("POST", `${path}/undo`, { ...to, dry_run: true })) as OffsetUndo;
-      if (!tried.returns.length) return say({ kind: "success", text: "The offsets are those of that time already." });
-      const lines = tried.returns.map((each) => `${json(each.partition)}: ${json(each.now)} → ${json(each.then)}, ${each.effect}${each.records === null ? "" : ` (${count(each.records)} records)`}`);
-      const stops = row.state === "STOPPED" ? "The connector is stopped and stays so." : "The connector is stopped for this, and goes on afterwards.";
+      if (!tried.returns.length) return notify({ kind: "success", text: "The offsets already match that time." });
+      const lines = tried.returns.map((each) => `${jsonText(each.partition)}: ${jsonText(each.now)} → ${jsonText(each.then)}, ${each.effect}${each.records === null ? "" : ` (${count(each.records)} records)`}`);
+      const stops = row.state === "STOPPED" ? "The connector is stopped and stays stopped." : "The connector is stopped for this change, then returns to its previous state.";
       setQuestion({
-        title: `Set the offsets of ${new Date(tried.to_ms).toLocaleString()}?`,
-        text: `${shortened(lines, tried.left_out)}\n\n${stops}`,
-        label: "Go back",
+        title: `Restore the offsets of ${new Date(tried.to_ms).toLocaleString()}?`,
+        text: `${truncateLines(lines, tried.left_out)}\n\n${stops}`,
+        label: "Restore",
         act: async () => {
           try {
-            say({ kind: "success", text: await whileStopped(row.name, "The offsets are set back.", () => change("POST", `${path}/undo`, to)) });
+            notify({ kind: "success", text: await whileStopped(row.name, "Offsets restored.", () => change("POST", `${path}/undo`, to)) });
           } catch (failure) {
-            say({ kind: "error", text: textOf(failure) });
+            notify({ kind: "error", text: errorText(failure) });
           }
           changed();
           reload();
         },
       });
     } catch (failure) {
-      say({ kind: "error", text: textOf(failure) });
+      notify({ kind: "error", text: errorText(failure) });
     }
   };
   const begins = pages[0]?.begins_ms ?? null;
   return (
     <>
-      <History title="Offsets history" columns={["When", "Who", "Changes", ...(row.may_change ? ["Action"] : [])]} error={error} isRead={pages.length > 0} older={older}>
+      <History title="Offset history" columns={["When", "Who", "Changes", ...(row.may_change ? ["Action"] : [])]} error={error} isRead={pages.length > 0} older={older}>
         {pages.flatMap((page) => page.changes).map((each) => (
           <Table.Row key={each.entry}>
-            <Table.Cell whiteSpace="nowrap">{time(each.to_ms)}</Table.Cell>
+            <Table.Cell whiteSpace="nowrap">{timeAgo(each.to_ms)}</Table.Cell>
             <Table.Cell wordBreak="break-all">
               {each.run ? (
                 <Box asChild textDecoration="underline">
                   <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(each.run)}`}>{each.run}</Link>
                 </Box>
               ) : (
-                (each.who ?? "not known")
+                (each.who ?? "unknown")
               )}
             </Table.Cell>
             <Table.Cell wordBreak="break-all" whiteSpace="pre-wrap">
-              {shortened(each.moves.map((move) => `${json(move.partition)}: ${json(move.old)} → ${json(move.new)}`))}
+              {truncateLines(each.moves.map((move) => `${jsonText(move.partition)}: ${jsonText(move.old)} → ${jsonText(move.new)}`))}
             </Table.Cell>
             {row.may_change ? (
               <Action
                 label="Undo this and later"
-                of={`changes, from change ${each.entry}`}
-                act={begins !== null && each.from_ms > begins ? () => void goBack({ entry: each.entry }) : null}
+                target={`changes, from change ${each.entry}`}
+                act={begins !== null && each.from_ms > begins ? () => void restore({ entry: each.entry }) : null}
               />
             ) : null}
           </Table.Row>
@@ -180,18 +180,18 @@ export function OffsetsHistory({ row, say, changed }: Parts & { changed: () => v
       </History>
       {row.may_change && begins !== null ? (
         <HStack mt={2} wrap="wrap">
-          <Text fontSize="sm">Offsets of</Text>
+          <Text fontSize="sm">Restore the offsets of</Text>
           <Input
             size="xs"
             width="auto"
             type="datetime-local"
             step={1}
-            aria-label="An instant to go back to"
+            aria-label="Time of the offsets to restore"
             value={instant}
             onChange={(event) => setInstant(event.target.value)}
           />
-          <Button size="xs" variant="outline" disabled={!instant} onClick={() => void goBack({ to: new Date(instant).getTime() })}>
-            Go back
+          <Button size="xs" variant="outline" disabled={!instant} onClick={() => void restore({ to: new Date(instant).getTime() })}>
+            Restore
           </Button>
         </HStack>
       ) : null}

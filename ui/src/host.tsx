@@ -1,4 +1,4 @@
-// The page on a server without Airflow: brings what Airflow's UI lends to the page otherwise, and shows it.
+// The page on a server without Airflow: provides the libraries that Airflow's UI provides otherwise, and renders the page.
 import { ChakraProvider, defaultSystem } from "@chakra-ui/react";
 import * as ChakraUI from "chakra-used";
 import * as React from "react";
@@ -9,11 +9,11 @@ import * as ReactRouterDOM from "react-router-dom";
 Object.assign(globalThis, { React, ReactJSXRuntime, ReactRouterDOM, ChakraUI });
 
 const dark = window.matchMedia("(prefers-color-scheme: dark)");
-const paint = () => document.documentElement.classList.toggle("dark", dark.matches);
-dark.addEventListener("change", paint);
-paint();
+const applyTheme = () => document.documentElement.classList.toggle("dark", dark.matches);
+dark.addEventListener("change", applyTheme);
+applyTheme();
 
-// the page's own script comes between this one and the event
+// the page's own script runs between this one and the event
 document.addEventListener("DOMContentLoaded", () => {
   const { Connect } = globalThis as unknown as { Connect: React.ComponentType };
   const root = document.getElementById("root");

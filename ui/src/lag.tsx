@@ -1,25 +1,25 @@
-// How far a connector is from the end of what it reads: over time, and of a sink now, partition by partition.
+// A connector's distance from the end of its input: over time, and for a sink also the current lag by partition.
 import { Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
 import { connectorPath, type Lag, type LagHistory, type Row } from "./api";
-import { Problem, TitledTable, Waiting } from "./parts";
+import { Problem, TitledTable, Loading } from "./components";
 import { Plot } from "./plot";
-import { usePolled } from "./polled";
+import { usePolling } from "./polling";
 import { useQuery } from "./query";
-import { duration, quantity } from "./words";
+import { duration, quantity } from "./format";
 
-const whole = new Intl.NumberFormat("en");
+const exact = new Intl.NumberFormat("en");
 const SPANS = new Map([
   ["hour", 1],
   ["day", 24],
   ["week", 168],
 ]);
 
-/** Nothing for a source of which no distance is known. */
+/** Empty for a source whose distance is unknown. */
 export function LagSection({ row }: { row: Row }) {
   const [parameters, setQuery] = useQuery();
   const wanted = parameters.get("span") ?? "";
   const span = SPANS.has(wanted) ? wanted : "day";
-  const { value, error } = usePolled<LagHistory>(`ui/${connectorPath(row.name, `/lags?hours=${SPANS.get(span)}`)}`, 30);
+  const { value, error } = usePolling<LagHistory>(`ui/${connectorPath(row.name, `/lags?hours=${SPANS.get(span)}`)}`, 30);
   const isSink = row.type === "sink";
   if (!isSink && row.left === null && !value?.unit) return null;
   return (
@@ -28,7 +28,7 @@ export function LagSection({ row }: { row: Row }) {
         <Heading as="h2" size="md">
           {isSink ? "Lag" : "Distance from the end"}
         </Heading>
-        <HStack role="group" aria-label="Time shown">
+        <HStack role="group" aria-label="Time range">
           {[...SPANS.keys()].map((each) => (
             <Button key={each} size="xs" variant={each === span ? "solid" : "outline"} aria-pressed={each === span} onClick={() => setQuery({ span: each })}>
               {`Last ${each}`}
@@ -36,55 +36,55 @@ export function LagSection({ row }: { row: Row }) {
           ))}
         </HStack>
       </HStack>
-      {error ? <Problem title={value ? "The plot is not up to date" : "There is no plot"}>{error}</Problem> : null}
-      {value ? <OverTime history={value} span={span} what={isSink ? "lag" : "distance from the end"} /> : error ? null : <Waiting what="Reading the history" />}
+      {error ? <Problem title={value ? "The plot is out of date" : "Cannot load the plot"}>{error}</Problem> : null}
+      {value ? <LagPlot history={value} span={span} what={isSink ? "lag" : "distance from the end"} /> : error ? null : <Loading what="Loading history…" />}
       {isSink ? <LagTable row={row} /> : null}
     </Box>
   );
 }
 
-function OverTime({ history: { from_ms, step_ms, unit, distances }, span, what }: { history: LagHistory; span: string; what: string }) {
+function LagPlot({ history: { from_ms, step_ms, unit, distances }, span, what }: { history: LagHistory; span: string; what: string }) {
   if (!distances.length) return <Text fontSize="sm">This server keeps no history of the {what}.</Text>;
   const known = distances.filter((each) => each !== null);
   const last = known.at(-1);
-  if (last === undefined) return <Text fontSize="sm">Nothing was measured in the last {span}. The {what} is measured once a minute.</Text>;
-  const words = (value: number) => (unit === "bytes" ? quantity(value, unit) : `${quantity(value, unit)} ${unit}`);
+  if (last === undefined) return <Text fontSize="sm">No measurements in the last {span}. The {what} is measured once a minute.</Text>;
+  const format = (value: number) => (unit === "bytes" ? quantity(value, unit) : `${quantity(value, unit)} ${unit}`);
   const times = distances.map((_, at) => (from_ms + at * step_ms) / 1000);
   const title = `Plot of the ${what} over the last ${span}`;
   return (
     <>
-      <Text fontSize="sm">{`The largest in each ${step_ms === 60_000 ? "minute" : duration(step_ms / 1000)}, in ${unit}.`}</Text>
-      <Plot label={`${title}: ${words(Math.max(...known))} at most, ${words(last)} at last.`} name="Largest" unit={unit} dots={4} series={[times, distances]} />
+      <Text fontSize="sm">{`Maximum per ${step_ms === 60_000 ? "minute" : duration(step_ms / 1000)}, in ${unit}.`}</Text>
+      <Plot label={`${title}: ${format(Math.max(...known))} maximum, ${format(last)} latest.`} name="Maximum" unit={unit} dots={4} series={[times, distances]} />
     </>
   );
 }
 
 function LagTable({ row }: { row: Row }) {
-  const { value, error } = usePolled<Lag>(`ui/${connectorPath(row.name, "/lag")}`, 15);
+  const { value, error } = usePolling<Lag>(`ui/${connectorPath(row.name, "/lag")}`, 15);
   return (
     <>
-      {error ? <Problem title={value ? "The lag is not up to date" : "The lag is not known"}>{error}</Problem> : null}
-      {value ? <Partitions lag={value} /> : error ? null : <Waiting what="Reading the lag" />}
+      {error ? <Problem title={value ? "The lag is out of date" : "Cannot load the lag"}>{error}</Problem> : null}
+      {value ? <LagByPartition lag={value} /> : error ? null : <Loading what="Loading lag…" />}
     </>
   );
 }
 
-function Partitions({ lag }: { lag: Lag }) {
-  if (!lag.partitions.length) return <Text p={4}>None of its topics exists yet.</Text>;
+function LagByPartition({ lag }: { lag: Lag }) {
+  if (!lag.partitions.length) return <Text p={4}>None of its topics exist yet.</Text>;
   return (
     <>
       <Text fontSize="sm" mb={2}>
-        {lag.lag ? `${whole.format(lag.lag)} records wait to be read.` : "Everything that there is has been read."}
-        {lag.left_out ? ` The partitions furthest behind are shown; ${whole.format(lag.left_out)} others are left out.` : ""}
+        {lag.lag ? `${exact.format(lag.lag)} records left to read.` : "Caught up."}
+        {lag.left_out ? ` Only the partitions with the largest lag are shown; ${exact.format(lag.left_out)} others are not.` : ""}
       </Text>
       <TitledTable label="Lag by partition" titles={["Topic", "Partition", "Position", "End", "Lag"]}>
         {lag.partitions.map((each) => (
           <Table.Row key={`${each.topic} ${each.partition}`}>
             <Table.Cell wordBreak="break-all">{each.topic}</Table.Cell>
             <Table.Cell>{each.partition}</Table.Cell>
-            <Table.Cell>{each.position === null ? "none yet" : whole.format(each.position)}</Table.Cell>
-            <Table.Cell>{whole.format(each.end)}</Table.Cell>
-            <Table.Cell>{whole.format(each.lag)}</Table.Cell>
+            <Table.Cell>{each.position === null ? "none" : exact.format(each.position)}</Table.Cell>
+            <Table.Cell>{exact.format(each.end)}</Table.Cell>
+            <Table.Cell>{exact.format(each.lag)}</Table.Cell>
           </Table.Row>
         ))}
       </TitledTable>

@@ -1,20 +1,20 @@
-// The list of connectors: search, filter, sort, and verbs on many at once. What is searched and chosen stands in the URL.
+// The list of connectors: search, filter, sort, and actions on many at once. The URL holds search, filters and order.
 import { Box, Button, Heading, HStack, Input, NativeSelect, Table, Text } from "@chakra-ui/react";
 import { Fragment, useEffect, useMemo, useRef, useState } from "react";
 import { Link, useLocation } from "react-router-dom";
-import { isAlone, type Overview, type Row } from "./api";
-import { Confirm, Notice, Problem, type Question, type Said, Tick, useTitle, Waiting } from "./parts";
-import { usePolled } from "./polled";
+import { isStandalone, type Overview, type Row } from "./api";
+import { Confirm, Notice, Problem, type Question, type Message, LabelledCheckbox, useTitle, Loading } from "./components";
+import { usePolling } from "./polling";
 import { useQuery } from "./query";
 import { Cells, COLUMNS, failed, ROW_HEIGHT, tagsText } from "./row";
-import { forEach, type VerbName, VERBS } from "./verbs";
-import { STATES } from "./words";
+import { runForEach, type VerbName, VERBS } from "./verbs";
+import { STATES } from "./format";
 
-const BEYOND = 12;
+const OVERSCAN = 12;
 const ORDERS = COLUMNS.flatMap(({ orders }) => orders);
 
-/** Rows of the URL's search, state, type and order. */
-function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
+/** The rows that match the URL's search, state and type, in the URL's order. */
+function filterAndSort(rows: Row[], parameters: URLSearchParams): Row[] {
   const words = (parameters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const state = parameters.get("state");
   const type = parameters.get("type");
@@ -32,46 +32,46 @@ function chosen(rows: Row[], parameters: URLSearchParams): Row[] {
     });
 }
 
-let selection = new Set<string>(); // outlives remounts
+let selection = new Set<string>(); // survives remounts
 
-/** Whether it is sent: a connector that is about to be paused is RUNNING still, and Resume is meant for it, too. */
-const isFor = (verb: VerbName, row: Row) => verb === "pause" || verb === "resume" || VERBS[verb].sense(row.state);
+/** Whether to send the verb. Pause and Resume are always sent: a connector that is about to be paused is still RUNNING. */
+const isApplicable = (verb: VerbName, row: Row) => verb === "pause" || verb === "resume" || VERBS[verb].appliesTo(row.state);
 
 export function ConnectorList() {
   useTitle("Connect");
-  const { value, error, reload } = usePolled<Overview>("ui/connectors", 5);
+  const { value, error, reload } = usePolling<Overview>("ui/connectors", 5);
   const [parameters, setQuery] = useQuery();
   const [selected, setSelected] = useState(selection);
   const { deleted } = (useLocation().state ?? {}) as { deleted?: string };
-  const [said, setSaid] = useState<Said>(deleted === undefined ? null : { kind: "success", text: `The connector ${deleted} is deleted.` });
+  const [message, setMessage] = useState<Message>(deleted === undefined ? null : { kind: "success", text: `Connector ${deleted} deleted.` });
   const [question, setQuestion] = useState<Question | null>(null);
   const [busy, setBusy] = useState<VerbName | null>(null);
-  const shown = useMemo(() => chosen(value?.connectors ?? [], parameters), [value, parameters]);
+  const shown = useMemo(() => filterAndSort(value?.connectors ?? [], parameters), [value, parameters]);
   const select = (names: Set<string>) => setSelected((selection = names));
   const set = (key: string, text: string) => setQuery({ [key]: text });
 
-  if (!value) return error ? <Problem title="The connectors cannot be listed">{error}</Problem> : <Waiting what="Reading the connectors" />;
+  if (!value) return error ? <Problem title="Cannot load the connectors">{error}</Problem> : <Loading what="Loading connectors…" />;
   const changeable = shown.filter((row) => row.may_change);
-  const acted = changeable.filter((row) => selected.has(row.name));
-  const others = value.connectors.filter((row) => row.may_change && selected.has(row.name)).length - acted.length;
+  const targets = changeable.filter((row) => selected.has(row.name));
+  const others = value.connectors.filter((row) => row.may_change && selected.has(row.name)).length - targets.length;
   const act = async (verb: VerbName) => {
-    const names = acted.filter((row) => isFor(verb, row)).map((row) => row.name);
+    const names = targets.filter((row) => isApplicable(verb, row)).map((row) => row.name);
     setBusy(verb);
-    const { done, failed: refused } = await forEach(names, VERBS[verb].send);
+    const { done, failed: refused } = await runForEach(names, VERBS[verb].send);
     setBusy(null);
     const texts = [`${done.length} ${done.length === 1 ? "connector" : "connectors"} ${VERBS[verb].done}.`];
     texts.push(...refused.slice(0, 10).map(([name, reason]) => `${name}: ${reason}`));
-    setSaid({ kind: refused.length ? "error" : "success", text: texts.join("\n") });
-    const settled = new Set(acted.map((row) => row.name));
-    select(new Set([...[...selection].filter((name) => !settled.has(name)), ...refused.map(([name]) => name)]));
+    setMessage({ kind: refused.length ? "error" : "success", text: texts.join("\n") });
+    const processed = new Set(targets.map((row) => row.name));
+    select(new Set([...[...selection].filter((name) => !processed.has(name)), ...refused.map(([name]) => name)]));
     reload();
   };
   const ask = (verb: VerbName, some: number) => {
     if (verb !== "stop") return void act(verb);
-    const text = "Their tasks end and are removed. Their offsets stay. Resume starts them again.";
+    const text = "Their tasks are shut down and removed. Their offsets are kept. Resume starts them again.";
     return setQuestion({ title: `Stop ${some} ${some === 1 ? "connector" : "connectors"}?`, text, label: "Stop", act: () => act("stop") });
   };
-  const all = changeable.length > 0 && changeable.every((row) => selected.has(row.name));
+  const allSelected = changeable.length > 0 && changeable.every((row) => selected.has(row.name));
   return (
     <Box>
       <HStack justify="space-between" wrap="wrap" mb={2}>
@@ -94,24 +94,24 @@ export function ConnectorList() {
       <HStack wrap="wrap" mb={2} role="search">
         <Input
           aria-label="Search connectors"
-          placeholder={isAlone ? "Search name, class, type" : "Search name, class, owner, tag"}
+          placeholder={isStandalone ? "Search name, class, type" : "Search name, class, owner, tag"}
           size="sm"
           maxW="320px"
           value={parameters.get("q") ?? ""}
           onChange={(event) => set("q", event.target.value)}
         />
-        <Choice label="State" value={parameters.get("state") ?? ""} options={STATES} set={(text) => set("state", text)} />
-        <Choice label="Type" value={parameters.get("type") ?? ""} options={["source", "sink"]} set={(text) => set("type", text)} />
+        <SelectField label="State" value={parameters.get("state") ?? ""} options={STATES} set={(text) => set("state", text)} />
+        <SelectField label="Type" value={parameters.get("type") ?? ""} options={["source", "sink"]} set={(text) => set("type", text)} />
         <Text aria-live="polite" fontSize="sm">
           {shown.length === value.connectors.length ? `${shown.length} connectors` : `${shown.length} of ${value.connectors.length} connectors`}
         </Text>
       </HStack>
-      {error ? <Problem title="The list is not up to date">{error}</Problem> : null}
+      {error ? <Problem title="The list is out of date">{error}</Problem> : null}
       {value.connectors.some((row) => row.may_change) ? (
         <HStack wrap="wrap" mb={2} role="group" aria-label="Actions on selected connectors">
-          <Text fontSize="sm">{`${acted.length} selected${others ? `, and ${others} that ${others === 1 ? "is" : "are"} not listed and left alone` : ""}`}</Text>
+          <Text fontSize="sm">{`${targets.length} selected${others ? `, ${others} more hidden by the filters and not affected` : ""}`}</Text>
           {(Object.keys(VERBS) as VerbName[]).map((verb) => {
-            const some = acted.filter((row) => isFor(verb, row)).length;
+            const some = targets.filter((row) => isApplicable(verb, row)).length;
             return (
               <Button key={verb} size="xs" variant="outline" disabled={!some || busy !== null} loading={busy === verb} onClick={() => ask(verb, some)}>
                 {VERBS[verb].label}
@@ -120,16 +120,16 @@ export function ConnectorList() {
           })}
         </HStack>
       ) : null}
-      <Notice said={said} clear={() => setSaid(null)} />
+      <Notice message={message} clear={() => setMessage(null)} />
       <Rows
         rows={shown}
-        isEmpty={!value.connectors.length}
+        emptyText={emptyText(value)}
         selected={selected}
         select={select}
-        all={all}
+        allSelected={allSelected}
         toggleAll={() => {
           const after = new Set(selected);
-          for (const { name } of changeable) void (all ? after.delete(name) : after.add(name));
+          for (const { name } of changeable) void (allSelected ? after.delete(name) : after.add(name));
           select(after);
         }}
         mayChange={changeable.length > 0}
@@ -142,7 +142,7 @@ export function ConnectorList() {
   );
 }
 
-function Choice({ label, value, options, set }: { label: string; value: string; options: string[]; set: (text: string) => void }) {
+function SelectField({ label, value, options, set }: { label: string; value: string; options: string[]; set: (text: string) => void }) {
   return (
     <NativeSelect.Root size="sm" width="auto">
       <NativeSelect.Field aria-label={label} value={value} onChange={(event) => set(event.currentTarget.value)}>
@@ -158,10 +158,10 @@ function Choice({ label, value, options, set }: { label: string; value: string; 
 
 type RowsProps = {
   rows: Row[];
-  isEmpty: boolean;
+  emptyText: string;
   selected: Set<string>;
   select: (names: Set<string>) => void;
-  all: boolean;
+  allSelected: boolean;
   toggleAll: () => void;
   mayChange: boolean;
   sort: string;
@@ -169,13 +169,18 @@ type RowsProps = {
   order: (key: string, descends: boolean) => void;
 };
 
-function Rows({ isEmpty, ...shown }: RowsProps) {
-  if (shown.rows.length) return <RowsInSight {...shown} />;
-  return <Text p={4}>{isEmpty ? "No connectors yet, or none that you may see." : "No connector fits the search. Change it, or choose other states and types."}</Text>;
+function emptyText({ connectors, may_read_all }: Overview): string {
+  if (connectors.length) return "No connectors match the search and filters.";
+  return may_read_all ? "No connectors yet." : "No connectors that you may see.";
 }
 
-/** Of a thousand rows, only those in sight and some beyond are in the document. Where it is scrolled to, and its height, end with its box. */
-function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, descends, order }: Omit<RowsProps, "isEmpty">) {
+function Rows({ emptyText, ...shown }: RowsProps) {
+  if (shown.rows.length) return <VirtualRows {...shown} />;
+  return <Text p={4}>{emptyText}</Text>;
+}
+
+/** Renders only the visible rows and some around them. Scroll position and height reset when its box is unmounted. */
+function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange, sort, descends, order }: Omit<RowsProps, "emptyText">) {
   const area = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -186,8 +191,8 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const first = Math.max(0, Math.min(Math.floor(top / ROW_HEIGHT) - BEYOND, rows.length - 1));
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + BEYOND);
+  const first = Math.max(0, Math.min(Math.floor(top / ROW_HEIGHT) - OVERSCAN, rows.length - 1));
+  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + OVERSCAN);
   const width = COLUMNS.length + (mayChange ? 1 : 0);
   const toggle = (name: string) => {
     const after = new Set(selected);
@@ -207,12 +212,12 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
       borderRadius="md"
       onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW_HEIGHT) * ROW_HEIGHT)}
     >
-      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isAlone ? "600px" : "900px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
+      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isStandalone ? "600px" : "900px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
         <Table.Header>
           <Table.Row aria-rowindex={1}>
             {mayChange ? (
               <Table.ColumnHeader width="36px">
-                <Tick label="Select all that are listed" checked={all} change={toggleAll} />
+                <LabelledCheckbox label="Select all listed" checked={allSelected} change={toggleAll} />
               </Table.ColumnHeader>
             ) : null}
             {COLUMNS.map(({ orders, width: wide }) => (
@@ -226,7 +231,7 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
                   <Fragment key={key}>
                     <Button size="2xs" variant="ghost" px={1} ms={-1} me={2} onClick={() => order(key, sort === key && !descends)}>
                       {label}
-                      {sort === key ? <Direction descends={descends} /> : null}
+                      {sort === key ? <SortDirection descends={descends} /> : null}
                     </Button>
                     {index ? null : <br />}
                   </Fragment>
@@ -241,7 +246,7 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
             <Table.Row key={row.name} height={`${ROW_HEIGHT}px`} aria-rowindex={first + index + 2} data-connector={row.name}>
               {mayChange ? (
                 <Table.Cell>
-                  {row.may_change ? <Tick label={`Select ${row.name}`} checked={selected.has(row.name)} change={() => toggle(row.name)} /> : null}
+                  {row.may_change ? <LabelledCheckbox label={`Select ${row.name}`} checked={selected.has(row.name)} change={() => toggle(row.name)} /> : null}
                 </Table.Cell>
               ) : null}
               <Cells row={row} />
@@ -254,8 +259,8 @@ function RowsInSight({ rows, selected, select, all, toggleAll, mayChange, sort, 
   );
 }
 
-/** Of several orders in one column's head, the one that is in force. */
-function Direction({ descends }: { descends: boolean }) {
+/** Marks the active sort order in a column header. */
+function SortDirection({ descends }: { descends: boolean }) {
   return (
     <>
       <span aria-hidden="true">{descends ? " ▼" : " ▲"}</span>

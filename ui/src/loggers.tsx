@@ -1,38 +1,38 @@
-// Log levels: those in force on this server, and a change for all servers and runs.
+// Log levels: those of this server, and a form that sets one for all servers and runs.
 import { Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import { Link } from "react-router-dom";
-import { change, type LoggerLevel, type Overview, textOf } from "./api";
-import { Choice, Typed } from "./fields";
-import { Notice, Problem, type Said, TitledTable, useTitle, Waiting } from "./parts";
-import { usePolled } from "./polled";
-import { ago } from "./words";
+import { change, type LoggerLevel, type Overview, errorText } from "./api";
+import { SelectField, TextField } from "./fields";
+import { Notice, Problem, type Message, TitledTable, useTitle, Loading } from "./components";
+import { usePolling } from "./polling";
+import { ago } from "./format";
 
 const LEVELS = ["TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF"];
-const MOST_SHOWN = 50;
+const MAX_SHOWN = 50;
 
 export function LogLevels() {
   useTitle("Log levels · Connect");
-  const { value, error, reload } = usePolled<Record<string, LoggerLevel>>("admin/loggers", 10);
-  const mayChange = usePolled<Overview>("ui/connectors", 30).value?.may_administer ?? false;
+  const { value, error, reload } = usePolling<Record<string, LoggerLevel>>("admin/loggers", 10);
+  const mayChange = usePolling<Overview>("ui/connectors", 30).value?.may_administer ?? false;
   const [typed, setTyped] = useState("airflow_provider_connect");
   const [level, setLevel] = useState("DEBUG");
-  const [said, setSaid] = useState<Said>(null);
+  const [message, setMessage] = useState<Message>(null);
   const [isBusy, setIsBusy] = useState(false);
   const logger = typed.trim();
   const set = async () => {
     setIsBusy(true);
     try {
       await change("PUT", `admin/loggers/${encodeURIComponent(logger)}?scope=cluster`, { level });
-      setSaid({ kind: "success", text: `${logger} has level ${level} on all servers, and in runs from their next batch on.` });
+      setMessage({ kind: "success", text: `${logger} is set to ${level} on all servers. Runs apply it from their next batch.` });
     } catch (failure) {
-      setSaid({ kind: "error", text: textOf(failure) });
+      setMessage({ kind: "error", text: errorText(failure) });
     }
     setIsBusy(false);
     reload();
   };
   const found = Object.entries(value ?? {}).filter(([name]) => name.startsWith(logger) || logger === "root");
-  const shown = found.sort(([, one], [, other]) => (other.last_modified ?? 0) - (one.last_modified ?? 0)).slice(0, MOST_SHOWN);
+  const shown = found.sort(([, one], [, other]) => (other.last_modified ?? 0) - (one.last_modified ?? 0)).slice(0, MAX_SHOWN);
   return (
     <Box>
       <Box asChild textDecoration="underline" fontSize="sm">
@@ -42,7 +42,7 @@ export function LogLevels() {
         Log levels
       </Heading>
       <HStack wrap="wrap" align="end" mb={2}>
-        <Typed label="Logger" hint="root: all of them" value={typed} list="connect-loggers" set={setTyped} />
+        <TextField label="Logger" placeholder="root for all loggers" value={typed} list="connect-loggers" set={setTyped} />
         <datalist id="connect-loggers">
           {Object.keys(value ?? {}).map((name) => (
             <option key={name} value={name} />
@@ -50,7 +50,7 @@ export function LogLevels() {
         </datalist>
         {mayChange ? (
           <>
-            <Choice label="Level" value={level} options={LEVELS.map((each) => [each, each] as const)} set={setLevel} />
+            <SelectField label="Level" value={level} options={LEVELS.map((each) => [each, each] as const)} set={setLevel} />
             <Button size="sm" disabled={!logger || isBusy} loading={isBusy} onClick={() => void set()}>
               Set level
             </Button>
@@ -58,12 +58,12 @@ export function LogLevels() {
         ) : null}
       </HStack>
       <Text fontSize="sm" mb={2}>
-        {`A level is for the logger and for all whose names begin like it. It stays in force until another one is set. ${found.length > MOST_SHOWN ? `The first ${MOST_SHOWN} of ${found.length} loggers of this server are shown.` : ""}`}
+        {`Applies to this logger and its children (all names that start with it) until another level is set.${found.length > MAX_SHOWN ? ` Showing ${MAX_SHOWN} of ${found.length} loggers of this server.` : ""}`}
       </Text>
-      <Notice said={said} clear={() => setSaid(null)} />
-      {error ? <Problem title="The levels cannot be read">{error}</Problem> : null}
+      <Notice message={message} clear={() => setMessage(null)} />
+      {error ? <Problem title="Cannot load the log levels">{error}</Problem> : null}
       {value ? (
-        <TitledTable label="Log levels" titles={["Logger", "Level", "Set"]}>
+        <TitledTable label="Log levels" titles={["Logger", "Level", "Changed"]}>
           {shown.map(([name, { level: now, last_modified }]) => (
             <Table.Row key={name}>
               <Table.Cell wordBreak="break-all">{name}</Table.Cell>
@@ -73,7 +73,7 @@ export function LogLevels() {
           ))}
         </TitledTable>
       ) : error ? null : (
-        <Waiting what="Reading the levels" />
+        <Loading what="Loading log levels…" />
       )}
     </Box>
   );

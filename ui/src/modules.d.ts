@@ -3,5 +3,5 @@ declare module "*.css" {
   export default text;
 }
 
-/** What the page uses of Chakra; build.mjs writes it. */
+/** The Chakra components that the page uses; build.mjs generates this module. */
 declare module "chakra-used";

@@ -1,10 +1,10 @@
-// Numbers over time, in the host's colours of the moment.
+// Plots of numbers over time, in the colours of the host's current theme.
 import { Box } from "@chakra-ui/react";
 import { useEffect, useRef } from "react";
 import uPlot from "uplot";
 import css from "uplot/dist/uPlot.min.css";
 import type { RunView } from "./api";
-import { count, quantity } from "./words";
+import { count, quantity } from "./format";
 
 const exact = new Intl.NumberFormat("en");
 const STYLE = "connect-plot-style";
@@ -17,17 +17,17 @@ function addStyle() {
   document.head.append(style);
 }
 
-/** Times in seconds, and a number for each; null: not known. */
+/** Times in seconds, and a number for each; null: unknown. */
 export type Series = [number[], (number | null)[]];
 
-/** `name` is that of the series in the legend, `label` the plot's for screen readers, `unit` that of the numbers, `dots` the size of a point. */
+/** `label`: the plot's name for screen readers. `name`: the series in the legend. `unit`: that of the numbers. `dots`: the size of a point. */
 type PlotProps = { label: string; name: string; series: Series; unit?: string | null; dots?: number };
 
 export function Plot({ label, name, series, unit = null, dots = 6 }: PlotProps) {
   const box = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(null);
   const data = useRef<uPlot.AlignedData>([[]]);
-  const current = JSON.stringify(series); // each poll brings equal numbers, and what one reads off the plot must stay
+  const current = JSON.stringify(series); // polls return equal numbers, and a redraw would clear the values under the cursor
   useEffect(() => {
     data.current = JSON.parse(current) as uPlot.AlignedData;
     plot.current?.setData(data.current);
@@ -38,7 +38,7 @@ export function Plot({ label, name, series, unit = null, dots = 6 }: PlotProps) 
     addStyle();
     const draw = () => {
       plot.current?.destroy();
-      plot.current = drawn(element, data.current, name, unit, dots);
+      plot.current = createPlot(element, data.current, name, unit, dots);
     };
     draw();
     const themes = new MutationObserver(draw);
@@ -58,11 +58,11 @@ export function Plot({ label, name, series, unit = null, dots = 6 }: PlotProps) 
 export function Throughput({ runs }: { runs: RunView[] }) {
   const ordered = [...runs].sort((one, other) => one.last_ms - other.last_ms);
   const most = Math.max(...runs.map((run) => run.records));
-  const label = `Plot of records of the last ${runs.length} runs, ${count(most)} at most. The table has the numbers.`;
+  const label = `Plot of records of the last ${runs.length} runs: maximum ${count(most)}. The table lists the numbers.`;
   return <Plot label={label} name="Records" series={[ordered.map((run) => run.last_ms / 1000), ordered.map((run) => run.records)]} />;
 }
 
-function drawn(element: HTMLElement, data: uPlot.AlignedData, name: string, unit: string | null, dots: number): uPlot {
+function createPlot(element: HTMLElement, data: uPlot.AlignedData, name: string, unit: string | null, dots: number): uPlot {
   const colours = getComputedStyle(document.documentElement);
   const colour = (of: string) => colours.getPropertyValue(`--chakra-colors-${of}`).trim();
   const axis = { stroke: colour("fg"), grid: { stroke: colour("border"), width: 1 }, ticks: { stroke: colour("border"), width: 1 } };

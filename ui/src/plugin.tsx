@@ -1,4 +1,4 @@
-// What Airflow mounts: the page in the navigation, the tab on a connector's DAG, the card on the dashboard.
+// The components that Airflow mounts: the page in the navigation, the tab on a connector's DAG, the card on the dashboard.
 import { Box, Text } from "@chakra-ui/react";
 import * as Chakra from "@chakra-ui/react";
 import { type ReactNode, useEffect, useState } from "react";
@@ -9,21 +9,21 @@ import { NewConnector } from "./create";
 import type { Overview } from "./api";
 import { ConnectorList } from "./list";
 import { LogLevels } from "./loggers";
-import { Boundary, Problem, Waiting } from "./parts";
-import { usePolled } from "./polled";
+import { Boundary, Problem, Loading } from "./components";
+import { usePolling } from "./polling";
 
-const NEEDED = ["Alert", "Badge", "Card", "Checkbox", "Dialog", "Field", "NativeSelect", "SimpleGrid", "Table", "Tabs", "Textarea", "VisuallyHidden"];
+const REQUIRED_COMPONENTS = ["Alert", "Badge", "Card", "Checkbox", "Dialog", "Field", "NativeSelect", "SimpleGrid", "Table", "Tabs", "Textarea", "VisuallyHidden"];
 const HIDDEN_STYLE = ".connect-hidden{position:absolute;width:1px;height:1px;overflow:hidden;clip-path:inset(50%);white-space:nowrap}";
 
-/** What the host's Chakra lacks; another version of Airflow may export other names. */
-const lacking = NEEDED.filter((name) => !(name in Chakra));
-const settled = new Set<string>();
+/** Components that the host's Chakra lacks: another version of Airflow may export other names. */
+const missingComponents = REQUIRED_COMPONENTS.filter((name) => !(name in Chakra));
+const mountedApps = new Set<string>();
 
-/** Airflow mounts an app twice after a cold load, and its state would be lost. A navigation to the same address brings the second mount. */
-function Settled({ app, children }: { app: string; children: ReactNode }) {
+/** Renders its children after the last mount. After a cold load Airflow mounts an app twice, which would lose state; navigating to the same address triggers the second mount. */
+function MountedOnce({ app, children }: { app: string; children: ReactNode }) {
   const navigate = useNavigate();
   const { pathname, search, hash } = useLocation();
-  const [isReady, setIsReady] = useState(settled.has(app));
+  const [isReady, setIsReady] = useState(mountedApps.has(app));
   useEffect(() => {
     if (!document.getElementById("connect-style")) {
       const style = document.createElement("style");
@@ -31,8 +31,8 @@ function Settled({ app, children }: { app: string; children: ReactNode }) {
       style.textContent = HIDDEN_STYLE;
       document.head.append(style);
     }
-    if (settled.has(app)) return;
-    settled.add(app);
+    if (mountedApps.has(app)) return;
+    mountedApps.add(app);
     void navigate({ pathname, search, hash }, { replace: true });
     setIsReady(true);
     // eslint-disable-next-line react-hooks/exhaustive-deps
@@ -41,14 +41,14 @@ function Settled({ app, children }: { app: string; children: ReactNode }) {
 }
 
 function Frame({ app, what, children }: { app: string; what: string; children: ReactNode }) {
-  if (lacking.length) return <div role="alert">{`This version of Airflow's UI lacks ${lacking.join(", ")}: ${what} cannot be shown.`}</div>;
+  if (missingComponents.length) return <div role="alert">{`This version of Airflow's UI lacks ${missingComponents.join(", ")}: ${what} cannot be shown.`}</div>;
   return (
     <Boundary what={what}>
-      <Settled app={app}>
+      <MountedOnce app={app}>
         <Box as="section" aria-label={what} p={4}>
           {children}
         </Box>
-      </Settled>
+      </MountedOnce>
     </Boundary>
   );
 }
@@ -61,11 +61,11 @@ function Page() {
   return parameters.get("new") ? <NewConnector /> : <ConnectorList />;
 }
 
-function OfDag({ dagId }: { dagId: string }) {
-  const { value, error } = usePolled<Overview>(`ui/connectors?dag=${encodeURIComponent(dagId)}`, 30);
-  if (!value) return error ? <Problem title="The connector cannot be shown">{error}</Problem> : <Waiting what="Reading the connector" />;
+function ConnectorOfDag({ dagId }: { dagId: string }) {
+  const { value, error } = usePolling<Overview>(`ui/connectors?dag=${encodeURIComponent(dagId)}`, 30);
+  if (!value) return error ? <Problem title="Cannot load the connector">{error}</Problem> : <Loading what="Loading connector…" />;
   const row = value.connectors[0];
-  return row ? <ConnectorView key={row.name} name={row.name} /> : <Text>This DAG is no connector, or one that you may not read.</Text>;
+  return row ? <ConnectorView key={row.name} name={row.name} /> : <Text>{value.may_read_all ? "This DAG is not a connector." : "This DAG is not a connector that you may see."}</Text>;
 }
 
 function Connect() {
@@ -79,13 +79,13 @@ function Connect() {
 function Connector({ dagId }: { dagId?: string }) {
   return (
     <Frame app="Connector" what="The connector">
-      {dagId ? <OfDag dagId={dagId} /> : <Page />}
+      {dagId ? <ConnectorOfDag dagId={dagId} /> : <Page />}
     </Frame>
   );
 }
 
 function ConnectOverview() {
-  if (lacking.length) return null;
+  if (missingComponents.length) return null;
   return (
     <Box order={4}>
       <Boundary what="The connectors">

@@ -1,26 +1,26 @@
-// A dry run of a config: its first records, and nothing written.
+// A dry run of a config: shows the first records and writes nothing.
 import { Box, Button, Heading, Table, Text } from "@chakra-ui/react";
 import { type ReactNode, useEffect, useRef, useState } from "react";
-import { change, type Config, connectorPath, type Preview, textOf } from "./api";
-import { type Json, written } from "./json";
-import { Problem, TitledTable } from "./parts";
+import { change, type Config, connectorPath, type Preview, errorText } from "./api";
+import { type Json, formatJson } from "./json";
+import { Problem, TitledTable } from "./components";
 import { Steps } from "./steps";
-import { count } from "./words";
+import { count } from "./format";
 
 const RECORDS = 10;
 
-/** The button that starts a dry run of `config`, and what it has found. `say` is given the reason of a failure; null: one begins. */
-export function useDryRun(name: string, config: Config, say: (failure: string | null) => void): { button: (isDisabled: boolean) => ReactNode; found: ReactNode; isBusy: boolean } {
+/** The button that starts a dry run of `config`, and its result. `notify` gets the reason of a failure, or null when a dry run starts. */
+export function useDryRun(name: string, config: Config, notify: (failure: string | null) => void): { button: (isDisabled: boolean) => ReactNode; result: ReactNode; isBusy: boolean } {
   const [preview, setPreview] = useState<Preview | null>(null);
   const [isBusy, setIsBusy] = useState(false);
   const start = async () => {
     setIsBusy(true);
     setPreview(null);
-    say(null);
+    notify(null);
     try {
       setPreview((await change("POST", connectorPath(name, "/preview"), { config, records: RECORDS })) as Preview);
     } catch (failure) {
-      say(textOf(failure));
+      notify(errorText(failure));
     }
     setIsBusy(false);
   };
@@ -34,18 +34,18 @@ export function useDryRun(name: string, config: Config, say: (failure: string | 
       </Text>
     </>
   );
-  return { button, found: preview ? <Previewed preview={preview} /> : null, isBusy };
+  return { button, result: preview ? <PreviewResult preview={preview} /> : null, isBusy };
 }
 
-const json = (value: Json) => (typeof value === "string" ? value : written(value));
+const jsonText = (value: Json) => (typeof value === "string" ? value : formatJson(value));
 
 const readText = (preview: Preview) => `${count(preview.read)} ${preview.read === 1 ? "record" : "records"} read`;
 
-/** Comes into view once it is there. */
-function Previewed({ preview }: { preview: Preview }) {
+/** Scrolls itself into view. */
+function PreviewResult({ preview }: { preview: Preview }) {
   const section = useRef<HTMLElement>(null);
   useEffect(() => {
-    section.current?.scrollIntoView({ block: "start" }); // browsers return a promise, which is no cleanup
+    section.current?.scrollIntoView({ block: "start" }); // a block: the promise that some browsers return is not a cleanup function
   }, [preview]);
   return (
     <Box as="section" my={4} ref={section}>
@@ -56,7 +56,7 @@ function Previewed({ preview }: { preview: Preview }) {
         {`${readText(preview)} by ${preview.tasks.length} ${preview.tasks.length === 1 ? "task" : "tasks"} in ${preview.seconds.toFixed(1)} s; nothing was written.`}
         {preview.skipped ? ` ${count(preview.skipped)} failed.` : ""}
       </Text>
-      {preview.missing ? <Problem title="A run waits">{preview.missing}</Problem> : null}
+      {preview.missing ? <Problem title="A run would wait">{preview.missing}</Problem> : null}
       {preview.failures.map((failure) => (
         <Problem key={failure} title="A record failed">
           {failure}
@@ -67,9 +67,9 @@ function Previewed({ preview }: { preview: Preview }) {
           <Table.Row key={index}>
             <Table.Cell>{record.topic}</Table.Cell>
             <Table.Cell>{record.task}</Table.Cell>
-            <Table.Cell wordBreak="break-all">{json(record.key)}</Table.Cell>
+            <Table.Cell wordBreak="break-all">{jsonText(record.key)}</Table.Cell>
             <Table.Cell wordBreak="break-all">
-              {json(record.value)}
+              {jsonText(record.value)}
               {record.is_cut ? " …" : ""}
             </Table.Cell>
           </Table.Row>

@@ -1,7 +1,7 @@
-// What runs of a connector deliver now: how much, how fast, and how long it takes to the end of what it reads.
+// Progress of a connector's current runs: records and bytes delivered, rate, and time left to the end of the input.
 import { Box, Text } from "@chakra-ui/react";
 import type { Progress } from "./api";
-import { bytes, count, duration, quantity } from "./words";
+import { bytes, count, duration, quantity } from "./format";
 
 export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left, left_unit } }: { progress: Progress }) {
   if (records === null) return null;
@@ -15,7 +15,7 @@ export function LiveProgress({ progress: { records, bytes: size, rate, left, sec
     seconds_left === null ? "" : `${duration(seconds_left)} at this rate`,
   ].filter(Boolean);
   return (
-    <Box role="group" aria-label="Progress of what runs now" mb={2} maxW="720px">
+    <Box role="group" aria-label="Progress of current runs" mb={2} maxW="720px">
       {percent === null ? null : (
         <Box role="progressbar" aria-label="Delivered" aria-valuemin={0} aria-valuemax={100} aria-valuenow={percent} bg="bg.emphasized" borderRadius="full" height="8px" overflow="hidden">
           <Box bg="blue.solid" height="100%" width={`${percent}%`} />

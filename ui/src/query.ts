@@ -1,4 +1,4 @@
-// The query of the URL, as state. Airflow's router takes an address over a while after it was set; what one types must not wait for that.
+// The URL's query as state. Airflow's router applies a new address with a delay, which must not hold up typing.
 import { useEffect, useRef, useState } from "react";
 import { useSearchParams } from "react-router-dom";
 
@@ -9,7 +9,7 @@ export function useQuery(): [URLSearchParams, (changes: Record<string, string>) 
   const written = useRef(new Set<string>());
   useEffect(() => {
     if (written.current.has(parameters.toString())) return;
-    written.current.clear(); // a link or the history has brought another address
+    written.current.clear(); // a link or the browser's history set another address
     latest.current = parameters;
     setShown(parameters);
   }, [parameters]);

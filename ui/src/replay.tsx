@@ -1,59 +1,59 @@
-// Dead-letter records of a sink, written back to their topics: which ones, changed how, tried without effect, and followed to their end.
+// Replays of dead-letter records, written back to their topics: selection, changes, dry run, and progress of the last replay.
 import { Box, Button, Heading, HStack, Table, Text } from "@chakra-ui/react";
 import { useEffect, useRef, useState } from "react";
 import { Link } from "react-router-dom";
-import { change, connectorPath, type DeadLetter, type Edit, isAlone, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, textOf } from "./api";
-import { Choice, SettingLines, settingsOf, Typed } from "./fields";
-import { type Json, written } from "./json";
-import { Confirm, Notice, Problem, type Question, type Said, State, TitledTable } from "./parts";
-import { usePolled } from "./polled";
+import { change, connectorPath, type DeadLetter, type Edit, isStandalone, type Preview, type PreviewedRecord, type Replay, type ReplayRequest, type ReplayView, type Row, errorText } from "./api";
+import { SelectField, SettingsField, parseSettings, TextField } from "./fields";
+import { type Json, formatJson } from "./json";
+import { Confirm, Notice, Problem, type Question, type Message, State, TitledTable } from "./components";
+import { usePolling } from "./polling";
 import { Steps } from "./steps";
-import { count, shortClass } from "./words";
+import { count, shortClass } from "./format";
 
 const RECORDS = 20;
 const TRANSFORMS = "transforms=d\ntransforms.d.type=org.apache.kafka.connect.transforms.ReplaceField$Value\ntransforms.d.exclude=note";
 
 export const locationOf = (record: { partition: number; offset: number }) => `${record.partition}:${record.offset}`;
 
-type Wanted = { offsets: string; exception: string; from: string; topic: string; transforms: string };
-const ALL: Wanted = { offsets: "", exception: "", from: "", topic: "", transforms: "" };
+type Criteria = { offsets: string; exception: string; from: string; topic: string; transforms: string };
+const NO_CRITERIA: Criteria = { offsets: "", exception: "", from: "", topic: "", transforms: "" };
 
-/** What REST is asked for. Records that are selected come before offsets that are typed; only their edits count. */
-function requestOf(choice: Wanted, selected: Set<string>, edits: Record<string, Edit>): ReplayRequest {
+/** The REST request. Selected records take precedence over typed offsets; only edits of selected records are sent. */
+function buildRequest(criteria: Criteria, selected: Set<string>, edits: Record<string, Edit>): ReplayRequest {
   return {
-    offsets: selected.size ? [...selected] : choice.offsets.split(/[\s,]+/).filter(Boolean),
-    from_topics: choice.from ? [choice.from] : [],
-    exceptions: choice.exception ? [choice.exception] : [],
-    topic: choice.topic.trim() || null,
+    offsets: selected.size ? [...selected] : criteria.offsets.split(/[\s,]+/).filter(Boolean),
+    from_topics: criteria.from ? [criteria.from] : [],
+    exceptions: criteria.exception ? [criteria.exception] : [],
+    topic: criteria.topic.trim() || null,
     edits: Object.fromEntries(Object.entries(edits).filter(([at]) => selected.has(at))),
-    transforms: settingsOf(choice.transforms).settings,
+    transforms: parseSettings(criteria.transforms).settings,
   };
 }
 
-type Parts = { row: Row; records: DeadLetter[]; selected: Set<string>; edits: Record<string, Edit>; ended: () => void };
+type ReplayFormProps = { row: Row; records: DeadLetter[]; selected: Set<string>; edits: Record<string, Edit>; onDone: () => void };
 
-/** `ended` is called when a replay that was followed has written all. */
-export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
-  const [choice, setChoice] = useState(ALL);
-  const [tried, setTried] = useState<{ of: string; preview: Preview | null; failure: string } | null>(null);
+/** `onDone` is called when a replay ends that the page has seen in progress. */
+export function ReplayForm({ row, records, selected, edits, onDone }: ReplayFormProps) {
+  const [criteria, setCriteria] = useState(NO_CRITERIA);
+  const [dryRun, setDryRun] = useState<(DryRun & { request: string }) | null>(null);
   const [busy, setBusy] = useState("");
-  const [said, setSaid] = useState<Said>(null);
+  const [message, setMessage] = useState<Message>(null);
   const [question, setQuestion] = useState<Question | null>(null);
-  const last = useLastReplay(row.name, ended);
-  const set = (key: keyof Wanted) => (text: string) => setChoice((before) => ({ ...before, [key]: text }));
+  const last = useLastReplay(row.name, onDone);
+  const set = (key: keyof Criteria) => (text: string) => setCriteria((before) => ({ ...before, [key]: text }));
   const path = connectorPath(row.name, "/dead-letters/replay");
-  const request = requestOf(choice, selected, edits);
-  const { wrong } = settingsOf(choice.transforms);
+  const request = buildRequest(criteria, selected, edits);
+  const { error } = parseSettings(criteria.transforms);
   const current = JSON.stringify(request);
-  const isTried = tried?.of === current;
-  const dryRun = async () => {
+  const isDryRunCurrent = dryRun?.request === current;
+  const runDryRun = async () => {
     setBusy("dry run");
-    setSaid(null);
+    setMessage(null);
     try {
       const { preview } = (await change("POST", path, { ...request, dry_run: true, records: RECORDS })) as Replay;
-      setTried({ of: current, preview: preview ?? null, failure: "" });
+      setDryRun({ request: current, preview: preview ?? null, failure: "" });
     } catch (failure) {
-      setTried({ of: current, preview: null, failure: textOf(failure) });
+      setDryRun({ request: current, preview: null, failure: errorText(failure) });
     }
     setBusy("");
   };
@@ -61,10 +61,10 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
     setBusy("replay");
     try {
       await change("POST", path, { ...request, replay: `page-${Date.now()}` });
-      setSaid({ kind: "success", text: "The replay is requested." });
-      setTried(null);
+      setMessage({ kind: "success", text: "Replay requested." });
+      setDryRun(null);
     } catch (failure) {
-      setSaid({ kind: "error", text: textOf(failure) });
+      setMessage({ kind: "error", text: errorText(failure) });
     }
     setBusy("");
     last.reload();
@@ -72,17 +72,17 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
   const ask = () =>
     setQuestion({
       title: `Replay dead-letter records of ${row.name}?`,
-      text: `${extentOf(tried?.preview ?? null)} ${request.topic ? `Topic ${request.topic} gets them, and all its consumers read them.` : "The topics on which they failed get them again, and all their consumers read them."} Each record is replayed once, and this cannot be undone.${tried?.failure ? `\n\nThe dry run has failed: ${tried.failure}` : ""}`,
+      text: `${extentText(dryRun?.preview ?? null)} ${request.topic ? `They go to topic ${request.topic}, where all its consumers read them.` : "They go back to the topics on which they failed, where all consumers read them again."} Each record is replayed only once, and this cannot be undone.${dryRun?.failure ? `\n\nThe dry run failed: ${dryRun.failure}` : ""}`,
       label: "Replay",
       act: replay,
     });
-  const exceptions = several(records.map((each) => each.errors["exception.class.name"]));
-  const topics = several(records.map((each) => each.errors["topic"]));
+  const exceptions = distinct(records.map((each) => each.errors["exception.class.name"]));
+  const topics = distinct(records.map((each) => each.errors["topic"]));
   if (last.value && !last.value.may_replay) {
     return (
       <Box as="section" mt={6} aria-label="Replay">
         <LastReplay last={last.value} error={last.error} />
-        <Text fontSize="sm">A replay would be connector {last.value.connector}, which you may not change.</Text>
+        <Text fontSize="sm">A replay runs as connector {last.value.connector}, which you may not change.</Text>
       </Box>
     );
   }
@@ -93,77 +93,77 @@ export function ReplayForm({ row, records, selected, edits, ended }: Parts) {
       </Heading>
       <LastReplay last={last.value} error={last.error} />
       <Text fontSize="sm" mb={2}>
-        {selected.size ? `The selected records (${selected.size}) are written back, as far as they meet the conditions.` : "No record is selected: all records that were not replayed yet and meet the conditions are written back."}
+        {selected.size ? `The selected records (${selected.size}) are written back if they meet the conditions.` : "No records selected: all records that meet the conditions and were not replayed yet are written back."}
       </Text>
       <HStack wrap="wrap" align="start" mb={2}>
-        <Choice label="Exception" value={choice.exception} options={[["", "all"], ...exceptions.map((each) => [each, shortClass(each)] as const)]} set={set("exception")} />
-        <Choice label="Failed on topic" value={choice.from} options={[["", "all"], ...topics.map((each) => [each, each] as const)]} set={set("from")} />
-        <Typed label="Offsets of the queue" hint="such as 0:5-20 1:7" value={selected.size ? "" : choice.offsets} isDisabled={selected.size > 0} set={set("offsets")} />
-        <Typed label="To another topic" hint="to the topic of each" value={choice.topic} set={set("topic")} />
+        <SelectField label="Exception" value={criteria.exception} options={[["", "all"], ...exceptions.map((each) => [each, shortClass(each)] as const)]} set={set("exception")} />
+        <SelectField label="Failed on topic" value={criteria.from} options={[["", "all"], ...topics.map((each) => [each, each] as const)]} set={set("from")} />
+        <TextField label="Offsets in the queue" placeholder="such as 0:5-20 1:7" value={selected.size ? "" : criteria.offsets} isDisabled={selected.size > 0} set={set("offsets")} />
+        <TextField label="Target topic" placeholder="each record's own" value={criteria.topic} set={set("topic")} />
       </HStack>
       <details>
         <summary>Transformations</summary>
-        <SettingLines label="Settings of transformations, a line each" hint={TRANSFORMS} text={choice.transforms} set={set("transforms")}>
-          They get what the sink&apos;s converters make of a record.
-        </SettingLines>
+        <SettingsField label="Transformation settings, one per line" placeholder={TRANSFORMS} text={criteria.transforms} set={set("transforms")}>
+          They are applied to records as the sink&apos;s converters read them.
+        </SettingsField>
       </details>
-      <Box role="status">{isTried && tried ? <Tried tried={tried} records={records} /> : null}</Box>
-      <Notice said={said} clear={() => setSaid(null)} />
+      <Box role="status">{isDryRunCurrent && dryRun ? <DryRunResult dryRun={dryRun} records={records} /> : null}</Box>
+      <Notice message={message} clear={() => setMessage(null)} />
       <HStack mt={2} wrap="wrap">
-        <Button size="sm" variant="outline" loading={busy === "dry run"} disabled={busy !== "" || wrong !== ""} onClick={() => void dryRun()}>
+        <Button size="sm" variant="outline" loading={busy === "dry run"} disabled={busy !== "" || error !== ""} onClick={() => void runDryRun()}>
           Dry run
         </Button>
-        <Button size="sm" loading={busy === "replay"} disabled={busy !== "" || !isTried || last.isUnderWay} onClick={ask}>
+        <Button size="sm" loading={busy === "replay"} disabled={busy !== "" || !isDryRunCurrent || last.isInProgress} onClick={ask}>
           Replay
         </Button>
-        <Text fontSize="sm">{wrong ? "Correct the transformations first." : last.isUnderWay ? "A replay is under way." : isTried ? "" : "Make a dry run first."}</Text>
+        <Text fontSize="sm">{error ? "Correct the transformation settings first." : last.isInProgress ? "A replay is in progress." : isDryRunCurrent ? "" : "Start a dry run first."}</Text>
       </HStack>
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );
 }
 
-const several = (texts: (string | null | undefined)[]) => [...new Set(texts.filter((text): text is string => Boolean(text)))].sort();
+const distinct = (texts: (string | null | undefined)[]) => [...new Set(texts.filter((text): text is string => Boolean(text)))].sort();
 
-function extentOf(preview: Preview | null): string {
-  if (preview === null) return "How many records there are is not known.";
+function extentText(preview: Preview | null): string {
+  if (preview === null) return "The number of records is unknown.";
   if (preview.read >= RECORDS) return `A replay writes ${RECORDS} records or more.`;
   return `A replay writes ${preview.read} ${preview.read === 1 ? "record" : "records"}.`;
 }
 
-/** The last replay of the sink, polled often until it is done. `ended` is called when one has become done while the page shows it. */
-function useLastReplay(name: string, ended: () => void) {
+/** The last replay of the sink, polled often until it is done. `onDone` is called when a replay ends that the page has seen in progress. */
+function useLastReplay(name: string, onDone: () => void) {
   const [isPolledOften, setIsPolledOften] = useState(false);
-  const found = usePolled<ReplayView>(`ui/${connectorPath(name, "/replay")}`, isPolledOften ? 2 : 15);
+  const found = usePolling<ReplayView>(`ui/${connectorPath(name, "/replay")}`, isPolledOften ? 2 : 15);
   const replay = found.value?.replay ?? null;
   const [id, isDone] = [replay?.replay, replay?.is_done ?? true];
   const seen = useRef<string | null | undefined>(null);
   useEffect(() => {
     if (!found.value) return;
-    if (isDone && id !== undefined && seen.current !== null && seen.current !== id) ended();
-    seen.current = isDone ? id : undefined; // of one that is done when the page is opened, the end was not seen
+    if (isDone && id !== undefined && seen.current !== null && seen.current !== id) onDone();
+    seen.current = isDone ? id : undefined; // a replay that was done when the page was opened was not seen in progress
     setIsPolledOften(!isDone);
     // eslint-disable-next-line react-hooks/exhaustive-deps
   }, [found.value === undefined, id, isDone]);
-  const isUnderWay = !isDone && replay?.state !== "FAILED" && replay?.state !== "PAUSED" && replay?.state !== "STOPPED";
-  return { ...found, isUnderWay };
+  const isInProgress = !isDone && replay?.state !== "FAILED" && replay?.state !== "PAUSED" && replay?.state !== "STOPPED";
+  return { ...found, isInProgress };
 }
 
 function LastReplay({ last, error }: { last: ReplayView | undefined; error: string | undefined }) {
-  if (error) return <Problem title="The last replay cannot be shown">{error}</Problem>;
+  if (error) return <Problem title="Cannot load the last replay">{error}</Problem>;
   if (!last?.replay) return null;
   const { replay, connector, dag_id, run } = last;
-  const written = `${count(replay.records)} ${replay.records === 1 ? "record" : "records"} ${replay.records === 1 ? "was" : "were"} written`;
+  const writtenText = `${count(replay.records)} ${replay.records === 1 ? "record" : "records"} written`;
   const view = `?connector=${encodeURIComponent(connector)}`;
   return (
     <Box mb={3} role="status">
       <HStack wrap="wrap" fontSize="sm">
         {replay.is_done ? null : <State state={replay.state} />}
-        <Text>{replay.is_done ? `The last replay is done: ${written}.` : replay.state === "FAILED" ? `The last replay has failed: ${written}.` : `A replay is under way: ${written} so far.`}</Text>
+        <Text>{replay.is_done ? `Last replay done: ${writtenText}.` : replay.state === "FAILED" ? `Last replay failed: ${writtenText}.` : `Replay in progress: ${writtenText} so far.`}</Text>
         <Box asChild textDecoration="underline">
-          <Link to={isAlone ? view : `/plugin/connect${view}`}>Connector {connector}</Link>
+          <Link to={isStandalone ? view : `/plugin/connect${view}`}>Connector {connector}</Link>
         </Box>
-        {run && !isAlone ? (
+        {run && !isStandalone ? (
           <Box asChild textDecoration="underline">
             <Link to={`/dags/${encodeURIComponent(dag_id)}/runs/${encodeURIComponent(run)}`}>DAG run {run}</Link>
           </Box>
@@ -174,22 +174,24 @@ function LastReplay({ last, error }: { last: ReplayView | undefined; error: stri
   );
 }
 
-const json = (value: Json) => (value === null ? "null" : typeof value === "string" ? value : written(value));
+const jsonText = (value: Json) => (value === null ? "null" : typeof value === "string" ? value : formatJson(value));
 
-/** Which record of the queue a record of the dry run was; empty: a transformation has created another record. */
+/** The location in the queue of a dry run's record; empty for a record that a transformation created. */
 function originOf({ source_offset: at }: PreviewedRecord): string {
   if (at === null || typeof at !== "object" || Array.isArray(at)) return "";
   const { partition, offset } = at as Record<string, Json>;
   return `${String(partition)}:${String(offset)}`;
 }
 
-function Tried({ tried: { preview, failure }, records }: { tried: { preview: Preview | null; failure: string }; records: DeadLetter[] }) {
-  if (preview === null) return <Problem title="The dry run has failed">{failure}</Problem>;
+type DryRun = { preview: Preview | null; failure: string };
+
+function DryRunResult({ dryRun: { preview, failure }, records }: { dryRun: DryRun; records: DeadLetter[] }) {
+  if (preview === null) return <Problem title="The dry run failed">{failure}</Problem>;
   const known = new Map(records.map((each) => [locationOf(each), each]));
   return (
     <Box my={2}>
       <Text fontSize="sm" mb={2}>
-        {preview.read ? `Nothing was written. ${extentOf(preview)}` : "Nothing would be written: no record that was not replayed yet meets the conditions."}
+        {preview.read ? `Nothing was written. ${extentText(preview)}` : "Nothing to replay: no record meets the conditions that was not replayed yet."}
       </Text>
       {preview.failures.map((each) => (
         <Problem key={each} title="A record failed">
@@ -197,7 +199,7 @@ function Tried({ tried: { preview, failure }, records }: { tried: { preview: Pre
         </Problem>
       ))}
       {preview.records.length ? (
-        <TitledTable label="Records of the dry run" titles={["In the queue", "Goes to", "Before", "After"]}>
+        <TitledTable label="Records of the dry run" titles={["In the queue", "Target", "Before", "After"]}>
           {preview.records.map((record, index) => {
             const before = known.get(originOf(record));
             return (
@@ -221,9 +223,9 @@ function Tried({ tried: { preview, failure }, records }: { tried: { preview: Pre
 function KeyAndValue({ of: { key, value }, isCut }: { of: { key: Json; value: Json }; isCut: boolean }) {
   return (
     <>
-      <Text fontSize="xs">Key: {json(key)}</Text>
+      <Text fontSize="xs">Key: {jsonText(key)}</Text>
       <Text fontSize="xs">
-        Value: {json(value)}
+        Value: {jsonText(value)}
         {isCut ? " …" : ""}
       </Text>
     </>

@@ -1,17 +1,17 @@
-// A connector as a row of the list: its columns, by what they are sorted, and its cells. A cell has two lines, so that all fit a page 1280 px wide.
+// A connector as a row of the list: columns, sort orders and cells. A cell has two lines, so that all columns fit a page 1280 px wide.
 import { Box, Table, Text } from "@chakra-ui/react";
 import { memo, type ReactNode } from "react";
 import { Link } from "react-router-dom";
-import { isAlone, type Row } from "./api";
-import { attemptText, isOpen } from "./attempts";
-import { State } from "./parts";
+import { isStandalone, type Row } from "./api";
+import { attemptText, isUnfinished } from "./attempts";
+import { State } from "./components";
 import { Sparkline } from "./sparkline";
-import { ago, ahead, bytes, count, quantity, shortClass } from "./words";
+import { ago, timeUntil, bytes, count, quantity, shortClass } from "./format";
 
 export const ROW_HEIGHT = 56;
 
 export type Order = { key: string; label: string; of: (row: Row) => string | number };
-/** `orders`: what the rows can be sorted by; the first one is that of the cell's first line. Without a width, a column shares what the others leave. */
+/** `orders`: the sort orders; the first one belongs to the cell's first line. A column without a width takes the remaining space. */
 type Column = { orders: [Order, ...Order[]]; width?: string; needsAirflow?: boolean };
 
 const NEVER = Number.MAX_SAFE_INTEGER;
@@ -51,7 +51,7 @@ const ALL_COLUMNS: Column[] = [
     needsAirflow: true,
   },
 ];
-export const COLUMNS = ALL_COLUMNS.filter(({ needsAirflow }) => !(isAlone && needsAirflow));
+export const COLUMNS = ALL_COLUMNS.filter(({ needsAirflow }) => !(isStandalone && needsAirflow));
 
 export function failed(row: Row): number {
   return row.tasks["FAILED"] ?? 0;
@@ -62,22 +62,22 @@ export function tagsText(row: Row): string {
 }
 
 function nextRun({ plan }: Row): number {
-  return plan?.attempt && isOpen(plan.attempt) ? 0 : (plan?.next_run_ms ?? NEVER);
+  return plan?.attempt && isUnfinished(plan.attempt) ? 0 : (plan?.next_run_ms ?? NEVER);
 }
 
-/** Failed ones first. */
+/** Number of tasks by state, failed ones first. */
 function tasksText(row: Row): string {
   const texts = Object.entries(row.tasks).sort(([one], [other]) => STATE_ORDER.indexOf(one) - STATE_ORDER.indexOf(other));
   return texts.map(([state, some]) => `${some} ${state.toLowerCase()}`).join(", ") || "no tasks";
 }
 
-/** Drawn anew only when the row has changed, and not at every step of scrolling. */
+/** Rendered again only when the row has changed, not on every scroll event. */
 export const Cells = memo(function Cells({ row }: { row: Row }) {
   const run = row.last_run;
   const facts = `${shortClass(row.class_name)} ${row.version ?? ""} · ${row.type}`;
   return (
     <>
-      <Two
+      <TwoLines
         title={[row.name, row.class_name, row.failure, row.note].filter(Boolean).join("\n")}
         first={
           <Box asChild textDecoration="underline">
@@ -97,51 +97,51 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
           )
         }
       />
-      <Two title={tasksText(row)} first={<State state={row.state} />} second={tasksText(row)} warns={failed(row) > 0} />
-      <Two title={lagTitle(row)} first={row.left === null ? "—" : quantity(row.left, row.left_unit)} />
-      <Two
+      <TwoLines title={tasksText(row)} first={<State state={row.state} />} second={tasksText(row)} isWarning={failed(row) > 0} />
+      <TwoLines title={lagTitle(row)} first={row.left === null ? "—" : quantity(row.left, row.left_unit)} />
+      <TwoLines
         title={run ? new Date(run.last_ms).toLocaleString() : undefined}
         first={run ? count(run.records) : "—"}
         second={run ? `${bytes(run.bytes)}, ${ago(run.last_ms)}` : undefined}
       />
-      {isAlone ? null : <Planned row={row} />}
+      {isStandalone ? null : <AirflowCells row={row} />}
     </>
   );
 });
 
-function Planned({ row }: { row: Row }) {
+function AirflowCells({ row }: { row: Row }) {
   const tags = tagsText(row);
   return (
     <>
-      <Two first={row.hours.length ? <Sparkline hours={row.hours} /> : "—"} />
+      <TwoLines first={row.hours.length ? <Sparkline hours={row.hours} /> : "—"} />
       <NextRun row={row} />
-      <Two title={[row.plan?.owner, tags].filter(Boolean).join("\n") || undefined} first={row.plan?.owner ?? "—"} second={tags} />
+      <TwoLines title={[row.plan?.owner, tags].filter(Boolean).join("\n") || undefined} first={row.plan?.owner ?? "—"} second={tags} />
     </>
   );
 }
 
-const NO_DAG = "Airflow has no DAG of this connector yet. That takes some seconds after its creation; if it stays so, airflow connect doctor finds the reason.";
+const NO_DAG = "Airflow has no DAG for this connector yet. This takes a few seconds after its creation. If it persists, airflow connect doctor finds the reason.";
 
 function NextRun({ row: { plan, has_dag } }: { row: Row }) {
-  if (has_dag === false) return <Two title={NO_DAG} first="no DAG yet" />;
-  if (plan?.attempt && isOpen(plan.attempt)) {
+  if (has_dag === false) return <TwoLines title={NO_DAG} first="no DAG yet" />;
+  if (plan?.attempt && isUnfinished(plan.attempt)) {
     const [first, second] = attemptText(plan.attempt);
-    return <Two title={`Run ${plan.attempt.run}`} first={first} second={second} warns={second !== ""} />;
+    return <TwoLines title={`Run ${plan.attempt.run}`} first={first} second={second} isWarning={second !== ""} />;
   }
   const next = plan?.next_run_ms ?? null;
-  const title = [next === null ? "No run begins by itself" : new Date(next).toLocaleString(), plan?.schedule].filter(Boolean).join("\n");
-  return <Two title={title} first={next === null ? "—" : ahead(next)} second={plan?.schedule ?? undefined} />;
+  const title = [next === null ? "No scheduled run" : new Date(next).toLocaleString(), plan?.schedule].filter(Boolean).join("\n");
+  return <TwoLines title={title} first={next === null ? "—" : timeUntil(next)} second={plan?.schedule ?? undefined} />;
 }
 
-/** What the list shows of the connector besides its state, for its own page. */
-export function Facts({ row }: { row: Row }) {
+/** A line with lag, run, schedule, owner and tags, for the connector's own page. */
+export function ConnectorSummary({ row }: { row: Row }) {
   const { plan, left } = row;
   const next = plan?.next_run_ms ?? null;
   const facts = [
     left === null ? "" : `${row.type === "sink" ? "Lag" : "Left after the last run"}: ${quantity(left, row.left_unit)}`,
-    plan?.attempt && isOpen(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
+    plan?.attempt && isUnfinished(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
     plan?.schedule ? `Schedule: ${plan.schedule}` : "",
-    next === null ? "" : `Next run: ${ahead(next)}`,
+    next === null ? "" : `Next run: ${timeUntil(next)}`,
     plan?.owner ? `Owner: ${plan.owner}` : "",
     plan?.tags.length ? `Tags: ${tagsText(row)}` : "",
   ].filter(Boolean);
@@ -152,15 +152,15 @@ export function Facts({ row }: { row: Row }) {
   );
 }
 
-type TwoProps = { first: ReactNode; second?: ReactNode; title?: string | undefined; warns?: boolean };
+type TwoLinesProps = { first: ReactNode; second?: ReactNode; title?: string | undefined; isWarning?: boolean };
 
-/** A cell of one or two lines, each cut where the column ends. */
-function Two({ first, second, title, warns = false }: TwoProps) {
+/** A cell of one or two lines, each truncated at the column's width. */
+function TwoLines({ first, second, title, isWarning = false }: TwoLinesProps) {
   return (
     <Table.Cell py={1} title={title}>
       <Box truncate>{first}</Box>
       {second ? (
-        <Box truncate fontSize="xs" color={warns ? "fg.error" : "fg.muted"}>
+        <Box truncate fontSize="xs" color={isWarning ? "fg.error" : "fg.muted"}>
           {second}
         </Box>
       ) : null}
@@ -169,7 +169,7 @@ function Two({ first, second, title, warns = false }: TwoProps) {
 }
 
 function lagTitle(row: Row): string {
-  if (row.lag !== null) return `${row.lag} records are behind the positions of its last run`;
-  if (row.left !== null) return `${row.left} ${row.left_unit ?? "records"} lay before the end when it last delivered something`;
-  return row.type === "sink" ? "Not known yet: it has delivered nothing, or Kafka has not answered" : "This source does not know yet, or never, how far its end is";
+  if (row.lag !== null) return `${row.lag} records after the positions of its last run`;
+  if (row.left !== null) return `${row.left} ${row.left_unit ?? "records"} left before the end when it last delivered records`;
+  return row.type === "sink" ? "Unknown: nothing delivered yet, or Kafka has not responded" : "Unknown: this source has not reported its distance from the end, or never does";
 }

@@ -1,5 +1,5 @@
-// The records of the last 24 hours as a small line, for a row of the list.
-import { count } from "./words";
+// A small line plot of the records of the last 24 hours, for a row of the list.
+import { count } from "./format";
 
 const WIDTH = 96;
 const HEIGHT = 20;

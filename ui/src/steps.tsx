@@ -1,12 +1,12 @@
-// The first records of a dry run, as they were read and as they left each transformation, with what each has changed. Text alone: all of it comes from others.
+// The first records of a dry run, as read and after each transformation, with the changes of each. Everything is shown as plain text, because others wrote it.
 import { Badge, Box, Heading, Table, Text } from "@chakra-ui/react";
 import { useState } from "react";
 import type { PreviewedRecord, PreviewedStep, PreviewedSteps } from "./api";
-import { Exact, type Json, written } from "./json";
-import { TitledTable } from "./parts";
-import { shortClass } from "./words";
+import { ExactInteger, type Json, formatJson } from "./json";
+import { TitledTable } from "./components";
+import { shortClass } from "./format";
 
-const MOST_FIELDS = 200;
+const MAX_FIELDS = 200;
 
 export function Steps({ steps }: { steps: PreviewedSteps[] }) {
   return (
@@ -18,47 +18,47 @@ export function Steps({ steps }: { steps: PreviewedSteps[] }) {
         {steps.length === 1 ? "The first record" : `The first ${steps.length} records`} before and after each transformation.
       </Text>
       {steps.map((each, index) => (
-        <Opened key={index} number={index + 1} steps={each} />
+        <RecordSteps key={index} number={index + 1} steps={each} />
       ))}
     </Box>
   );
 }
 
-function Opened({ number, steps }: { number: number; steps: PreviewedSteps }) {
+function RecordSteps({ number, steps }: { number: number; steps: PreviewedSteps }) {
   const [isOpen, setIsOpen] = useState(false);
   return (
     <details onToggle={(event) => setIsOpen(event.currentTarget.open)}>
       <summary>
-        Record {number}: {endOf(steps)}
+        Record {number}: {outcomeText(steps)}
       </summary>
-      {isOpen ? <Passed number={number} steps={steps} /> : null}
+      {isOpen ? <RecordDetails number={number} steps={steps} /> : null}
     </details>
   );
 }
 
-function endOf({ read, transforms, is_cut }: PreviewedSteps): string {
+function outcomeText({ read, transforms, is_cut }: PreviewedSteps): string {
   const last = transforms[transforms.length - 1];
   if (last?.outcome === "dropped") return `dropped by ${last.alias}`;
   if (last?.outcome === "failed") return `failed in ${last.alias}`;
-  if (is_cut) return "too long to be shown whole";
+  if (is_cut) return "too long to show in full";
   const left = transforms.filter((step) => step.outcome !== "skipped").pop()?.records ?? [read];
-  return left.length === 1 ? `goes on to topic ${left[0]?.topic}` : `goes on as ${left.length} records`;
+  return left.length === 1 ? `would go to topic ${left[0]?.topic}` : `would become ${left.length} records`;
 }
 
-function Passed({ number, steps: { read, transforms, is_cut } }: { number: number; steps: PreviewedSteps }) {
+function RecordDetails({ number, steps: { read, transforms, is_cut } }: { number: number; steps: PreviewedSteps }) {
   let before = [read];
   return (
     <Box ml={4} mb={4}>
       <Heading as="h4" size="xs" mt={2}>
         Read
       </Heading>
-      <Fields label={`Record ${number} as it was read`} record={read} before={null} />
+      <Fields label={`Record ${number} as read`} record={read} before={null} />
       {transforms.map((step) => {
         const compared = before;
         if (step.outcome !== "skipped") before = step.records;
         return <Step key={step.alias} number={number} step={step} before={compared} />;
       })}
-      {is_cut ? <Text fontSize="sm">What follows is too long to be shown.</Text> : null}
+      {is_cut ? <Text fontSize="sm">The remaining steps are too long to show.</Text> : null}
     </Box>
   );
 }
@@ -83,7 +83,7 @@ function Step({ number, step, before }: { number: number; step: PreviewedStep; b
       {step.predicate === null ? null : (
         <Text fontSize="sm">
           Predicate: {step.predicate}
-          {step.outcome === "skipped" ? ", which has not chosen the record" : ""}
+          {step.outcome === "skipped" ? ", which did not select the record" : ""}
         </Text>
       )}
       {step.error === null ? null : (
@@ -110,7 +110,7 @@ const CHANGES: Record<Change, { mark: string; palette: string }> = {
   removed: { mark: "−", palette: "red" },
 };
 
-/** The fields of a record. `before` null: nothing is compared. */
+/** The fields of a record, compared with `before`; null: without comparison. */
 function Fields({ label, record, before }: { label: string; record: PreviewedRecord; before: PreviewedRecord | null }) {
   const now = fieldsOf(record);
   const earlier = before === null ? now : fieldsOf(before);
@@ -125,7 +125,7 @@ function Fields({ label, record, before }: { label: string; record: PreviewedRec
     <>
       {isSame ? <Text fontSize="sm">No change</Text> : null}
       <TitledTable label={label} titles={before === null ? ["Field", "Value"] : ["Change", "Field", "Value"]}>
-        {fields.slice(0, MOST_FIELDS).map((field) => {
+        {fields.slice(0, MAX_FIELDS).map((field) => {
           const change = changeOf(field);
           const value = change === "changed" ? `${earlier.get(field)} → ${now.get(field)}` : (now.get(field) ?? earlier.get(field));
           return (
@@ -137,8 +137,8 @@ function Fields({ label, record, before }: { label: string; record: PreviewedRec
           );
         })}
       </TitledTable>
-      {fields.length > MOST_FIELDS ? <Text fontSize="sm">{fields.length - MOST_FIELDS} more fields</Text> : null}
-      {record.is_cut ? <Text fontSize="sm">The record is too long to be shown whole.</Text> : null}
+      {fields.length > MAX_FIELDS ? <Text fontSize="sm">{fields.length - MAX_FIELDS} more fields</Text> : null}
+      {record.is_cut ? <Text fontSize="sm">The record is too long to show in full.</Text> : null}
     </>
   );
 }
@@ -152,16 +152,16 @@ function Mark({ change }: { change: Change }) {
   );
 }
 
-/** A name as a part of a path, which no other name is taken for: a.b is the field b within a, "a.b" is one field. */
-const quoted = (name: string) => (/[."]| \(\d+\)$/.test(name) ? JSON.stringify(name) : name);
+/** A name as an unambiguous segment of a path: a.b is the field b within a, "a.b" is one field. */
+const quotePathSegment = (name: string) => (/[."]| \(\d+\)$/.test(name) ? JSON.stringify(name) : name);
 
-/** What transformations may change, as texts by path. */
+/** The parts of a record that transformations may change, as text by path. */
 function fieldsOf({ topic, partition, timestamp, key, value, headers }: PreviewedRecord): Map<string, string> {
   const found = new Map([["topic", topic]]);
   const put = (path: string, of: Json) => {
-    const inner = of === null || typeof of !== "object" || Array.isArray(of) || of instanceof Exact ? [] : Object.entries(of);
-    if (!inner.length) found.set(path, written(of));
-    for (const [name, each] of inner) put(`${path}.${quoted(name)}`, each);
+    const inner = of === null || typeof of !== "object" || Array.isArray(of) || of instanceof ExactInteger ? [] : Object.entries(of);
+    if (!inner.length) found.set(path, formatJson(of));
+    for (const [name, each] of inner) put(`${path}.${quotePathSegment(name)}`, each);
   };
   if (partition !== null) put("partition", partition);
   if (timestamp !== null) put("timestamp", timestamp);
@@ -169,7 +169,7 @@ function fieldsOf({ topic, partition, timestamp, key, value, headers }: Previewe
   put("value", value);
   headers.forEach((header, index) => {
     const earlier = headers.slice(0, index).filter((each) => each.key === header.key).length;
-    put(`header ${quoted(header.key)}${earlier ? ` (${earlier + 1})` : ""}`, header.value);
+    put(`header ${quotePathSegment(header.key)}${earlier ? ` (${earlier + 1})` : ""}`, header.value);
   });
   return found;
 }

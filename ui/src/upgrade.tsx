@@ -1,25 +1,25 @@
-// Another version of a connector's plugin: compared with the present one, asked for, and what has become of it.
+// Versions of a connector's plugin: comparison with another version, upgrade request, and its state.
 import { Box, Button, Heading, HStack, Input, Text } from "@chakra-ui/react";
 import { useState } from "react";
-import { change, type Comparison, connectorPath, isAlone, type Plugin, type Row, textOf, type Upgrade } from "./api";
-import { Confirm, Problem, type Question, type Said } from "./parts";
-import { usePolled } from "./polled";
-import { ago, count } from "./words";
+import { change, type Comparison, connectorPath, isStandalone, type Plugin, type Row, errorText, type Upgrade } from "./api";
+import { Confirm, Problem, type Question, type Message } from "./components";
+import { usePolling } from "./polling";
+import { ago, count } from "./format";
 
 const RECORDS = 100;
 const LIST = "connect-versions";
 const STATES: Record<string, string> = {
   REQUESTED: "is requested: the next run compares the versions first",
   HELD: "is held back: runs use the old version",
-  TRIAL: "is on trial in the next run, or in the one under way",
-  DONE: "is done",
+  TRIAL: "is on trial in the current or next run",
+  DONE: "is complete",
   ROLLED_BACK: "was rolled back: runs use the old version",
 };
 
-export function Versions({ row, mayChange, say }: { row: Row; mayChange: boolean; say: (said: Said) => void }) {
+export function Versions({ row, mayChange, notify }: { row: Row; mayChange: boolean; notify: (message: Message) => void }) {
   const path = connectorPath(row.name, "/upgrade");
-  const { value, error, status, reload } = usePolled<Upgrade>(isAlone ? null : path, 30);
-  const plugins = usePolled<Plugin[]>("connector-plugins", 60);
+  const { value, error, status, reload } = usePolling<Upgrade>(isStandalone ? null : path, 30);
+  const plugins = usePolling<Plugin[]>("connector-plugins", 60);
   const [to, setTo] = useState("");
   const [compared, setCompared] = useState<Comparison | null>(null);
   const [busy, setBusy] = useState(false);
@@ -30,9 +30,9 @@ export function Versions({ row, mayChange, say }: { row: Row; mayChange: boolean
     setBusy(true);
     try {
       const done = await send();
-      say(done === null ? null : { kind: "success", text: done });
+      notify(done === null ? null : { kind: "success", text: done });
     } catch (failure) {
-      say({ kind: "error", text: textOf(failure) });
+      notify({ kind: "error", text: errorText(failure) });
     }
     setBusy(false);
     reload();
@@ -46,9 +46,9 @@ export function Versions({ row, mayChange, say }: { row: Row; mayChange: boolean
   const ask = () =>
     setQuestion({
       title: `Upgrade ${row.name} to version ${to}?`,
-      text: `The next run reads ${RECORDS} records with both versions and goes on with the new one if they are alike. If that run fails, the old version holds again.`,
+      text: `The next run reads ${RECORDS} records with both versions and continues with the new one if the results match. If that run fails, the old version is used again.`,
       label: "Upgrade",
-      act: () => act(async () => (await change("PUT", path, { to, canary: RECORDS }), "The upgrade is requested.")),
+      act: () => act(async () => (await change("PUT", path, { to, canary: RECORDS }), "Upgrade requested.")),
     });
   return (
     <Box as="section" mt={6}>
@@ -59,16 +59,16 @@ export function Versions({ row, mayChange, say }: { row: Row; mayChange: boolean
         {row.version ? `The last run used version ${row.version}.` : "No version has run yet."}
         {versions.length ? ` Installed: ${versions.join(", ")}.` : ""}
       </Text>
-      {error && status !== 404 ? <Problem title="The upgrade cannot be shown">{error}</Problem> : null}
+      {error && status !== 404 ? <Problem title="Cannot load the upgrade">{error}</Problem> : null}
       {upgrade ? (
         <Text fontSize="sm" mb={2} wordBreak="break-word">
           {`The upgrade from ${upgrade.old} to ${upgrade.new} ${STATES[upgrade.state] ?? upgrade.state} (${ago(upgrade.changed_ms)}).`}
           {upgrade.reason ? ` ${upgrade.reason}` : ""}
         </Text>
       ) : null}
-      {mayChange && !isAlone ? (
+      {mayChange && !isStandalone ? (
         <HStack wrap="wrap">
-          <Input size="xs" width="160px" aria-label="Another version, or a range" placeholder="such as [2.0,3.0)" list={LIST} value={to} onChange={(event) => setTo(event.target.value)} />
+          <Input size="xs" width="160px" aria-label="Target version or range" placeholder="such as [2.0,3.0)" list={LIST} value={to} onChange={(event) => setTo(event.target.value)} />
           <datalist id={LIST}>
             {versions.map((each) => (
               <option key={each} value={each} />
@@ -81,24 +81,24 @@ export function Versions({ row, mayChange, say }: { row: Row; mayChange: boolean
             Upgrade
           </Button>
           {upgrade ? (
-            <Button size="xs" variant="outline" disabled={busy} onClick={() => void act(async () => (await change("DELETE", path), "The upgrade is forgotten."))}>
-              Forget the upgrade
+            <Button size="xs" variant="outline" disabled={busy} onClick={() => void act(async () => (await change("DELETE", path), "Upgrade request removed."))}>
+              Remove upgrade request
             </Button>
           ) : null}
         </HStack>
       ) : null}
-      <Box role="status">{compared ? <Compared comparison={compared} /> : null}</Box>
+      <Box role="status">{compared ? <ComparisonResult comparison={compared} /> : null}</Box>
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );
 }
 
-function Compared({ comparison }: { comparison: Comparison }) {
+function ComparisonResult({ comparison }: { comparison: Comparison }) {
   const { old_version, new_version, records, equal_records, differences, has_seen_enough } = comparison;
-  if (!has_seen_enough) return <Text fontSize="sm">There is no record to compare the versions by.</Text>;
+  if (!has_seen_enough) return <Text fontSize="sm">There are no records to compare the versions with.</Text>;
   return (
     <Box mt={2} fontSize="sm" wordBreak="break-word">
-      <Text>{`Versions ${old_version} and ${new_version} have read ${count(records)} records, of which ${count(equal_records)} are the same. ${differences.length ? "These differences would hold an upgrade back:" : "Nothing would hold an upgrade back."}`}</Text>
+      <Text>{`Versions ${old_version} and ${new_version} read ${count(records)} records, of which ${count(equal_records)} are identical. ${differences.length ? "These differences would hold back an upgrade:" : "Nothing would hold back an upgrade."}`}</Text>
       {differences.length ? (
         <Box as="ul" ps={5}>
           {differences.map(({ subject, change: kind, topic, path, old, new: now }) => (

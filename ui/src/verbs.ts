@@ -1,38 +1,38 @@
-// What a user can do with a connector, and in which states. Each verb is one request of the REST API.
-import { ApiError, change, connectorPath, type Detail, get, textOf } from "./api";
+// Actions on a connector, and the states in which they apply. Each verb is one request of the REST API.
+import { ApiError, change, connectorPath, type Detail, get, errorText } from "./api";
 
 export type VerbName = "pause" | "resume" | "stop" | "restart";
-export type Verb = { label: string; done: string; sense: (state: string | null) => boolean; send: (name: string) => Promise<unknown> };
+export type Verb = { label: string; done: string; appliesTo: (state: string | null) => boolean; send: (name: string) => Promise<unknown> };
 
 export const VERBS: Record<VerbName, Verb> = {
   pause: {
     label: "Pause",
     done: "paused",
-    sense: (state) => state !== "PAUSED" && state !== "STOPPED",
+    appliesTo: (state) => state !== "PAUSED" && state !== "STOPPED",
     send: (name) => change("PUT", connectorPath(name, "/pause")),
   },
   resume: {
     label: "Resume",
     done: "resumed",
-    sense: (state) => state === "PAUSED" || state === "STOPPED",
+    appliesTo: (state) => state === "PAUSED" || state === "STOPPED",
     send: (name) => change("PUT", connectorPath(name, "/resume")),
   },
   stop: {
     label: "Stop",
     done: "stopped",
-    sense: (state) => state !== "STOPPED",
+    appliesTo: (state) => state !== "STOPPED",
     send: (name) => change("PUT", connectorPath(name, "/stop")),
   },
   restart: {
     label: "Restart",
     done: "restarted",
-    sense: (state) => state !== "PAUSED" && state !== "STOPPED",
+    appliesTo: (state) => state !== "PAUSED" && state !== "STOPPED",
     send: (name) => change("POST", connectorPath(name, "/restart?includeTasks=true")),
   },
 };
 
-/** Calls `act` for each name, at most four at once. Returns the names that succeeded, and the reasons of the others. */
-export async function forEach(names: string[], act: (name: string) => Promise<unknown>): Promise<{ done: string[]; failed: [string, string][] }> {
+/** Calls `act` for each name, at most four at once. Returns the names that succeeded, and the others with the reasons of their failures. */
+export async function runForEach(names: string[], act: (name: string) => Promise<unknown>): Promise<{ done: string[]; failed: [string, string][] }> {
   const waiting = [...names];
   const done: string[] = [];
   const failed: [string, string][] = [];
@@ -50,9 +50,9 @@ export async function forEach(names: string[], act: (name: string) => Promise<un
   return { done, failed };
 }
 
-/** Carries out `act` with the connector stopped, and has it do again what users have asked of it. Returns `done`, and what became of the connector.
+/** Stops the connector, calls `act`, and restores the connector's target state. Returns `done` followed by the resulting state.
  *
- * After a failure that may have changed something the connector stays STOPPED. An error tells what was done, and whether the connector stays STOPPED. */
+ * After a failure that may have changed something, the connector stays STOPPED. Errors name what was done and whether the connector stays STOPPED. */
 export async function whileStopped(name: string, done: string, act: () => Promise<unknown>): Promise<string> {
   const { target } = await get<Detail>(`ui/connectors/${encodeURIComponent(name)}`);
   if (target === "STOPPED") {
@@ -60,21 +60,21 @@ export async function whileStopped(name: string, done: string, act: () => Promis
     return `${done} The connector stays stopped.`;
   }
   await change("PUT", connectorPath(name, "/stop"));
-  const goOn = async (before: string) => {
+  const restoreTarget = async (before: string) => {
     try {
       await change("PUT", connectorPath(name, target === "PAUSED" ? "/pause" : "/resume"));
     } catch (error) {
-      throw new ApiError(0, `${before} But the connector may still be STOPPED, since it could not be ${target === "PAUSED" ? "paused again" : "resumed"}: ${textOf(error)}`);
+      throw new ApiError(0, `${before} However, the connector may still be STOPPED, because it could not be ${target === "PAUSED" ? "paused again" : "resumed"}: ${errorText(error)}`);
     }
   };
   try {
     await act();
   } catch (error) {
     const isRefused = error instanceof ApiError && error.status >= 400 && error.status < 500;
-    if (!isRefused) throw new ApiError(0, `The connector stays STOPPED: ${textOf(error)}`);
-    await goOn(textOf(error));
+    if (!isRefused) throw new ApiError(0, `The connector stays STOPPED: ${errorText(error)}`);
+    await restoreTarget(errorText(error));
     throw error;
   }
-  await goOn(done);
-  return `${done} ${target === "PAUSED" ? "The connector is paused again." : "The connector goes on."}`;
+  await restoreTarget(done);
+  return `${done} ${target === "PAUSED" ? "The connector is paused again." : "The connector has resumed."}`;
 }

@@ -97,11 +97,12 @@ class ConnectorRow:
 @dataclass(frozen=True, slots=True)
 class ConnectorRows:
     """The connectors that a user may read. ``may_create``: the user may create connectors of some names; ``may_administer``: the user may
-    change settings of all connectors, such as log levels."""
+    change settings of all connectors, such as log levels; ``may_read_all``: the user may read every connector, so none is hidden."""
 
     connectors: Sequence[ConnectorRow]
     may_create: bool
     may_administer: bool = False
+    may_read_all: bool = False
 
 
 @dataclass(frozen=True, slots=True)

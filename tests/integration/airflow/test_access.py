@@ -214,6 +214,9 @@ def test_the_list_holds_what_the_user_may_read(fab: FabServer) -> None:
     assert sorted(admin.get("/connectors").json()) == sorted([MINE, OTHER])
     assert owner.get("/connectors").json() == [MINE]
     assert list(owner.get("/connectors?expand=info&expand=status").json()) == [MINE]
+    pages = [client.get("/ui/connectors").json() for client in (admin, owner)]
+    assert [[row["name"] for row in page["connectors"]] for page in pages] == [sorted([MINE, OTHER]), [MINE]]
+    assert [page["may_read_all"] for page in pages] == [True, False]
     assert "secret-value" not in admin.get("/connectors?expand=info").text + admin.get(f"/connectors/{MINE}/config").text
 
     shown = owner.get(f"/connectors/{MINE}/config").json()

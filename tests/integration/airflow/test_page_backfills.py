@@ -69,7 +69,7 @@ def delete(airflow: Airflow, name: str) -> None:
 def start(page: Page) -> None:  # noqa: F811
     page.get_by_role("button", name="Start backfill").click()
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("whose offsets stay")
+    expect(dialog).to_contain_text("do not change")
     assert serious(page, "[role=alertdialog]") == []
     dialog.get_by_role("button", name="Start backfill").click()
 
@@ -90,14 +90,14 @@ def test_a_sinks_range_is_tried_delivered_again_and_the_backfill_removed(
 ) -> None:
     name, topic, again = sink
     opened(page, airflow, f"?connector={name}&tab=backfills")
-    expect(page.get_by_text("There is no backfill of this connector.")).to_be_visible()
+    expect(page.get_by_text("This connector has no backfills.")).to_be_visible()
     page.get_by_label("From", exact=True).fill("1")
-    page.get_by_label("To, not itself").fill("3")
-    page.get_by_label("Id", exact=True).fill("one")
+    page.get_by_label("To (exclusive)").fill("3")
+    page.get_by_label("ID", exact=True).fill("one")
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("alert").filter(has_text="Give the backfill a destination of its own")).to_be_visible()
     expect(page.get_by_role("button", name="Start backfill")).to_be_disabled()
-    page.get_by_role("textbox", name="Settings that differ, a line each").fill(f"file={again}")
+    page.get_by_role("textbox", name="Settings to override, one per line").fill(f"file={again}")
     page.get_by_role("button", name="Dry run").press("Enter")
     tried = page.get_by_role("table", name="Ranges of the dry run").get_by_role("row").nth(1)
     expect(tried.get_by_role("cell")).to_have_text([topic, "0", "1", "3", "2"])
@@ -125,7 +125,7 @@ def test_a_sinks_range_is_tried_delivered_again_and_the_backfill_removed(
     page.get_by_role("tab", name="Backfills").click()
     line(page, backfill).get_by_role("button", name=re.compile("^Delete")).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
-    expect(page.get_by_text("There is no backfill of this connector.")).to_be_visible()
+    expect(page.get_by_text("This connector has no backfills.")).to_be_visible()
     assert connect(airflow, "GET", f"/connectors/{name}/backfills").json() == []
 
 
@@ -135,9 +135,9 @@ def check_dark_theme(page: Page, backfill: str) -> None:  # noqa: F811
     page.evaluate("localStorage.setItem('theme', 'dark')")
     page.reload()
     expect(line(page, backfill)).to_contain_text("done")
-    page.get_by_role("button", name="Add a range").click()
+    page.get_by_role("button", name="Add range").click()
     second = page.get_by_role("group", name="Range 2")
-    second.get_by_label("Range by").select_option("times")
+    second.get_by_label("Range in").select_option("times")
     second.get_by_label("From", exact=True).fill("2026-01-30T00:00")
     assert page.evaluate("document.documentElement.classList.contains('dark')")
     page.screenshot(path=SCREENSHOTS / "page-backfill-dark.png", full_page=True)
@@ -157,12 +157,12 @@ def test_a_source_is_bounded_by_its_own_settings(airflow: Airflow, page: Page, s
     expect(page.get_by_role("alert").filter(has_text="Bound what the backfill reads")).to_be_visible()
     page.get_by_label("file.prefix").fill("old/")
     page.get_by_role("button", name="Dry run").click()
-    expect(page.get_by_text("The config is accepted, and its settings bound what is read.")).to_be_visible()
+    expect(page.get_by_text("The config is valid, and its settings limit what is read.")).to_be_visible()
     assert serious(page) == []
     start(page)
-    started = page.get_by_role("status").filter(has_text="is started")
+    started = page.get_by_role("status").filter(has_text="started.")
     expect(started).to_be_visible()
-    found = re.search(r"Backfill (\S+) is started", started.inner_text())
+    found = re.search(r"Backfill (\S+) started", started.inner_text())
     assert found is not None
     expect(line(page, found[1])).to_contain_text(re.compile("1 record, "))
     assert values_of(airflow.settings().bootstrap_servers, topic) == ['{"n":1}']

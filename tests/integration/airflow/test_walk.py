@@ -73,7 +73,7 @@ def setting(page: Page, key: str, value: str) -> None:
     """Set ``key`` in the form, whether it is shown there or has to be added."""
     field = page.get_by_label(re.compile(rf"^{re.escape(key)}(?![.\w])")).first
     if not field.count():
-        page.get_by_label("Name of a further setting").fill(key)
+        page.get_by_label("Name of another setting").fill(key)
         page.get_by_role("button", name="Add setting").click()
     if field.evaluate("(each) => each.tagName") == "SELECT":
         field.select_option(value)
@@ -102,7 +102,7 @@ def create(page: Page, recording: Recording, name: str, topic: str, file: Path) 
 
 def fail(page: Page, recording: Recording, airflow: Airflow, name: str) -> None:
     recording.caption = "2. Its run, as far as it is"
-    expect(page.get_by_role("group", name="Progress of what runs now")).to_contain_text(re.compile(r"Delivered: [\d,.]+[kM]? records"))
+    expect(page.get_by_role("group", name="Progress of current runs")).to_contain_text(re.compile(r"Delivered: [\d,.]+[kM]? records"))
     wait_until(lambda: "FAILED" in connect(airflow, "GET", f"/connectors/{name}/status").text, "its task has failed")
     recording.caption = "3. The task has failed: the trace names the record"
     page.get_by_role("tab", name="Tasks").click()
@@ -123,7 +123,7 @@ def repair(page: Page, recording: Recording, airflow: Airflow, name: str) -> Non
     expect(page.get_by_text("No errors")).to_be_visible()
     page.get_by_role("button", name="Change config").click()
     page.get_by_role("alertdialog").get_by_role("button", name="Change config").click()
-    expect(page.get_by_text("The config is changed.")).to_be_visible()
+    expect(page.get_by_text("Config changed.")).to_be_visible()
     page.get_by_role("button", name="Restart", exact=True).click()
     wait_until(lambda: connect(airflow, "GET", f"/ui/connectors/{name}/dead-letters").json().get("records"), "it has refused a record")
     wait_until(lambda: state(airflow, name) == "RUNNING", "it runs again")
@@ -134,13 +134,13 @@ def replay(page: Page, recording: Recording, airflow: Airflow, name: str, topic:
     page.get_by_role("tab", name="Dead letters").click()
     letter = page.get_by_role("table", name="Dead letters").get_by_role("row").nth(1)
     letter.locator("summary").click()
-    letter.get_by_role("button", name="Edit for the replay").click()
-    letter.get_by_role("textbox", name="Value for the replay").fill('{"order":"by hand"}')
+    letter.get_by_role("button", name="Edit for replay").click()
+    letter.get_by_role("textbox", name="Value for replay").fill('{"order":"by hand"}')
     page.get_by_role("button", name="Dry run").click()
     expect(page.get_by_role("table", name="Records of the dry run").get_by_role("row").nth(1)).to_contain_text("by hand")
     page.get_by_role("button", name="Replay", exact=True).click()
     page.get_by_role("alertdialog").get_by_role("button", name="Replay").click()
-    expect(page.get_by_text("The last replay is done: 1 record was written.")).to_be_visible()
+    expect(page.get_by_text("Last replay done: 1 record written.")).to_be_visible()
     assert values_of(airflow.settings().bootstrap_servers, topic, start=GOOD)[-1] == '{"order":"by hand"}'
     airflow.run(name)
 
@@ -148,12 +148,12 @@ def replay(page: Page, recording: Recording, airflow: Airflow, name: str, topic:
 def go_back(page: Page, recording: Recording, airflow: Airflow, name: str) -> None:
     recording.caption = "6. Its offsets, and the way back"
     page.get_by_role("tab", name="Offsets").click()
-    history = page.get_by_role("table", name="Offsets history")
+    history = page.get_by_role("table", name="Offset history")
     expect(history.get_by_role("row").nth(1)).to_be_visible()
     history.get_by_role("button", name=re.compile("^Undo this")).first.click()
     dialog = page.get_by_role("alertdialog")
     expect(dialog).to_contain_text("→")
     page.wait_for_timeout(2000)
-    dialog.get_by_role("button", name="Go back").click()
-    expect(page.get_by_text(re.compile("^The offsets are set back"))).to_be_visible()
+    dialog.get_by_role("button", name="Restore", exact=True).click()
+    expect(page.get_by_text(re.compile("^Offsets restored"))).to_be_visible()
     page.wait_for_timeout(2000)

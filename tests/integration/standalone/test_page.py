@@ -65,8 +65,8 @@ def check_refused(page: Page, agent: Agent, topic: str) -> None:
 
 def replay_refused(page: Page, agent: Agent, letter: Locator) -> None:
     """One of them is edited and replayed by the keyboard. There is no dry run where offsets are in a file, and the page shows why."""
-    letter.get_by_role("button", name="Edit for the replay").press("Enter")
-    value = letter.get_by_role("textbox", name="Value for the replay")
+    letter.get_by_role("button", name="Edit for replay").press("Enter")
+    value = letter.get_by_role("textbox", name="Value for replay")
     value.focus()
     page.keyboard.press("Control+A")
     page.keyboard.type('{"n": 2}')
@@ -75,14 +75,14 @@ def replay_refused(page: Page, agent: Agent, letter: Locator) -> None:
     replay = page.get_by_role("button", name="Replay", exact=True)
     expect(replay).to_be_disabled()
     page.get_by_role("button", name="Dry run").press("Enter")
-    expect(page.get_by_role("alert").filter(has_text="The dry run has failed")).to_be_visible()
+    expect(page.get_by_role("alert").filter(has_text="The dry run failed")).to_be_visible()
     assert serious(page) == []
     replay.press("Enter")
     dialog = page.get_by_role("alertdialog")
-    expect(dialog).to_contain_text("The topics on which they failed get them again")
+    expect(dialog).to_contain_text("They go back to the topics on which they failed")
     assert serious(page, "[role=alertdialog]") == []
     dialog.get_by_role("button", name="Replay").press("Enter")
-    expect(page.get_by_text("The last replay is done: 1 record was written.")).to_be_visible()
+    expect(page.get_by_text("Last replay done: 1 record written.")).to_be_visible()
     expect(letter).to_contain_text("replayed")
     wait_for(lambda: agent.request("GET", f"/ui/connectors/{REFUSES}/replay")[1]["replay"]["is_done"])
     file = Path(agent.request("GET", f"/connectors/{REFUSES}/config")[1]["file"])

@@ -139,10 +139,10 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
     expect(page.get_by_text("No errors")).to_be_visible()
     assert serious(page) == []
     page.get_by_role("button", name="Change config").click()
-    expect(page.get_by_role("alertdialog")).to_contain_text("login.password: a secret changes")
+    expect(page.get_by_role("alertdialog")).to_contain_text("login.password: secret changed")
     expect(page.get_by_role("alertdialog")).to_contain_text("note: old → a note")
     confirmed(page, "Change config")
-    expect(page.get_by_text("The config is changed.")).to_be_visible()
+    expect(page.get_by_text("Config changed.")).to_be_visible()
     page.get_by_role("button", name="Dismiss").click()
 
     account.write_text("")
@@ -158,7 +158,7 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
     expect(page.get_by_text("No errors")).to_be_visible()
     page.get_by_role("button", name="Change config").click()
     confirmed(page, "Change config")
-    expect(page.get_by_text("The config is changed.")).to_be_visible()
+    expect(page.get_by_text("Config changed.")).to_be_visible()
     assert wait_for(lambda: account.read_text().splitlines()[-1] == "hunter2 other")
 
 
@@ -177,7 +177,7 @@ def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, age
     page.get_by_role("button", name="Change offsets").click()
     expect(page.get_by_role("alertdialog")).to_contain_text('{"id":1780000000000000123} → {"id": 1780000000000000125}')
     confirmed(page, "Change offsets")
-    expect(page.get_by_text("The offsets are changed. The connector goes on.")).to_be_visible()
+    expect(page.get_by_text("Offsets changed. The connector has resumed.")).to_be_visible()
     expect(offset).to_have_value('{"id":1780000000000000125}')
     assert agent.request("GET", path)[1]["offsets"] == [{"partition": partition, "offset": {"id": 1780000000000000125}}]
 
@@ -188,7 +188,7 @@ def test_what_was_done_is_shown_where_the_connector_cannot_be_resumed(page: Page
     page.route("**/resume", lambda route: route.abort())  # the server is restarted just then
     page.get_by_role("button", name="Reset all").click()
     confirmed(page, "Reset offsets")
-    expect(page.get_by_text(re.compile("The offsets are reset. But the connector may still be STOPPED, .* resumed"))).to_be_visible()
+    expect(page.get_by_text(re.compile("Offsets reset. However, the connector may still be STOPPED, .* resumed"))).to_be_visible()
     assert agent.states(NAME) == ["STOPPED"]
     page.get_by_role("textbox", name=re.compile("^Offset of")).wait_for(state="detached")
     page.unroute("**/resume")
@@ -206,7 +206,7 @@ def test_a_connector_is_stopped_and_deleted(page: Page, agent: Agent, account: P
     assert serious(page, "[role=alertdialog]") == []
     page.get_by_role("alertdialog").get_by_role("button", name="Delete").click()
     expect(page.get_by_role("heading", name="Connectors", level=1)).to_be_visible()
-    expect(page.get_by_text(f"The connector {NAME} is deleted.")).to_be_visible()
+    expect(page.get_by_text(f"Connector {NAME} deleted.")).to_be_visible()
     expect(page.locator(f"tr[data-connector={NAME}]")).to_have_count(0)
     assert agent.request("GET", f"/connectors/{NAME}/config")[0] == 404
     page.go_back()
@@ -218,7 +218,7 @@ def test_nothing_is_shown_of_a_connector_that_another_user_has_deleted(page: Pag
     at(page, agent, f"?connector={NAME}")
     expect(page.get_by_role("button", name="Delete")).to_be_visible()
     assert agent.request("DELETE", f"/connectors/{NAME}")[0] == 204
-    expect(page.get_by_text("There is no such connector")).to_be_visible()
+    expect(page.get_by_text("Connector not found")).to_be_visible()
     expect(page.get_by_role("button", name="Delete")).to_have_count(0)
     page.get_by_role("link", name="All connectors").click()
     expect(page.get_by_role("heading", name="Connectors", level=1)).to_be_visible()
@@ -243,7 +243,7 @@ def test_the_list_is_at_its_top_after_a_filter_that_nothing_fits(page: Page, age
     box.evaluate("(box) => box.scrollTo(0, box.scrollHeight)")
     expect(row(page, many[-1])).to_be_in_viewport()
     page.get_by_label("State", exact=True).select_option("FAILED")
-    expect(page.get_by_text("No connector fits the search.")).to_be_visible()
+    expect(page.get_by_text("No connectors match the search and filters.")).to_be_visible()
     page.set_viewport_size({"width": 1280, "height": 2400})
     page.get_by_label("State", exact=True).select_option("")
     expect(row(page, many[0])).to_be_in_viewport()
@@ -257,18 +257,18 @@ def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, 
     expect(page.get_by_text("2 selected")).to_be_visible()
     page.get_by_label("Search connectors").fill("many-3")
     row(page, many[30]).get_by_text(f"Select {many[30]}").check(force=True)
-    expect(page.get_by_text("1 selected, and 2 that are not listed and left alone")).to_be_visible()
+    expect(page.get_by_text("1 selected, 2 more hidden by the filters and not affected")).to_be_visible()
     assert serious(page) == []
     page.get_by_role("button", name="Resume", exact=True).click()
     expect(page.get_by_text("1 connector resumed.")).to_be_visible()
     wait_for(lambda: agent.states(many[30])[:1] == ["RUNNING"])
     assert [agent.states(name) for name in many[:2]] == [["STOPPED"]] * 2
 
-    page.get_by_text("Select all that are listed").check(force=True)
-    expect(page.get_by_text("10 selected, and 2 that are not listed and left alone")).to_be_visible()
+    page.get_by_text("Select all listed").check(force=True)
+    expect(page.get_by_text("10 selected, 2 more hidden by the filters and not affected")).to_be_visible()
     page.get_by_role("button", name="Resume", exact=True).click()
     expect(page.get_by_text("10 connectors resumed.")).to_be_visible()
-    page.get_by_text("Select all that are listed").check(force=True)
+    page.get_by_text("Select all listed").check(force=True)
     page.get_by_role("button", name="Stop", exact=True).click()
     expect(page.get_by_role("alertdialog")).to_contain_text("Stop 10 connectors?")
     confirmed(page, "Stop")
@@ -298,10 +298,10 @@ def test_a_config_is_validated_under_the_name_that_is_typed_and_a_refusal_once(p
     page.get_by_role("textbox", name=re.compile(r"^file\b")).first.fill(str(agent.folder / "none.txt"))
     expect(page.get_by_text("No errors")).to_be_visible()
     assert set(sent) == {None, unique}
-    page.get_by_label("Name of a further setting").fill("x.password")
+    page.get_by_label("Name of another setting").fill("x.password")
     page.get_by_role("button", name="Add setting").click()
     page.get_by_label("x.password", exact=False).first.fill("[hidden]")
-    expect(page.get_by_text("The config cannot be checked")).to_be_visible()
+    expect(page.get_by_text("Cannot validate the config")).to_be_visible()
     asked = len(sent)
     page.wait_for_timeout(7000)  # longer than it waits before it asks again
     assert len(sent) == asked
@@ -318,7 +318,7 @@ def test_what_a_sink_delivers_is_followed_to_its_end(page: Page, agent: Agent, u
     config = {"connector.class": "SlowSink", "topics": unique}
     assert agent.request("POST", "/connectors", {"name": unique, "config": config})[0] == 201
     at(page, agent, f"?connector={unique}")
-    progress = page.get_by_role("group", name="Progress of what runs now")
+    progress = page.get_by_role("group", name="Progress of current runs")
     expect(progress).to_have_text(re.compile(r"Delivered: [\d,]+ records · [\d,]+ records/s · [\d,]+ left · \d+ s at this rate"))
     bar = progress.get_by_role("progressbar", name="Delivered")
     percents, lefts = [percent_of(bar)], [left_of(progress)]
@@ -356,7 +356,7 @@ def test_a_log_level_is_set_for_all_processes(page: Page, agent: Agent) -> None:
     page.get_by_label("Logger", exact=True).fill("airflow_provider_connect.rest")
     page.get_by_label("Level", exact=True).select_option("WARN")
     page.get_by_role("button", name="Set level").click()
-    expect(page.get_by_text("airflow_provider_connect.rest has level WARN on all servers")).to_be_visible()
+    expect(page.get_by_text("airflow_provider_connect.rest is set to WARN on all servers")).to_be_visible()
     levels = page.get_by_role("table", name="Log levels")
     expect(levels.get_by_role("row").filter(has_text="WARN").first).to_contain_text("airflow_provider_connect.rest")
     assert agent.request("GET", "/admin/loggers/airflow_provider_connect.rest")[1]["level"] == "WARN"

@@ -73,14 +73,14 @@ def test_a_dry_run_shows_what_each_transformation_changes(page: Page) -> None:
     page.get_by_role("button", name="Dry run").press("Enter")
     expect(page.get_by_role("table", name="Records of the dry run")).to_contain_text("ONE")
     expect(page.get_by_text("Record 2: dropped by sql")).to_be_visible()
-    page.get_by_text("Record 1: goes on to topic lines-routed").focus()
+    page.get_by_text("Record 1: would go to topic lines-routed").focus()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("table", name="Record 1 as it was read")).to_be_visible()
-    assert changes(page, "Record 1 as it was read")[-2:] == [["key", "null"], ["value", '"one"']]
+    expect(page.get_by_role("table", name="Record 1 as read")).to_be_visible()
+    assert changes(page, "Record 1 as read")[-2:] == [["key", "null"], ["value", '"one"']]
     assert changes(page, "Record 1 after hoist")[-2:] == [["+ added", "value.line", '"one"'], ["− removed", "value", '"one"']]
     assert changes(page, "Record 1 after say")[-1] == ["+ added", f"header {json.dumps(HOSTILE)}", "42"]
     expect(page.get_by_role("heading", name="no (Filter) skipped")).to_be_visible()
-    expect(page.get_by_text("Predicate: empty, which has not chosen the record")).to_be_visible()
+    expect(page.get_by_text("Predicate: empty, which did not select the record")).to_be_visible()
     assert changes(page, "Record 1 after route")[0] == ["~ changed", "topic", "lines → lines-routed"]
     assert ["+ added", "value.text", '"ONE"'] in changes(page, "Record 1 after sql")
     for scheme in ("light", "dark"):

@@ -67,6 +67,9 @@ class Rights(OpenToAll):
     def may_administer(self, user: User) -> bool:
         return False
 
+    def may_read_all(self, user: User) -> bool:
+        return self.may(user, Right.READ, "")
+
 
 def statuses(rights: Iterable[Right] | None) -> tuple[dict[tuple[str, str], int], int]:
     """The answer's status of each route to a body that no route takes, and how often the herder was asked for."""

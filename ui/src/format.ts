@@ -1,4 +1,4 @@
-// Numbers, times and states as texts.
+// Numbers, times and states as text.
 
 const whole = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -7,7 +7,7 @@ const small = new Intl.NumberFormat("en", { minimumFractionDigits: 2, maximumFra
 
 export const count = (value: number) => (value < 100_000 ? whole.format(value) : short.format(value));
 
-/** A sum of money: two digits after the point, and as many more as a small one needs. */
+/** An amount of money with two decimals, or up to six for small amounts. */
 export const money = (value: number) => (value !== 0 && value < 1 ? small : cents).format(value);
 
 export function bytes(value: number): string {
@@ -21,7 +21,7 @@ export function bytes(value: number): string {
   return `${at && left < 10 ? left.toFixed(1) : Math.round(left)} ${units[at]}`;
 }
 
-/** A number of records, or of the bytes that a source counts. */
+/** A number of records, or of bytes if that is the unit. */
 export const quantity = (value: number, unit: string | null) => (unit === "bytes" ? bytes(value) : count(value));
 
 export function ago(ms: number, now = Date.now()): string {
@@ -32,8 +32,8 @@ export function ago(ms: number, now = Date.now()): string {
   return `${Math.round(seconds / 86_400)} days ago`;
 }
 
-/** When something begins that is planned; what should have begun already waits for the scheduler. */
-export function ahead(ms: number, now = Date.now()): string {
+/** The time until a planned run; past times are due, waiting for the scheduler. */
+export function timeUntil(ms: number, now = Date.now()): string {
   const seconds = Math.round((ms - now) / 1000);
   if (seconds <= 0) return "due now";
   if (seconds < 60) return `in ${seconds} s`;
@@ -42,7 +42,7 @@ export function ahead(ms: number, now = Date.now()): string {
   return `in ${Math.round(seconds / 86_400)} days`;
 }
 
-/** A time that something takes. */
+/** A length of time. */
 export function duration(seconds: number): string {
   if (seconds < 60) return `${Math.ceil(seconds)} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
@@ -52,8 +52,8 @@ export function duration(seconds: number): string {
 const TAGS = /<\/?(?:a|b|br|code|em|h[1-6]|i|li|ol|p|pre|span|strong|table|tbody|td|th|thead|tr|tt|u|ul)(?:\s[^<>]*)?\/?>/gi;
 const ENTITIES: Record<string, string> = { amp: "&", apos: "'", gt: ">", lt: "<", nbsp: " ", quot: '"', "#39": "'" };
 
-/** The text of a description that is written in HTML, as those of Java connectors may be. It is shown as text in any case. */
-export const plain = (text: string) => text.replace(TAGS, " ").replace(/&([a-z]+|#39);/g, (whole, name: string) => ENTITIES[name] ?? whole).replace(/ {2,}/g, " ").trim();
+/** The text of a description that may contain HTML, as those of Java connectors do. The result is still shown as plain text. */
+export const stripHtml = (text: string) => text.replace(TAGS, " ").replace(/&([a-z]+|#39);/g, (whole, name: string) => ENTITIES[name] ?? whole).replace(/ {2,}/g, " ").trim();
 
 export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 

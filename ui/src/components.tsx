@@ -1,9 +1,9 @@
-// Small parts that the views share.
+// Small components that the views share.
 import { Alert, Badge, Box, Button, Checkbox, Dialog, HStack, Portal, Spinner, Table, VisuallyHidden } from "@chakra-ui/react";
 import { Component, type ReactNode, useEffect, useRef, useState } from "react";
-import { mark, palette } from "./words";
+import { mark, palette } from "./format";
 
-/** A table of which each column has a title. */
+/** A table with a title for each column. */
 export function TitledTable({ label, titles, children }: { label: string; titles: string[]; children: ReactNode }) {
   return (
     <Table.Root size="sm" aria-label={label}>
@@ -19,13 +19,13 @@ export function TitledTable({ label, titles, children }: { label: string; titles
   );
 }
 
-/** A checkbox whose label is for screen readers, or with `isShown` for all. */
-export function Tick({ label, checked, change, isShown = false }: { label: string; checked: boolean; change: () => void; isShown?: boolean }) {
+/** A checkbox. Only screen readers get its label, unless `isLabelVisible`. */
+export function LabelledCheckbox({ label, checked, change, isLabelVisible = false }: { label: string; checked: boolean; change: () => void; isLabelVisible?: boolean }) {
   return (
     <Checkbox.Root size="sm" checked={checked} onCheckedChange={change}>
       <Checkbox.HiddenInput />
       <Checkbox.Control />
-      <Checkbox.Label>{isShown ? label : <VisuallyHidden>{label}</VisuallyHidden>}</Checkbox.Label>
+      <Checkbox.Label>{isLabelVisible ? label : <VisuallyHidden>{label}</VisuallyHidden>}</Checkbox.Label>
     </Checkbox.Root>
   );
 }
@@ -51,7 +51,7 @@ export function Problem({ title, children }: { title: string; children?: ReactNo
   );
 }
 
-export function Waiting({ what }: { what: string }) {
+export function Loading({ what }: { what: string }) {
   return (
     <HStack role="status" p={4}>
       <Spinner size="sm" aria-hidden="true" /> {what}
@@ -59,17 +59,17 @@ export function Waiting({ what }: { what: string }) {
   );
 }
 
-export type Said = { kind: "success" | "error"; text: string } | null;
+export type Message = { kind: "success" | "error"; text: string } | null;
 
-/** What the last action did, read out by screen readers. */
-export function Notice({ said, clear }: { said: Said; clear: () => void }) {
+/** The result of the last action, announced by screen readers. */
+export function Notice({ message, clear }: { message: Message; clear: () => void }) {
   return (
     <Box role="status" aria-live="polite">
-      {said ? (
-        <Alert.Root status={said.kind} my={2}>
+      {message ? (
+        <Alert.Root status={message.kind} my={2}>
           <Alert.Indicator />
           <Alert.Content>
-            <Alert.Description whiteSpace="pre-wrap">{said.text}</Alert.Description>
+            <Alert.Description whiteSpace="pre-wrap">{message.text}</Alert.Description>
           </Alert.Content>
           <Button size="xs" variant="ghost" onClick={clear}>
             Dismiss
@@ -82,14 +82,14 @@ export function Notice({ said, clear }: { said: Said; clear: () => void }) {
 
 export type Question = { title: string; text: string; label: string; act: () => Promise<unknown> | void };
 
-/** Asks before something that cannot simply be taken back. */
+/** Asks for confirmation before an action that is hard to undo. */
 export function Confirm({ question, close }: { question: Question | null; close: () => void }) {
   const [busy, setBusy] = useState(false);
   const cancel = useRef<HTMLButtonElement>(null);
   const last = useRef<Question | null>(null);
   if (question) last.current = question;
   const shown = last.current;
-  const yes = async () => {
+  const confirm = async () => {
     setBusy(true);
     try {
       await question?.act();
@@ -112,7 +112,7 @@ export function Confirm({ question, close }: { question: Question | null; close:
               <Button ref={cancel} variant="outline" onClick={close} disabled={busy}>
                 Cancel
               </Button>
-              <Button colorPalette="red" onClick={() => void yes()} loading={busy}>
+              <Button colorPalette="red" onClick={() => void confirm()} loading={busy}>
                 {shown?.label}
               </Button>
             </Dialog.Footer>
@@ -123,7 +123,7 @@ export function Confirm({ question, close }: { question: Question | null; close:
   );
 }
 
-/** Airflow replaces its whole page by an error when a plugin throws; this keeps an error within the plugin. */
+/** Contains errors: otherwise Airflow replaces its whole page with an error when a plugin throws. */
 export class Boundary extends Component<{ what: string; children: ReactNode }, { error: Error | null }> {
   override state = { error: null as Error | null };
 
@@ -138,7 +138,7 @@ export class Boundary extends Component<{ what: string; children: ReactNode }, {
         {this.state.error.message}
         {"\n"}
         <Button size="xs" mt={2} variant="outline" onClick={() => this.setState({ error: null })}>
-          Try again
+          Retry
         </Button>
       </Problem>
     );

@@ -1,16 +1,16 @@
-// Answers that are asked for again while the page is visible. They outlive remounts: Airflow mounts a page anew at each change of its path.
+// Polls a path while the page is visible. Responses survive remounts: Airflow remounts a page at each change of its path.
 import { useCallback, useEffect, useState } from "react";
-import { ApiError, get, textOf } from "./api";
+import { ApiError, get, errorText } from "./api";
 
 type Answer<T> = { value: T | undefined; error: string | undefined; status: number; reload: () => void };
 
-const known = new Map<string, unknown>();
+const cache = new Map<string, unknown>();
 
-export function usePolled<T>(path: string | null, seconds: number): Answer<T> {
+export function usePolling<T>(path: string | null, seconds: number): Answer<T> {
   const [, setCount] = useState(0);
   const [failure, setFailure] = useState<{ path: string; error: string; status: number }>();
-  const [wanted, setWanted] = useState(0);
-  const reload = useCallback(() => setWanted((count) => count + 1), []);
+  const [reloads, setReloads] = useState(0);
+  const reload = useCallback(() => setReloads((count) => count + 1), []);
   useEffect(() => {
     if (path === null) return undefined;
     const aborter = new AbortController();
@@ -18,13 +18,13 @@ export function usePolled<T>(path: string | null, seconds: number): Answer<T> {
     const ask = async () => {
       if (!document.hidden) {
         try {
-          known.set(path, await get<T>(path, aborter.signal));
+          cache.set(path, await get<T>(path, aborter.signal));
           setFailure(undefined);
           setCount((count) => count + 1);
         } catch (error) {
           if (aborter.signal.aborted) return;
-          if (error instanceof ApiError && error.status === 404) known.delete(path); // it is gone, and not only out of reach
-          setFailure({ path, error: textOf(error), status: error instanceof ApiError ? error.status : 0 });
+          if (error instanceof ApiError && error.status === 404) cache.delete(path); // deleted, not just unreachable
+          setFailure({ path, error: errorText(error), status: error instanceof ApiError ? error.status : 0 });
         }
       }
       if (!aborter.signal.aborted) timer = window.setTimeout(() => void ask(), seconds * 1000);
@@ -39,7 +39,7 @@ export function usePolled<T>(path: string | null, seconds: number): Answer<T> {
       window.clearTimeout(timer);
       document.removeEventListener("visibilitychange", onVisible);
     };
-  }, [path, seconds, wanted, reload]);
+  }, [path, seconds, reloads, reload]);
   const current = failure?.path === path ? failure : undefined;
-  return { value: path === null ? undefined : (known.get(path) as T | undefined), error: current?.error, status: current?.status ?? 0, reload };
+  return { value: path === null ? undefined : (cache.get(path) as T | undefined), error: current?.error, status: current?.status ?? 0, reload };
 }
