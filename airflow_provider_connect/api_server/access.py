@@ -1,5 +1,5 @@
-"""Who may do what, by Airflow's auth manager: users by bearer token, by HTTP Basic or by the UI's cookie; rights on a connector are those
-on its DAG.
+"""Access rights by Airflow's auth manager. Users authenticate by bearer token, HTTP Basic or the UI's cookie; rights on a connector are
+those on its DAG.
 
 Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. Never
 its ``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
@@ -44,20 +44,20 @@ _METHODS = {Right.READ: "GET", Right.CHANGE: "PUT", Right.DELETE: "DELETE"}
 
 
 class AirflowAccess:
-    """The ``Access`` of the app that the API server mounts, and of a server beside it."""
+    """The ``Access`` of the app that the API server mounts, and of ``airflow connect rest``."""
 
     def __init__(self) -> None:
         self._tokens = BasicTokens()
 
     @classmethod
-    def alone(cls) -> Self:
-        """For a process that is not the API server, where Airflow has not created its auth manager yet."""
+    def standalone(cls) -> Self:
+        """For a process other than the API server, where Airflow has not created its auth manager yet."""
         create_auth_manager().init()
         return cls()
 
     async def identify(self, request: Request) -> User:
-        """See ``Access``. A change asked for with the cookie alone must come from a page of this very server; one with a password, which a
-        browser keeps and sends as well, must not come from another's."""
+        """See ``Access``. A change authenticated by the cookie alone must come from a page of this server; one with a password, which
+        browsers also store and send, must not come from another server's page."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         try:
             user = await self._user(request, scheme, credentials)
@@ -82,7 +82,7 @@ class AirflowAccess:
 
     def may(self, user: User, right: Right, connector: str) -> bool:
         dag_id, manager = dag_id_for(connector), get_auth_manager()
-        details = [DagDetails(id=dag_id, team_name=team) for team in (teams_of(dag_id) if _has_teams() else [None])]
+        details = [DagDetails(id=dag_id, team_name=team) for team in (read_teams(dag_id) if _has_teams() else [None])]
         return all(manager.is_authorized_dag(method=_METHODS[right], user=user, details=found) for found in details)
 
     def may_create_some(self, user: User) -> bool:
@@ -97,18 +97,18 @@ class AirflowAccess:
         return any(dag_id.startswith(DAG_ID_PREFIX) for dag_id in get_auth_manager().get_authorized_dag_ids(user=user, method="PUT"))
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
-        return self._those(user, Right.READ, connectors)
+        return self._authorized(user, Right.READ, connectors)
 
     def may_read_all(self, user: User) -> bool:
-        """Asks for a DAG that does not exist: only a right on all DAGs covers it, with teams one in each team."""
+        """Checks the right on a DAG that does not exist: only a right on all DAGs covers it, in each team if there are teams."""
         dag_id, teams = dag_id_for(""), [None, *_team_names()] if _has_teams() else [None]
         details = [DagDetails(id=dag_id, team_name=team) for team in teams]
         return all(get_auth_manager().is_authorized_dag(method="GET", user=user, details=each) for each in details)
 
     def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
-        return self._those(user, Right.CHANGE, connectors)
+        return self._authorized(user, Right.CHANGE, connectors)
 
-    def _those(self, user: User, right: Right, connectors: Iterable[str]) -> set[str]:
+    def _authorized(self, user: User, right: Right, connectors: Iterable[str]) -> set[str]:
         if _has_teams():
             return {connector for connector in connectors if self.may(user, right, connector)}
         dag_ids = {dag_id_for(connector): connector for connector in connectors}
@@ -124,11 +124,11 @@ class AirflowAccess:
         return str(user.get_name())
 
     def may_administer(self, user: User) -> bool:
-        """Those who may write the Variable with the worker's settings."""
+        """Whether the user may write the Variable with the worker settings."""
         return bool(get_auth_manager().is_authorized_variable(method="PUT", user=user, details=VariableDetails(key=VARIABLE)))
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """A row ``connect.«verb»`` of the connector's DAG, as Airflow's own API writes for what users do with DAGs."""
+        """Write a row ``connect.«verb»`` for the connector's DAG, as Airflow's own API does for actions on DAGs."""
         extra = {**({} if connector is None else {"connector": connector}), **details}
         dag_id, author = None if connector is None else dag_id_for(connector), self.author(user)
         entry = Log(f"connect.{verb}", owner=author, owner_display_name=author, extra=json.dumps(extra), dag_id=dag_id)
@@ -136,19 +136,19 @@ class AirflowAccess:
             with create_session() as session:
                 session.add(entry)
         except SQLAlchemyError as error:
-            _log.error("Airflow's audit log has no entry of what user %s has done: %s %s: %s", author, verb, extra, error)
+            _log.error("Airflow's audit log has no entry for the action of user %s: %s %s: %s", author, verb, extra, error)
 
 
 def _own_address() -> str:
-    """Host and port by which users reach Airflow; empty where that is not configured."""
+    """Host and port at which users reach Airflow; empty if not configured."""
     return urlsplit(conf.get("api", "base_url", fallback="") or "").netloc
 
 
-def teams_of(dag_id: str) -> list[str | None]:
-    """The teams in each of which a user needs the right on a DAG: that of its bundle; None: a bundle of no team.
+def read_teams(dag_id: str) -> list[str | None]:
+    """The teams in each of which a user needs the right on a DAG: the team of its bundle, or None for a bundle without a team.
 
-    Of a DAG that Airflow does not know (yet), that of the bundle that creates DAGs of stored connectors. Where there is no such bundle
-    its team is not known yet, and all teams count.
+    For a DAG unknown to Airflow, the team of the bundle that creates DAGs of stored connectors. Without such a bundle the team is unknown,
+    and all teams count.
     """
     with create_session() as session:
         bundle = session.scalar(select(DagModel.bundle_name).where(DagModel.dag_id == dag_id)) or connectors_bundle()
@@ -176,17 +176,17 @@ class BasicTokens:
         self._app: Any = None
 
     async def token(self, credentials: str) -> str:
-        """The token of the user whom the base64 ``credentials`` name. Raises UnauthorizedException."""
+        """Return the token for the base64 ``credentials``. Raises UnauthorizedException."""
         key = hashlib.sha256(credentials.encode()).digest()
         self._tokens = {known: kept for known, kept in self._tokens.items() if kept[0] > self._now()}
         if key not in self._tokens:
-            self._tokens[key] = (self._now() + _BASIC_SECONDS, await self._exchanged(*_user_and_password(credentials)))
+            self._tokens[key] = (self._now() + _BASIC_SECONDS, await self._exchange(*_user_and_password(credentials)))
         return self._tokens[key][1]
 
-    async def _exchanged(self, user: str, password: str) -> str:
+    async def _exchange(self, user: str, password: str) -> str:
         app = await run_in_threadpool(self._auth_app)
         if app is None:
-            raise UnauthorizedException("Airflow's auth manager takes no passwords: use a bearer token")
+            raise UnauthorizedException("Airflow's auth manager does not accept passwords: use a bearer token")
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://auth") as client:
             answer = await client.post("/token", json={"username": user, "password": password})
         if answer.status_code != 201:
@@ -194,7 +194,7 @@ class BasicTokens:
         return str(answer.json()["access_token"])
 
     def _auth_app(self) -> Any:
-        """The auth manager's own app, created once and never in the event loop: FAB's is a whole web application, which takes seconds."""
+        """The auth manager's own app, created once and outside the event loop: creating FAB's web application takes seconds."""
         with self._lock:
             if self._app is None:
                 self._app = get_auth_manager().get_fastapi_app()

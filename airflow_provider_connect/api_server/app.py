@@ -1,4 +1,4 @@
-"""The app that the API server mounts: the REST server, Airflow's users, and the ticker for as long as the server lives."""
+"""The app that the API server mounts: the REST server with Airflow's users, and the ticker while the server runs."""
 
 import logging
 import os
@@ -25,9 +25,9 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 
 _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
-_SLOTS_SECONDS = 600.0  # each asks a server of a database, which takes up to 30 s
+_SLOTS_SECONDS = 600.0  # each check queries a database server, which takes up to 30 s
 _DEADLINES_SECONDS = 15.0
-_LAGS_SECONDS = 15.0  # so that each minute is met; they are measured once a minute
+_LAGS_SECONDS = 15.0  # often enough to measure once in each minute
 
 _log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def build_app() -> FastAPI:
 
 
 def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
-    """The parts in the order in which they act. The mirror reads topics for as long as that takes."""
+    """The ticker's parts in the order in which they act. The mirror's step may take long."""
     seconds = _interval_seconds()
     secrets = Secrets(lambda *plugin: current.herder().plugin_config(*plugin), hides_unknown=True)
     mirror = Mirror(current.settings, holder=holder, hide=secrets.redacted)

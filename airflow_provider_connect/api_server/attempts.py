@@ -1,4 +1,4 @@
-"""The attempts of connectors' runs, as Airflow has them: the open one of each connector, and those of one connector's newest run.
+"""Attempts of connectors' runs from Airflow's database: the unfinished one of each connector, and all of one connector's newest run.
 
 Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``. For the API server only: tasks and DAG files may not use the database.
 """
@@ -18,8 +18,8 @@ from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for
 from airflow_provider_connect.runtime.model.page import AttemptView, FailedRun
 
-_MOST = 100
-_MOST_FAILED = 20
+_MAX_ATTEMPTS = 100
+_MAX_FAILED = 20
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 _BY_WEIGHT = (TaskInstanceState.UP_FOR_RETRY, TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING, TaskInstanceState.QUEUED)
 _COLUMNS = (
@@ -37,8 +37,8 @@ _COLUMNS = (
 
 
 def open_attempts(session: Session, dag_id: str | None = None) -> dict[str, AttemptView]:
-    """One attempt of each connector's DAG with a run that has not ended, by DAG id: the one that waits for its retry, else the one that
-    runs, else the next. With ``dag_id``, of that DAG alone."""
+    """One attempt of each connector's DAG with an unfinished run, by DAG id: one waiting for its retry, otherwise a running one, otherwise
+    the next. With ``dag_id``, only for that DAG."""
     statement = select(*_COLUMNS).join(DagRun, and_(DagRun.dag_id == TaskInstance.dag_id, DagRun.run_id == TaskInstance.run_id))
     of_connectors = DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else DagRun.dag_id == dag_id
     is_open = TaskInstance.state.is_(None) | TaskInstance.state.not_in(list(State.finished))
@@ -50,21 +50,21 @@ def open_attempts(session: Session, dag_id: str | None = None) -> dict[str, Atte
 
 
 def newest_attempts(session: Session, connector: str) -> Sequence[AttemptView]:
-    """The last attempt of each of Airflow's tasks in the connector's newest run, up to 100, those that did not end well first. Empty:
-    the connector has not run."""
+    """The last attempt of each Airflow task in the connector's newest run, up to 100, unsuccessful ones first. Empty if the connector has
+    not run."""
     try:
         run = last_run(session, connector, or_queued=True)
     except NotFoundException:
         return ()
     rows = session.execute(select(*_COLUMNS).where(TaskInstance.dag_id == dag_id_for(connector), TaskInstance.run_id == run)).all()
     rows = sorted(rows, key=lambda row: (row.state == TaskInstanceState.SUCCESS, row.task_id, row.map_index))
-    return [_view(row) for row in rows[:_MOST]]
+    return [_view(row) for row in rows[:_MAX_ATTEMPTS]]
 
 
 def failed_runs(session: Session, connector: str) -> Sequence[FailedRun]:
-    """Up to 20, the newest first."""
+    """Up to 20 failed runs, newest first."""
     statement = select(DagRun.run_id, DagRun.end_date).where(DagRun.dag_id == dag_id_for(connector), DagRun.state == DagRunState.FAILED)
-    statement = statement.where(DagRun.end_date.is_not(None)).order_by(DagRun.end_date.desc()).limit(_MOST_FAILED)
+    statement = statement.where(DagRun.end_date.is_not(None)).order_by(DagRun.end_date.desc()).limit(_MAX_FAILED)
     return [FailedRun(run, int(ended.timestamp() * 1000)) for run, ended in session.execute(statement)]
 
 

@@ -1,6 +1,6 @@
-"""What an admin can get wrong about a whole Connect cluster: settings, brokers, internal topics, rights, clocks, Airflow's processes.
+"""Checks of a whole Connect cluster: settings, brokers, internal topics, rights, clocks, Airflow's processes.
 
-``airflow connect doctor`` prints what is found, and the API server shows it in ``/health``. Nothing is created or changed.
+``airflow connect doctor`` prints the findings, and the API server reports them in ``/health``. Nothing is created or changed.
 """
 
 import time
@@ -31,7 +31,7 @@ _COMMANDS = {"scheduler": "airflow scheduler", "dag_processor": "airflow dag-pro
 
 
 class Outcome(StrEnum):
-    """WARNING: connectors run, and something is at risk or missing that not everyone needs."""
+    """WARNING: connectors run, but something is at risk, or a feature is missing that not every installation needs."""
 
     OK = "ok"
     WARNING = "warning"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a check found: a sentence, and for what is not OK the line to type, or what to set."""
+    """The result of a check: a sentence, and unless OK the command to run or the setting to change."""
 
     subject: str
     outcome: Outcome
@@ -61,7 +61,7 @@ def wrong(subject: str, text: str, fix: str = "") -> Finding:
 
 
 def settings_findings() -> tuple[WorkerSettings | None, list[Finding]]:
-    """The settings in force, None where there are none; and what is wrong with them. Reads Airflow's Connections and Variables."""
+    """The settings in force, or None if there are none, and the findings about them. Reads Airflow's Connections and Variables."""
     fix = "airflow connect settings    # where each setting comes from"
     try:
         found = settings_now()
@@ -94,7 +94,7 @@ def kafka_findings(settings: WorkerSettings, now: Callable[[], float] = time.tim
             try:
                 findings += check(settings, admin, now)
             except ConnectException as error:
-                findings.append(warning(check.__name__.strip("_"), f"This could not be checked: {error.message}"))
+                findings.append(warning(check.__name__.strip("_"), f"Check failed: {error.message}"))
     return findings
 
 
@@ -103,7 +103,7 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
     partitions = admin.partitions(topics)
     for name in topics.keys() - partitions.keys():
         if not settings.internal_topics_creation_enable:
-            yield wrong("topics", missing_text(name, topics[name].setting, topics[name].partitions), _creation(topics[name]))
+            yield wrong("topics", missing_text(name, topics[name].setting, topics[name].partitions), _creation_command(topics[name]))
             continue
         yield warning(
             "topics", f"Topic {name} ({topics[name].setting}) does not exist yet; the API server creates it", "airflow api-server"
@@ -125,8 +125,8 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
         yield ok("topics", ", ".join(f"{name} ({count})" for name, count in sorted(partitions.items())))
 
 
-def _creation(topic: InternalTopic) -> str:
-    """The command that creates it."""
+def _creation_command(topic: InternalTopic) -> str:
+    """The command that creates the topic."""
     given = "".join(f" --config {key}={value}" for key, value in topic.configs.items())
     counts = {"partitions": topic.partitions, "replication-factor": topic.replication_factor}
     wanted = "".join(f" --{key} {count}" for key, count in counts.items() if count > 0)
@@ -143,7 +143,7 @@ def _rights(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
 
 
 def _clocks(settings: WorkerSettings, admin: TopicAdmin, now: Callable[[], float]) -> Iterator[Finding]:
-    """A record from the future was written by a host whose clock is ahead, or this host's is behind."""
+    """A record from the future means that the writing host's clock is ahead, or this host's clock is behind."""
     ahead = (admin.newest_time(settings.status_topic) or 0.0) - now()
     if ahead > _CLOCK_SECONDS:
         text = f"Topic {settings.status_topic} has a record from {ahead:.0f} s in the future: the clocks of Airflow's hosts differ"
@@ -153,10 +153,10 @@ def _clocks(settings: WorkerSettings, admin: TopicAdmin, now: Callable[[], float
 
 
 def airflow_findings() -> list[Finding]:
-    """Whether each process of Airflow lives, by its heartbeats in the database."""
+    """Whether each Airflow process is running, by its heartbeats in the database."""
     health = get_airflow_health()
     if health["metadatabase"]["status"] != HEALTHY:
-        return [wrong("airflow", "Airflow's database does not answer, or has no tables", "airflow db migrate")]
+        return [wrong("airflow", "Airflow's database does not respond, or has no tables", "airflow db migrate")]
     missing = [name for name in _COMMANDS if health[name]["status"] != HEALTHY]
     findings = [_not_running(name) for name in missing]
     return findings or [ok("airflow", "scheduler, dag-processor and triggerer are running")]
@@ -164,13 +164,13 @@ def airflow_findings() -> list[Finding]:
 
 def _not_running(process: str) -> Finding:
     if process == "triggerer":
-        text = "No triggerer is running: deferred operators and sensors wait for ever, and overdue runs send no notice"
+        text = "No triggerer is running: deferred operators and sensors wait without end, and overdue runs send no notice"
         return warning("airflow", text, _COMMANDS[process])
     return wrong("airflow", f"No {process.replace('_', '-')} is running: no connector runs", _COMMANDS[process])
 
 
 def page_findings() -> list[Finding]:
-    """Whether users see the page, which Airflow's UI learns of from ``GET /api/v2/plugins``: FAB's roles for users may not read that."""
+    """Whether users see the page. Airflow's UI finds it by ``GET /api/v2/plugins``, which FAB's roles for users may not read."""
     try:
         manager = conf.getimport("core", "auth_manager")
     except AirflowConfigException as error:

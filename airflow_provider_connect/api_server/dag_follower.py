@@ -1,7 +1,7 @@
-"""Has the DAGs of stored connectors created, changed and, when they are new, run.
+"""Requests the DAGs of stored connectors, their changes, and the first runs of new ones.
 
 Knows nothing of threads. It repeats requests until it sees their effect. So nothing is lost when a process dies between a config's record
-and its DAG, nor when the dag-processor drops a request for a file because it is parsing that file's old text just then.
+and its DAG, or when the dag-processor drops a request because it is parsing the file's old text at that time.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_of
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
-from airflow_provider_connect.api_server.runs import start_run, with_runs
+from airflow_provider_connect.api_server.runs import dags_with_runs, start_run
 from airflow_provider_connect.api_server.serialized_dags import request_parse
 from airflow_provider_connect.dag_files.connector_files import file_for, mark_of, refusals, stored_connectors
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, DagCheck
@@ -20,28 +20,28 @@ from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigSt
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.states import TargetState
 
-_LOOK_SECONDS = 60.0
-_HEAD_START_SECONDS = 1.5  # the process that creates a connector that is to run requests its DAG itself
+_COMPARE_SECONDS = 60.0
+_HEAD_START_SECONDS = 1.5  # the process that creates a started connector requests its DAG itself
 _SHORTEST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS = 0.9, 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class RefusalControl(Protocol):
-    """What is asked of the herder."""
+    """The part of the herder that the follower needs."""
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """The connector is FAILED, for no DAG can be made of it."""
+        """Mark the connector FAILED, because no DAG can be created for it."""
         ...
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """DAGs can be made of these connectors; those that were refused start."""
+        """DAGs can be created for these connectors: restart those that were refused."""
         ...
 
 
 class DagFollower:
-    """``bundle`` is the name of the Dag bundle; ``worker_schedule`` that of connectors which name none; ``check`` decides which configs
-    become DAGs, and ``control`` refuses the others; ``now`` is in seconds since 1970."""
+    """``bundle`` is the name of the Dag bundle, ``worker_schedule`` the schedule of connectors without one. ``check`` decides which configs
+    become DAGs, and ``control`` refuses the others. ``now`` is in seconds since 1970."""
 
     def __init__(
         self,
@@ -58,29 +58,29 @@ class DagFollower:
         self._worker_schedule = worker_schedule
         self._check = check
         self._control = control
-        self._refused: dict[str, str] = {}  # connectors of which no DAG can be made, and why
-        self._unreported: dict[str, str] = {}  # those whose statuses do not have the reason yet
-        self._unaccepted: set[str] = set()  # connectors that may be FAILED for an earlier config, of which DAGs can be made now
+        self._refused: dict[str, str] = {}  # connectors without a DAG, and why none can be created
+        self._unreported: dict[str, str] = {}  # refused connectors whose statuses lack the reason
+        self._unaccepted: set[str] = set()  # connectors with a valid config that may still be FAILED for an earlier one
         self._warnings = RepeatedWarnings(now=now)
         self._now = now
         self._state = ClusterConfigState()
-        self._looked = 0.0
-        self._wanted: dict[str, str] = {}  # connectors, and the marks that their DAGs should have
-        self._made: set[str] = set()  # those whose DAGs have them
+        self._compared_at = 0.0
+        self._expected: dict[str, str] = {}  # by connector, the mark that its DAG should have
+        self._current: set[str] = set()  # connectors whose DAGs have the expected marks
         self._ran: set[str] = set()
-        self._requested: dict[str, tuple[float, float]] = {}  # since when a DAG is missing, and when to request it again
+        self._requested: dict[str, tuple[float, float]] = {}  # when a DAG was first missing, and when to request it again
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Called every second, in one API server at a time: request what differs. At rest this compares in memory; the database is read
-        when a connector has changed, and each minute."""
+        """Request the DAGs that differ. Called every second, in one API server at a time. Without changes this compares in memory; the
+        database is read when a connector has changed, and each minute."""
         now = self._now()
-        if self._is_changed(state) or now > self._looked + _LOOK_SECONDS:
+        if self._is_changed(state) or now > self._compared_at + _COMPARE_SECONDS:
             self._compare(state, now)
         for name, reason in list(self._unreported.items()):
             self._warnings.attempt(name, partial(self._refuse, name, reason), "refusal")
-        if missing := self._wanted.keys() - self._made:
+        if missing := self._expected.keys() - self._current:
             self._request(missing, now)
-        if new := [name for name in self._made - self._ran if state.target_state(name) is TargetState.STARTED]:
+        if new := [name for name in self._current - self._ran if state.target_state(name) is TargetState.STARTED]:
             self._run(new, now)
         try:
             if self._unaccepted:
@@ -90,7 +90,7 @@ class DagFollower:
             self._warnings.end_pass()
 
     def _is_changed(self, state: ClusterConfigState) -> bool:
-        """Runs write to the config topic too, every second where there are many connectors; what they write changes no DAG."""
+        """Ignores the records of runs, which arrive every second with many connectors and change no DAG."""
         old, new = self._state, state
         return (
             old.connector_configs.keys() != new.connector_configs.keys()
@@ -103,25 +103,25 @@ class DagFollower:
         marks = {name: mark_of(keys) for name, keys in stored_connectors(changed, self._worker_schedule, self._check).items()}
         self._compare_refusals(changed, state)
         for name in marks:
-            if name not in self._wanted and state.target_state(name) is TargetState.STARTED:
+            if name not in self._expected and state.target_state(name) is TargetState.STARTED:
                 self._requested[name] = (now, now + _HEAD_START_SECONDS)
-        wanted = {name: mark for name, mark in self._wanted.items() if name in state and name not in changed} | marks
-        self._made = {name for name in self._made if wanted.get(name) == self._wanted[name]}
-        self._state, self._wanted, self._looked = state, wanted, now
+        wanted = {name: mark for name, mark in self._expected.items() if name in state and name not in changed} | marks
+        self._current = {name for name in self._current if wanted.get(name) == self._expected[name]}
+        self._state, self._expected, self._compared_at = state, wanted, now
         with self._sessions() as session:
             there = dags_of(session, self._bundle)
-        alive = {name for name in self._wanted if dag_id_for(name) in there}
-        self._made &= alive
+        alive = {name for name in self._expected if dag_id_for(name) in there}
+        self._current &= alive
         self._ran &= alive
-        self._requested = {name: requested for name, requested in self._requested.items() if name in self._wanted}
+        self._requested = {name: requested for name, requested in self._requested.items() if name in self._expected}
 
     def _compare_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
-        """Note what is to be written into the statuses of connectors: why they have no DAG, or that they can have one."""
+        """Collect the status changes of connectors: those refused a DAG, with reasons, and those accepted."""
         reasons = {name: "; ".join(refusals(name, config, self._check)) for name, config in changed.items() if DEFINED_IN not in config}
         self._unreported = {name: reason for name, reason in self._unreported.items() if name in state and name not in reasons}
         for name, reason in reasons.items():
             if reason and self._refused.get(name) != reason:
-                _log.warning("Connector %s: no DAG can be made of it, so it does not run: %s", name, reason)
+                _log.warning("Connector %s: no DAG can be created for it, so it does not run: %s", name, reason)
                 self._unreported[name] = reason
         self._unaccepted = {name for name in self._unaccepted if name in state} - reasons.keys()
         self._unaccepted |= {name for name, reason in reasons.items() if not reason}
@@ -133,29 +133,29 @@ class DagFollower:
         del self._unreported[name]
 
     def _request(self, missing: Iterable[str], now: float) -> None:
-        """Note the DAGs that are as they should be; request the others, each second first, then less and less often."""
+        """Record the DAGs with the expected marks; request the others, every second at first, then less and less often."""
         ids = {dag_id_for(name): name for name in missing}
         with self._sessions() as session:
             found = dag_marks(session, ids)
             for dag_id, name in ids.items():
                 since, due = self._requested.get(name, (now, now))
-                if found.get(dag_id) == self._wanted[name]:
-                    self._made.add(name)
+                if found.get(dag_id) == self._expected[name]:
+                    self._current.add(name)
                     self._requested.pop(name, None)
                 elif due <= now:
-                    request_parse(session, self._bundle, file_for(name, len(self._wanted)))
+                    request_parse(session, self._bundle, file_for(name, len(self._expected)))
                     wait = min(max((now - since) / 4, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
                     self._requested[name] = (since, now + wait)
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
-        """Start the first run of a DAG that has had none, where its schedule does not."""
+        """Start the first run of each DAG without runs, unless its schedule does."""
         ids = {dag_id_for(name): name for name in connectors}
         with self._sessions() as session:
-            ran = with_runs(session, ids)
+            ran = dags_with_runs(session, ids)
             self._ran |= {ids[dag_id] for dag_id in ran}
         for dag_id in ids.keys() - ran:
             self._warnings.attempt(ids[dag_id], partial(self._start, dag_id, now), "first run")
 
     def _start(self, dag_id: str, now: float) -> None:
-        with self._sessions() as session:  # one for each: a DAG of which no run can be created takes back no run of another
+        with self._sessions() as session:  # a session for each: a DAG whose run fails must not roll back another's
             start_run(session, dag_id, now=datetime.fromtimestamp(now, UTC))

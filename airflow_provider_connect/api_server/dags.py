@@ -1,4 +1,4 @@
-"""The connectors' DAGs as Airflow's database holds them: which there are, their flags, and their removal.
+"""The connectors' DAGs in Airflow's database: reading them, their paused flags, their removal.
 
 Internals of Airflow 3.3.2: ``DagModel``, ``DagTag`` and ``delete_dag``. For the API server only: tasks and DAG files may not use the
 database.
@@ -30,15 +30,15 @@ Sessions = Callable[[], AbstractContextManager[Session]]
 
 _NO_SCHEDULE = "When triggered"
 _REMOVAL_SECONDS = 10.0
-_PARSE = timedelta(seconds=30)  # longer than a parse of the file that had the DAG, and than the dag-processor's work on its result
+_PARSE = timedelta(seconds=30)  # longer than parsing the DAG's file and processing the result take
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDagRow:
-    """One connector's DAG. ``version`` changes whenever its file gives it another content; ``is_gone``: its file no longer has it.
-    ``bundle`` and ``file``, relative to the bundle, are those of the last parse that found it."""
+    """One connector's DAG. ``version`` changes with its content. ``is_gone``: its file no longer defines it. ``bundle`` and ``file``,
+    relative to the bundle, are those of the last parse that found it."""
 
     connector: str
     dag_id: str
@@ -50,17 +50,17 @@ class ConnectorDagRow:
 
 
 class ConnectorDags:
-    """The DAGs of connectors, for a caller that reads them every second: the version is read only of those parsed since the last call.
+    """Reads the connectors' DAGs, for a caller that does so every second: versions are read only for DAGs parsed since the last call.
 
-    ConnectorMetrics with 1,000 of them: a call costs 5 ms of CPU; with every version read, 19.
+    With 1,000 DAGs a call costs 5 ms of CPU; reading every version would cost 19 ms.
     """
 
     def __init__(self) -> None:
         self._parsed: dict[str, tuple[datetime | None, str]] = {}  # when each DAG was parsed, and its version
         self._names: dict[str, str] = {}
 
-    def look(self, session: Session) -> list[ConnectorDagRow]:
-        """Each with its newest serialized version. A DAG whose file cannot be imported now is not gone."""
+    def read(self, session: Session) -> list[ConnectorDagRow]:
+        """All DAGs with their newest serialized versions. A DAG whose file has an import error is not gone."""
         found = session.execute(
             select(
                 DagModel.dag_id,
@@ -94,8 +94,8 @@ class ConnectorDags:
 
 
 def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
-    """When the next run of each connector's DAG begins by itself, its owner, its tags, its open attempt and its schedule, by DAG id. With
-    ``dag_id``, of that DAG alone."""
+    """The next scheduled run of each connector's DAG, its owner, tags, unfinished attempt and schedule, by DAG id. With ``dag_id``, only
+    for that DAG."""
 
     def of_connectors(column: Any) -> Any:  # a column; an SQL condition
         return column.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else column == dag_id
@@ -121,7 +121,7 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
 
 
 def _schedule_text(summary: str | None, description: str | None) -> str | None:
-    """Of what Airflow has on a timetable. It describes cron expressions; of an interval it has ``str(timedelta)`` alone."""
+    """The schedule from Airflow's text about a timetable: a description of a cron expression, or ``str(timedelta)`` of an interval."""
     if summary is None:
         return None
     if summary in ("", "None"):
@@ -132,7 +132,7 @@ def _schedule_text(summary: str | None, description: str | None) -> str | None:
 
 
 def has_dag(session: Session, dag_id: str) -> bool:
-    """Whether the DAG can be run: it has been parsed, and its file is not gone."""
+    """Whether the DAG can run: it has been parsed, and its file still exists."""
     return session.scalar(select(DagModel.dag_id).where(DagModel.dag_id == dag_id, ~DagModel.is_stale)) is not None
 
 
@@ -142,29 +142,29 @@ def dags_of(session: Session, bundle: str) -> set[str]:
 
 
 def dag_marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
-    """The marks of those of the DAGs that are in a file now, by their ids; ``""`` for a DAG that the bundle did not create."""
+    """The marks of the DAGs that a file defines now, by DAG id; ``""`` for a DAG that the bundle did not create."""
     return marks(session, list(in_parts(session, select(DagModel.dag_id).where(~DagModel.is_stale), DagModel.dag_id, dag_ids)))
 
 
 def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:
-    """Set the flag. False, with nothing changed, when another process has changed it since it was read."""
+    """Set the flag. False, without a change, if another process has changed it since it was read."""
     statement = update(DagModel).where(DagModel.dag_id == dag_id, DagModel.is_paused == (not paused)).values(is_paused=paused)
     changed: Any = session.execute(statement)
     return bool(changed.rowcount == 1)
 
 
 def hide_dag(session: Session, dag_id: str) -> None:
-    """Take the DAG out of all lists, and its ended runs out of all counts. ``DagRemoval`` removes all of it later.
+    """Hide the DAG from all lists, and its ended runs from all counts. ``DagRemoval`` deletes it later.
 
-    Not at once: the dag-processor may just have read the DAG's row to update it, or the scheduler a run's. On SQLite, where readers lock
-    nothing, they would not find the row again, and end (``handle_parsing_result`` and ``_do_scheduling``).
+    Not at once: the dag-processor may have just read the DAG's row to update it, or the scheduler a run's row. On SQLite, where readers do
+    not lock, they would not find the row again and crash (``handle_parsing_result`` and ``_do_scheduling``).
     """
     session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_stale=True))
     mark_forgotten(session, dag_id)
 
 
 class DagRemoval:
-    """Removes the DAGs of deleted connectors when no process can be parsing their files any more. ``now`` is in seconds since 1970."""
+    """Deletes the DAGs of deleted connectors once no process can still be parsing their files. ``now`` is in seconds since 1970."""
 
     def __init__(self, sessions: Sessions, *, now: Callable[[], float]) -> None:
         self._sessions, self._now = sessions, now
@@ -172,7 +172,7 @@ class DagRemoval:
         self._failed: dict[str, str] = {}  # the last warning about each DAG
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Called every second, acts every ten. A DAG whose connector exists again, or still, stays."""
+        """Called every second, acts every ten. A DAG whose connector exists stays."""
         now = self._now()
         if now < self._due:
             return
@@ -185,17 +185,17 @@ class DagRemoval:
             if dag_id not in kept and (connector_for(dag_id) is not None or is_shortened(dag_id)):
                 try:
                     with self._sessions() as session:
-                        delete_dag(dag_id, session=session)  # all of it but the entries of the audit log
-                except AirflowException as error:  # a task of it runs; the next call retries
-                    _log.debug("DAG %s stays for now: %s", dag_id, error)
-                except Exception as error:  # a row that cannot be deleted keeps no other DAG
+                        delete_dag(dag_id, session=session)  # everything except its audit log entries
+                except AirflowException as error:  # one of its tasks is running; the next call retries
+                    _log.debug("DAG %s is not deleted yet: %s", dag_id, error)
+                except Exception as error:  # a row that cannot be deleted must not keep other DAGs
                     if self._failed.get(dag_id) != (line := error_line(error)):
-                        _log.warning("DAG %s of a deleted connector cannot be removed: %s", dag_id, line)
+                        _log.warning("DAG %s of a deleted connector cannot be deleted: %s", dag_id, line)
                     self._failed[dag_id] = line
 
 
 def _hidden_dags(session: Session, untouched_since: datetime) -> list[str]:
-    """The connectors' DAGs that are in no file and were neither parsed nor had a run that ended since ``untouched_since``."""
+    """The connectors' DAGs without a file that were not parsed and had no run end since ``untouched_since``."""
     statement = select(DagModel.dag_id).where(DagModel.is_stale, DagModel.last_parsed_time < untouched_since)
     statement = statement.where(~ended_since(DagModel.dag_id, untouched_since))
     return list(session.scalars(statement.where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))))

@@ -1,7 +1,7 @@
-"""Finds connectors of which no run succeeds, and sinks that stay behind their topics, for longer than their configs allow.
+"""Finds connectors without a successful run, and sinks that lag behind their topics, for longer than their configs allow.
 
-Airflow knows the deadline of a run that it has created, and of nothing that does not happen. What was notified is kept in memory: after a
-restart of the process a notice may come once more. Knows nothing of threads, leases and notifiers.
+Airflow knows only the deadlines of runs that it has created, not of runs that never happen. Sent notices are remembered in memory: after a
+restart of the process a notice may be repeated. Knows nothing of threads, leases and notifiers.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,21 +19,21 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.states import TargetState
 
 FORGOTTEN_SECONDS = 120.0
-"""After so long without a tick another process may have watched: what is remembered counts no more."""
+"""After this time without a tick another process may have watched, so the remembered state is dropped."""
 _OVERLAP_SECONDS = 60.0  # a run that ends now may be committed a little later
 _LAG = "records-lag"
 _NEVER = datetime.fromtimestamp(0, UTC)
 
 
-class Watched(Protocol):
-    """What the watch asks of the herder."""
+class WatchedHerder(Protocol):
+    """The part of the herder that the watch needs."""
 
     def config_state(self) -> ClusterConfigState:
         """The connectors that exist, with their target states, as of now."""
         ...
 
     def task_metrics(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
-        """Reads the batch log to its end, from which ``sink_lags`` has the positions."""
+        """Read the batch log to its end, which gives ``sink_lags`` the positions."""
         ...
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
@@ -42,8 +42,8 @@ class Watched(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Missed:
-    """A deadline that was missed: what the notice holds. ``state`` is ``SILENT`` or ``LAGGING``."""
+class MissedDeadline:
+    """A missed deadline: the content of the notice. ``state`` is ``SILENT`` or ``LAGGING``."""
 
     connector: str
     names: tuple[str, ...]
@@ -53,7 +53,7 @@ class Missed:
 
 @dataclass(slots=True)
 class Episode:
-    """A condition that holds since some time: one notice, until it has ended or begun anew."""
+    """A condition that may last: one notice, until it ends or begins again."""
 
     since: float | None = None
     is_notified: bool = False
@@ -70,7 +70,7 @@ class Episode:
 
 @dataclass(slots=True)
 class _Running:
-    """A connector that is to run, since ``started`` as far as is known."""
+    """A connector with target state STARTED. ``started``: since when, as far as known."""
 
     started: float
     succeeded: float = 0.0
@@ -81,41 +81,43 @@ class _Running:
 class DeadlineWatch:
     """``send`` is called for each deadline that was missed; it raises nothing. ``now`` is in seconds since 1970."""
 
-    def __init__(self, control: Watched, sessions: Sessions, *, send: Callable[[Missed], None], now: Callable[[], float]) -> None:
+    def __init__(
+        self, control: WatchedHerder, sessions: Sessions, *, send: Callable[[MissedDeadline], None], now: Callable[[], float]
+    ) -> None:
         self._control, self._sessions, self._send, self._now = control, sessions, send, now
         self._running: dict[str, _Running] = {}
-        self._resting: set[str] = set()  # connectors that were seen paused or stopped, so that their return is seen
-        self._looked = float("-inf")
+        self._resting: set[str] = set()  # connectors seen paused or stopped, to notice when they resume
+        self._checked_at = float("-inf")
 
     def tick(self) -> None:
         """Called at intervals by the process with the lease. Raises what the stores and the database raise."""
         now = self._now()
-        if now - self._looked > FORGOTTEN_SECONDS:
+        if now - self._checked_at > FORGOTTEN_SECONDS:
             self._running.clear()
             self._resting.clear()
         state = self._control.config_state()
         limits = _limits(state)
         resting = {name for name in limits if state.target_state(name) is not TargetState.STARTED}
         started = {name: settings for name, settings in limits.items() if name not in resting}
-        self._follow(started, now)
-        self._resting, self._looked = resting, now
+        self._update_running(started, now)
+        self._resting, self._checked_at = resting, now
         for name, settings in started.items():
             self._check_silence(name, settings, now)
         self._check_lags(started, now)
 
-    def _follow(self, started: Mapping[str, DagSettings], now: float) -> None:
-        """Keep ``_running`` right. One request to the database for all connectors, and two for one that is new."""
+    def _update_running(self, started: Mapping[str, DagSettings], now: float) -> None:
+        """Update ``_running``. One database query for all connectors, and two for each new one."""
         self._running = {name: running for name, running in self._running.items() if name in started}
         silent = {name for name, settings in started.items() if settings.longest_silence_seconds is not None}
         with self._sessions() as session:
-            recent = datetime.fromtimestamp(max(self._looked - _OVERLAP_SECONDS, 0), UTC)
+            recent = datetime.fromtimestamp(max(self._checked_at - _OVERLAP_SECONDS, 0), UTC)
             for name, ended in _by_connector(last_successes(session, map(dag_id_for, silent & self._running.keys()), recent), silent):
                 self._running[name].succeeded = max(self._running[name].succeeded, ended)
             new = started.keys() - self._running.keys()
             self._running |= {name: _Running(now) for name in new}
             for name, ended in _by_connector(last_successes(session, map(dag_id_for, silent & new), _NEVER), silent):
                 self._running[name].succeeded = ended
-            for name in (silent & new) - self._resting:  # it ran before this process watched
+            for name in (silent & new) - self._resting:  # it was running before this process watched
                 queued = first_queued(session, dag_id_for(name), datetime.fromtimestamp(self._running[name].succeeded, UTC))
                 self._running[name].started = now if queued is None else queued.timestamp()
 
@@ -123,12 +125,12 @@ class DeadlineWatch:
         longest, running = settings.longest_silence_seconds, self._running[name]
         if longest is None or not running.silence.is_due(max(running.started, running.succeeded), now=now, longest_seconds=longest):
             return
-        last = f"The last one ended at {_shown(running.succeeded)}." if running.succeeded else "None has ever."
+        last = f"The last one ended at {_format_time(running.succeeded)}." if running.succeeded else "No run has ever succeeded."
         error = f"No run of connector {name} has succeeded for {longest:g}s (airflow.deadline.silence). {last}"
-        self._send(Missed(name, settings.on_deadline, SILENT, error))
+        self._send(MissedDeadline(name, settings.on_deadline, SILENT, error))
 
     def _check_lags(self, started: Mapping[str, DagSettings], now: float) -> None:
-        """A sink whose lag is not known now is as it was."""
+        """A sink with an unknown lag keeps its previous state."""
         limits = {name: settings.most_lag for name, settings in started.items() if settings.most_lag is not None}
         if not limits:
             return
@@ -144,11 +146,11 @@ class DeadlineWatch:
                     f"Connector {name} is {lag:.0f} records behind its topics, and has been more than {most} (airflow.deadline.lag) behind "
                     f"for {settings.longest_lag_seconds:g}s (airflow.deadline.lag.duration)."
                 )
-                self._send(Missed(name, settings.on_deadline, LAGGING, error))
+                self._send(MissedDeadline(name, settings.on_deadline, LAGGING, error))
 
 
 def _limits(state: ClusterConfigState) -> dict[str, DagSettings]:
-    """The deadlines of all connectors that have one which is watched here. A config that was taken elsewhere may be wrong: it has none."""
+    """The deadlines that are watched here, by connector. A config that another worker accepted may be invalid: it is left out."""
     found = {}
     for name, config in state.connector_configs.items():
         if ON_DEADLINE not in config:
@@ -168,5 +170,5 @@ def _by_connector(ended: Mapping[str, datetime], names: Collection[str]) -> list
     return [(dags[dag_id], at.timestamp()) for dag_id, at in ended.items()]
 
 
-def _shown(seconds: float) -> str:
+def _format_time(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%d %H:%M:%S} UTC"

@@ -1,5 +1,5 @@
-"""What a herder in a process of Airflow's is given: the launcher, which starts, ends and finds runs of connectors as runs of their DAGs;
-and stores that read on from what processes of this host have read of the config topic. For processes that may use Airflow's database."""
+"""The launcher and stores of a herder inside Airflow: the launcher starts, ends and finds runs of connectors as runs of their DAGs; the
+stores resume the config topic from the last read of any process of this host. For processes that may use Airflow's database."""
 
 import logging
 from collections.abc import Sequence
@@ -35,24 +35,24 @@ class AirflowLauncher:
         self._sessions = sessions
 
     def is_running(self, connector: str) -> bool:
-        """Whether a task of the connector's DAG runs, or is being killed."""
+        """Whether a task of the connector's DAG is running or being killed."""
         with self._sessions() as session:
             return has_running_task(session, dag_id_for(connector))
 
     def running(self) -> dict[str, list[str]]:
-        """The connectors of whose DAGs a task runs, or is being killed, with the ids of these runs."""
+        """The connectors with a task that is running or being killed, with the ids of these runs."""
         with self._sessions() as session:
             return running_connectors(session)
 
     def end(self, connector: str) -> None:
-        """End the runs in progress, which has their tasks killed gracefully, and the queued ones."""
+        """End the runs in progress, which kills their tasks gracefully, and the queued ones."""
         with self._sessions() as session:
             end_runs(session, dag_id_for(connector))
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        """Queue a run, of ``tasks`` alone where given; not if one is queued or the schedule starts one now.
+        """Queue a run, only of ``tasks`` if given, unless one is queued already or the schedule starts one now.
 
-        Of a connector without a DAG the DAG is requested instead: the DAG follower starts its first run.
+        For a connector without a DAG the DAG is requested instead, and the DAG follower starts its first run.
         """
         dag_id = dag_id_for(connector)
         with self._sessions() as session:
@@ -62,7 +62,7 @@ class AirflowLauncher:
                 self._request_dag(session, connector, 1)
 
     def obstacle(self, connector: str | None = None) -> str | None:
-        """A connector that no DAG file defines gets its DAG from the bundle, so without a bundle it has no runs."""
+        """Without the bundle, a connector that no DAG file defines has no DAG, and so no runs."""
         if connectors_bundle() is not None:
             return None
         if connector is not None:
@@ -72,10 +72,10 @@ class AirflowLauncher:
         return NO_BUNDLE
 
     def forget(self, connector: str) -> None:
-        """Have the connector's DAG removed, and its runs at once; Airflow's audit log stays. Nothing if it has none."""
+        """Remove the connector's runs at once and its DAG later; Airflow's audit log stays. Does nothing without a DAG."""
         with self._sessions() as session:
             hide_dag(session, dag_id_for(connector))
-            drop_agreement(session, agreement_key(connector))  # one that is created under its name at once starts without a past
+            drop_agreement(session, agreement_key(connector))  # a new connector of this name starts without history
             self._request_dag(session, connector, 0)  # its file is written and parsed without it
 
     @staticmethod
@@ -86,14 +86,14 @@ class AirflowLauncher:
 
 
 def airflow_backing(settings: WorkerSettings) -> TopicBacking:
-    """Stores that read on from the config topic as it is now, which is read once for all of them. The topics must be there.
+    """Stores that continue from the current end of the config topic, which is read once for all of them. The topics must exist.
 
-    Where another user owns the run directory, each store reads the topic whole. Raises StoreTimeoutException: what was read until then is
-    kept in the run directory, and the next call goes on behind it.
+    If another user owns the run directory, each store reads the whole topic. Raises StoreTimeoutException: the records read so far are kept
+    in the run directory, and the next call continues after them.
     """
     try:
         folder = run_directory()
     except ConfigException as error:
-        _log.info("The config topic is read whole: %s", error.message)
+        _log.info("Reading the whole config topic: %s", error.message)
         return TopicBacking(settings)
     return TopicBacking(settings, known=ConfigCache(folder).read(settings, None, timeout_seconds=_READ_SECONDS))

@@ -1,4 +1,4 @@
-"""The SQL mirror in Airflow's database: the part of the API server that fills it, and its rebuilding."""
+"""The SQL mirror in Airflow's database: the part of the API server that fills it, queries for the page, and its rebuild."""
 
 import logging
 import time
@@ -41,7 +41,7 @@ _log = logging.getLogger(__name__)
 
 
 def rebuild(*, keep_history: bool = True) -> None:
-    """Empty the mirror, and have a running API server fill it again from the topics, within some seconds.
+    """Empty the mirror; a running API server fills it again from the topics within seconds.
 
     For a process that may use Airflow's database, such as a command. ``keep_history`` as in ``sql_mirror.follower.rebuild``.
     """
@@ -50,14 +50,14 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 
 class MirroredRuns:
-    """The runs of connectors as the mirror has them, for the page; whichever API server fills it. None, where its tables are missing.
-    What comes next is as Airflow's own tables have it. Safe to share between threads: those that ask at once share one read.
+    """Runs from the mirror, for the page, whichever API server fills it; empty if its tables are missing. Plans come from Airflow's own
+    tables. Safe to share between threads: concurrent calls share one query.
     """
 
     def __init__(self) -> None:
         kept: KeptRead[Mapping[str, RunView]] = KeptRead(lambda session: {found.connector: _view(found) for found in last_runs(session)})
         unknown: Mapping[str, RunView] = {}
-        self._last = SharedRead(lambda: _asked(kept, unknown))
+        self._last = SharedRead(lambda: _query(kept, unknown))
         self._plans = SharedRead(lambda: [_plans(None)])
 
     def last(self) -> Mapping[str, RunView]:
@@ -88,11 +88,11 @@ class MirroredRuns:
 
     def lags(self, connector: str, *, hours: int) -> LagHistory:
         unknown = LagHistory(0, LAG_SPANS[hours] * 1000)
-        return _asked(lambda session: lag_history(session, connector, hours=hours, now_ms=int(time.time() * 1000)), unknown)
+        return _query(lambda session: lag_history(session, connector, hours=hours, now_ms=int(time.time() * 1000)), unknown)
 
     def of(self, connector: str) -> Sequence[RunView]:
         unknown: list[RunMetrics] = []
-        return [_view(found) for found in _asked(lambda session: run_metrics(session, connector, limit=_MOST_RUNS), unknown)]
+        return [_view(found) for found in _query(lambda session: run_metrics(session, connector, limit=_MOST_RUNS), unknown)]
 
 
 def _plans(dag_id: str | None) -> Mapping[str, PlanView] | None:
@@ -104,7 +104,7 @@ def _plans(dag_id: str | None) -> Mapping[str, PlanView] | None:
         return None
 
 
-def _asked(query: Callable[[Any], _T], unknown: _T) -> _T:
+def _query(query: Callable[[Any], _T], unknown: _T) -> _T:
     try:
         with create_session() as session:
             return query(session)
@@ -118,13 +118,13 @@ def _view(run: RunMetrics) -> RunView:
 
 
 def recorded_history() -> RecordedHistory:
-    """The history of connectors, for a process that may use Airflow's database."""
+    """The history of connectors, for processes that may use Airflow's database."""
     return RecordedHistory(create_session)
 
 
 class Mirror:
-    """Steps a follower of the topics, and replaces it when ``settings`` returns others than before. ``hide`` hides secrets of configs;
-    ``holder`` names this process."""
+    """Steps a follower of the topics, and replaces it when ``settings`` returns new settings. ``hide`` hides secrets of configs; ``holder``
+    names this process."""
 
     def __init__(self, settings: Callable[[], WorkerSettings | None], *, holder: str, hide: Hide) -> None:
         self._settings, self._holder, self._hide = settings, holder, hide
@@ -133,13 +133,13 @@ class Mirror:
         self._forget_due = 0.0
 
     def step(self) -> float | None:
-        """Take in what has come, waiting up to ``POLL_SECONDS`` for it. Returns the seconds until the next step. None: no settings yet."""
+        """Apply new records, waiting up to ``POLL_SECONDS`` for them. Returns the seconds until the next step; None: no settings yet."""
         settings = self._settings()
         if settings is None:
             return None
         if settings is not self._used:
             self.close()
-            sessions: Any = create_session  # its sessions are ORM sessions, and the follower needs no more than that
+            sessions: Any = create_session  # Any: it yields ORM sessions, which is all that the follower needs
             self._follower = MirrorFollower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
             self._used = settings
         assert self._follower is not None
@@ -150,7 +150,7 @@ class Mirror:
         return 0.0
 
     def close(self) -> None:
-        """Let another process follow."""
+        """Release the mirror to another process."""
         follower, self._follower, self._used = self._follower, None, None
         if follower is not None:
             follower.close()
@@ -161,12 +161,12 @@ class Mirror:
         try:
             days = history_days(own_option("mirror_history_days"))
         except ConfigException as error:
-            _log.warning("No history is deleted: %s", error.message)
+            _log.warning("History is not deleted: %s", error.message)
             return
         if days is not None:
             with create_session() as session:
                 if forget_history(session, before_ms=int((time.time() - days * _DAY_SECONDS) * 1000)):
-                    self._forget_due = 0.0  # the rest follows, between two steps of the follower
+                    self._forget_due = 0.0  # continue with the rest after the follower's next step
 
 
 def history_days(text: str | None) -> float | None:

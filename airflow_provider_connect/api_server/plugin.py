@@ -1,5 +1,4 @@
-"""What Airflow loads into each of its processes: a name, and for the API server alone the mounted app with the
-reconciler beside it, and the page.
+"""The plugin that Airflow loads into each of its processes. Only the API server gets the mounted app, with the reconciler, and the page.
 
 Airflow evaluates ``fastapi_apps`` and ``react_apps`` in the API server only, so nothing else is imported before that.
 """
@@ -25,22 +24,21 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def operator_extra_links(self) -> list[Any]:
-        """Asked for where the UI's links are made."""
+        """Evaluated where the UI's links are created."""
         from airflow_provider_connect.dag_files.links import ConnectorStatusLink
 
         return [ConnectorStatusLink()]
 
     @cached_property
     def fastapi_apps(self) -> list[dict[str, Any]]:
-        """Called in the API server, and by ``airflow plugins``."""
+        """Evaluated in the API server, and by ``airflow plugins``."""
         from airflow_provider_connect.api_server.app import build_app  # loads FastAPI and the Kafka client
 
         return [{"app": build_app(), "url_prefix": URL_PREFIX, "name": "Kafka Connect REST"}]
 
     @cached_property
     def react_apps(self) -> list[dict[str, Any]]:
-        """One bundle for all three; its names are those of the functions that it defines. Asked for in the API server, and by
-        ``airflow plugins``."""
+        """One bundle for all three; each name is that of a component in it. Evaluated in the API server, and by ``airflow plugins``."""
         from airflow_provider_connect.rest.page import BUNDLE_PATH, bundle
 
         url = f"{URL_PREFIX.removeprefix('/')}{BUNDLE_PATH}?v={bundle()[1]}"  # relative: Airflow may be served below a path
@@ -52,14 +50,14 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:
-        """Clients ask for the address they were given, which may end without a slash."""
+        """Serves ``/connect`` without a trailing slash, which clients may request."""
         return [{"middleware": BarePrefix, "kwargs": {"prefix": URL_PREFIX}, "name": "Kafka Connect REST"}]
 
 
 class BarePrefix:
-    """A middleware of the whole API server: ``/connect`` is understood as ``/connect/``. Asked at every request, so it only compares.
+    """A middleware of the whole API server that treats ``/connect`` as ``/connect/``. It runs at every request, so it only compares.
 
-    Airflow asks the mounted app only for what lies below its address, and answers for the address without a slash with its UI's page.
+    Airflow forwards only paths below the mounted app's address, and serves its UI's page for the address without the slash.
     """
 
     def __init__(self, app: App, prefix: str) -> None:

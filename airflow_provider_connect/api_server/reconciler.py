@@ -1,7 +1,7 @@
 """Keeps paused flags and target states in agreement, and writes the configs that DAG files define to the config topic.
 
-Knows nothing of threads and leases. Should two processes work at once, each change is a compare-and-set of its row, flag or record, or
-does no harm when it is repeated.
+Knows nothing of threads and leases. Two processes at once are safe: each change is a compare-and-set of its row, flag or record, or is
+idempotent.
 """
 
 import logging
@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import ConnectorDagRow, ConnectorDags, Sessions, set_paused
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
-from airflow_provider_connect.api_server.runs import end_paused_runs, flag_set_by
+from airflow_provider_connect.api_server.runs import end_paused_runs, flag_author
 from airflow_provider_connect.api_server.serialized_dags import definition, request_parse
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
@@ -20,33 +20,33 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.sql_mirror.queries import Agreement, agreement_key, agreements, drop_agreement, move_agreement
 
 _WATCH_SECONDS = 10.0
-_NAMED = 20  # connectors in a line of the log
+_NAMED = 20  # connectors named in one log line
 
 _log = logging.getLogger(__name__)
 
 
 class ConnectorControl(Protocol):
-    """What the reconciler asks of the herder. Each change is a compare-and-set on the config topic."""
+    """The part of the herder that the reconciler needs. Each change is a compare-and-set on the config topic."""
 
     def config_state(self) -> ClusterConfigState:
         """The connectors that exist, with their target states, as of now."""
         ...
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create the connector or change its config; nothing is written when the topic has it. Raises ConfigException for one that names
-        what is another connector's."""
+        """Create the connector or change its config; nothing is written if the topic has this config. Raises ConfigException if the config
+        names a resource of another connector."""
         ...
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
-        """Those of the connectors that are FAILED because a config of their DAG files was refused."""
+        """The connectors that are FAILED because the config of their DAG file was refused."""
         ...
 
     def accept_definition(self, name: str) -> None:
-        """The connector's DAG file has a config that can be used: a connector that is FAILED for its DAG file restarts."""
+        """The connector's DAG file has a valid config: restart the connector if it FAILED because of its DAG file."""
         ...
 
     def note_state(self, name: str) -> None:
-        """Note the target state, so that the connector has it again when its DAG file returns."""
+        """Record the target state, to restore it when the connector's DAG file returns."""
         ...
 
     def release_connector(self, name: str) -> None:
@@ -61,7 +61,7 @@ class ConnectorControl(Protocol):
 
 
 class Step(StrEnum):
-    """What makes a flag and a record agree."""
+    """The action that makes flag and record agree."""
 
     NOTHING = "nothing"
     SET_FLAG = "set the flag"
@@ -70,10 +70,10 @@ class Step(StrEnum):
 
 
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
-    """The rule: the side that differs from the last agreement has changed; if both have, or at first sight, the record wins.
+    """The rule: the side that differs from the last agreement has changed. If both have, or without a last agreement, the record wins.
 
-    Of a connector that ``is_new``, just created from its DAG and STARTED by that, only the user who set the flag has asked for anything:
-    the flag wins. A new one that is not STARTED was paused or stopped by another client already.
+    For a connector that ``is_new``, just created from its DAG and thereby STARTED, the flag wins: only a user can have set it. A new one
+    that is not STARTED was already paused or stopped by another client.
     """
     if paused == (target is not TargetState.STARTED):
         return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
@@ -81,17 +81,17 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
     return Step.SET_FLAG if record_changed else Step.WRITE_RECORD
 
 
-def to_give_up(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
-    """The rule: which of the connectors whose DAGs are gone are stopped and released. More than ``limit`` at once are a mount that is
-    late, a folder that was moved, a bundle that was not fetched: then none is."""
+def connectors_to_release(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
+    """The rule for which connectors with missing DAGs to stop and release. If more than ``limit`` are missing at once, the cause is a late
+    mount, a moved folder or a bundle that was not fetched: then none is released."""
     if len(gone_since) > limit:
         return set()
     return {name for name, since in gone_since.items() if now - since >= grace_seconds}
 
 
 def deletion_guard_warnings(count: int, limit: int) -> list[str]:
-    """The warning about so many connectors whose DAGs are gone, if they are more than ``limit``; else nothing. It names none of them: not
-    every user who sees it may know of all connectors."""
+    """The warning if more than ``limit`` connectors have lost their DAGs, otherwise nothing. It names no connector: not every user who sees
+    it may see all connectors."""
     if count <= limit:
         return []
     return [
@@ -101,7 +101,7 @@ def deletion_guard_warnings(count: int, limit: int) -> list[str]:
 
 
 class Reconciler:
-    """Stops a connector when its DAG has been gone for ``grace_seconds``, and none while more than ``limit`` are gone. ``now`` is in
+    """Stops a connector when its DAG has been gone for ``grace_seconds``, but none while more than ``limit`` are gone. ``now`` is in
     seconds since 1970."""
 
     def __init__(
@@ -112,30 +112,30 @@ class Reconciler:
         self._now = now
         self._dags = ConnectorDags()
         self._defined: dict[str, str] = {}
-        self._accepted: set[str] = set()  # connectors that may be FAILED for an earlier definition, and have a valid one now
+        self._accepted: set[str] = set()  # connectors with a valid definition that may still be FAILED for an earlier one
         self._new: set[str] = set()
-        self._files: dict[str, tuple[str, str]] = {}  # bundle and file that defined each connector last
+        self._files: dict[str, tuple[str, str]] = {}  # the bundle and file that last defined each connector
         self._warnings = RepeatedWarnings(now=now)
         self._grace_seconds = grace_seconds
         self._limit = limit
         self._gone_since: dict[str, float] = {}
         self._watch_due = float("-inf")
         self.warnings: list[str] = []
-        """What an admin has to know: too many DAGs are gone at once. Also where another process has the lease."""
+        """Warnings for an admin: too many DAGs are gone at once. Kept up to date even while another process has the lease."""
 
     def tick(self) -> None:
-        """Called every second by the process with the lease: compare everything once and change what differs. Raises what the stores
-        raise, but not for one connector (``RepeatedWarnings``)."""
+        """Compare everything once and change what differs. Called every second by the process with the lease. Raises the stores' errors,
+        but not those of single connectors (``RepeatedWarnings``)."""
         with self._sessions() as session:
-            dags, last = self._dags.look(session), agreements(session)
-        given_up = self._given_up(dags)
+            dags, last = self._dags.read(session), agreements(session)
+        to_release = self._connectors_to_release(dags)
         self._accepted -= {dag.connector for dag in dags if dag.is_gone}
         for dag in dags:
-            if not dag.is_gone or dag.connector in given_up:
+            if not dag.is_gone or dag.connector in to_release:
                 attempt = self._warnings.attempt_bounded if dag.is_gone else self._warnings.attempt
                 attempt(dag.connector, partial(self._define, dag), "definition")
             else:
-                self._defined.pop(dag.connector, None)  # when it returns it is written again
+                self._defined.pop(dag.connector, None)  # written again when it returns
         self._restart_accepted()
         state = self._control.config_state()
         for dag in dags:
@@ -148,11 +148,11 @@ class Reconciler:
         if any(dag.is_paused for dag in dags):
             with self._sessions() as session:
                 for dag_id in end_paused_runs(session):
-                    _log.info("A run of %s is over, for it is paused", dag_id)
+                    _log.info("A run of %s was ended, because the DAG is paused", dag_id)
         self._warnings.end_pass()
 
     def watch(self) -> None:
-        """Called instead of ``tick`` while another process has the lease: keep ``warnings`` right, and forget what that process may
+        """Called instead of ``tick`` while another process has the lease: update ``warnings``, and drop the state that that process may
         change."""
         self._gone_since.clear()
         self._defined.clear()
@@ -162,15 +162,15 @@ class Reconciler:
             return
         self._watch_due = now + _WATCH_SECONDS
         with self._sessions() as session:
-            dags = self._dags.look(session)
+            dags = self._dags.read(session)
         self.warnings = deletion_guard_warnings(len(self._gone(dags)), self._limit)
 
     def _define(self, dag: ConnectorDagRow) -> None:
-        """Take the config from the newest version of the DAG; when its file no longer has it, stop and release the connector."""
+        """Write the config of the newest version of the DAG; if its file no longer defines it, stop and release the connector."""
         seen = "gone" if dag.is_gone else dag.version
         if self._defined.get(dag.connector) == seen:
             return
-        self._defined.pop(dag.connector, None)  # after a refused version the one before it is written again
+        self._defined.pop(dag.connector, None)  # after a refused version the previous one is written again
         if dag.is_gone:
             self._files[dag.connector] = (dag.bundle, dag.file)
             self._release(dag.connector)
@@ -179,8 +179,8 @@ class Reconciler:
             with self._sessions() as session:
                 found = definition(session, dag.dag_id)
                 if found is None and (file := self._files.pop(dag.connector, None)) is not None:
-                    # The bundle of stored connectors has created the DAG, maybe just after the file returned: then the file's version is
-                    # no longer the newest, and is seen only when the file is parsed again.
+                    # The bundle of stored connectors has created the DAG, possibly after the file returned. Then the file's version is no
+                    # longer the newest, and is found only when the file is parsed again.
                     request_parse(session, *file)
             if found is not None:
                 self._files[dag.connector] = (dag.bundle, dag.file)
@@ -191,9 +191,10 @@ class Reconciler:
         self._defined[dag.connector] = seen
 
     def _restart_accepted(self) -> None:
-        """Restart the connectors that are FAILED for an earlier definition. One read for all: at the start of a process, all are new to it.
+        """Restart the connectors that are FAILED for an earlier definition. One read for all, because at the start of a process all are
+        new.
 
-        The next tick retries a restart that failed.
+        The next tick retries failed restarts.
         """
         if not self._accepted:
             return
@@ -205,8 +206,8 @@ class Reconciler:
         self._control.accept_definition(name)
         self._accepted.discard(name)
 
-    def _given_up(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
-        """The connectors whose DAG files are gone for good, as far as is known. The time begins anew in a process that takes over."""
+    def _connectors_to_release(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
+        """The connectors whose DAGs have been gone for the grace period. It begins again in a process that takes over."""
         gone, now = self._gone(dags), self._now()
         self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
         for name in sorted(name for name, since in self._gone_since.items() if since == now):
@@ -219,7 +220,7 @@ class Reconciler:
         had_warnings, self.warnings = bool(self.warnings), deletion_guard_warnings(len(gone), self._limit)
         if self.warnings and not had_warnings:
             _log.error("%s Among them: %s", self.warnings[0], ", ".join(sorted(gone)[:_NAMED]))
-        return to_give_up(self._gone_since, now=now, grace_seconds=self._grace_seconds, limit=self._limit)
+        return connectors_to_release(self._gone_since, now=now, grace_seconds=self._grace_seconds, limit=self._limit)
 
     def _gone(self, dags: Iterable[ConnectorDagRow]) -> dict[str, str]:
         """The connectors whose DAGs are gone, with the files that define them."""
@@ -228,12 +229,12 @@ class Reconciler:
         return {name: configs[name][DEFINED_IN] for name in gone if DEFINED_IN in configs.get(name, ())}
 
     def _release(self, connector: str) -> None:
-        """1 note the target state 2 stop 3 release: killed in between, the next tick does what is left."""
+        """1 record the target state 2 stop 3 release. After a kill in between, the next tick does the rest."""
         state = self._control.config_state()
         defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
         if defined is None:
             return
-        _log.info("Connector %s: its DAG is gone from %s, so it is stopped and kept", connector, defined)
+        _log.info("Connector %s: its DAG is gone from %s, so it is stopped but kept", connector, defined)
         self._control.note_state(connector)
         if state.target_state(connector) is not TargetState.STOPPED:
             self._control.stop(connector)
@@ -244,12 +245,14 @@ class Reconciler:
         if step is Step.NOTHING:
             return
         if step is Step.WRITE_RECORD:
-            # The record first, the row after: a crash in between is seen as a record that changed and agrees with the flag.
+            # Record before row: after a crash in between, the record has changed and agrees with the flag.
             _log.info("Connector %s: %s in Airflow", dag.connector, "paused" if dag.is_paused else "resumed")
             with self._sessions() as session:
-                author = flag_set_by(session, dag.dag_id, paused=dag.is_paused)
+                author = flag_author(session, dag.dag_id, paused=dag.is_paused)
             if dag.is_paused:
-                self._control.pause(dag.connector, keep_failed=True, author=author)  # it may have been Airflow, after too many failures
+                self._control.pause(
+                    dag.connector, keep_failed=True, author=author
+                )  # Airflow itself may have paused it, after too many failures
             else:
                 self._control.resume(dag.connector, author=author)
             target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED
@@ -258,11 +261,13 @@ class Reconciler:
             if not move_agreement(session, dag.connector, last, Agreement(paused, target)):
                 return
             if dag.is_paused != paused and not set_paused(session, dag.dag_id, paused=paused):
-                session.rollback()  # the flag was changed meanwhile; the next tick compares again
+                session.rollback()  # the flag has changed meanwhile; the next tick compares again
                 return
         self._new.discard(dag.connector)
         if dag.is_paused != paused:
-            _log.info("Connector %s: its DAG is %s, for its target state is %s", dag.connector, "paused" if paused else "unpaused", target)
+            _log.info(
+                "Connector %s: its DAG is %s, because its target state is %s", dag.connector, "paused" if paused else "unpaused", target
+            )
 
     def _forget(self, keys: Iterable[str]) -> None:
         for key in keys:

@@ -1,4 +1,4 @@
-"""Failures of single connectors in a loop over many: logged once, and never a reason to leave the others out."""
+"""Failures of single connectors in a loop over many: logged once, without stopping the loop."""
 
 import logging
 import threading
@@ -11,28 +11,28 @@ from airflow_provider_connect.errors import ConnectException
 _WAIT_SECONDS = 0.2
 _MOST_AT_ONCE = 32
 _LONGEST_BACK_OFF_SECONDS = 30.0
-_MOST_LOST_SECONDS = 10.0  # that failures may cost in one pass
+_MOST_LOST_SECONDS = 10.0  # time that failures may cost in one pass
 
 _log = logging.getLogger(__name__)
 
 
 class RepeatedWarnings:
-    """Remembers the last warning about each connector, so that one is logged when it changes, not every second.
+    """Remembers the last warning about each connector, so that a warning is logged when it changes, not every second.
 
-    A change that raised a retriable error, which may have cost a timeout, waits longer after each further one. Changes of a connector that
-    the loop makes apart have different ``kind``s: the success of one does not clear the other. ``now`` is in seconds.
+    A change that raised a retriable error, and may have waited for a timeout, backs off longer after each further one. Separate changes of
+    one connector have different ``kind``s: the success of one does not clear the other. ``now`` is in seconds.
     """
 
     def __init__(self, *, now: Callable[[], float]) -> None:
         self._now = now
         self._last: dict[tuple[str, str], str] = {}
         self._running: dict[str, Future[object]] = {}
-        self._waits: dict[tuple[str, str], tuple[float, float]] = {}  # how long each change waits, and until when
+        self._waits: dict[tuple[str, str], tuple[float, float]] = {}  # the back-off of each change, and its end
         self._begin_pass()
 
     def attempt(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
-        """Call ``change``, but not while it waits, nor while a long change of it (``attempt_bounded``) goes on, which would undo
-        it. Raises nothing: see ``end_pass``."""
+        """Call ``change``, unless it backs off or a long change of the connector (``attempt_bounded``) is in progress, which would undo it.
+        Raises nothing: see ``end_pass``."""
         running = self._running.get(connector)
         if (running is not None and not running.done()) or self._must_wait(connector, kind):
             return
@@ -40,26 +40,26 @@ class RepeatedWarnings:
         self._call(connector, change, kind)
 
     def attempt_bounded(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
-        """As ``attempt``, but a change that takes long goes on in a thread of its own, and the loop with the other connectors.
+        """Like ``attempt``, but a slow change continues in its own thread while the loop goes on with the other connectors.
 
-        Until it has ended no other of the same connector begins; the call that finds it ended logs what it raised.
+        Until it ends no other change of the connector starts; the call that finds it ended logs its error.
         """
         running = self._running.get(connector)
         if running is None:
-            # an ended change stays here until the next call for its connector, which may not come
+            # an ended change stays in ``_running`` until the next call for its connector, if there is one
             if self._must_wait(connector, kind) or sum(not other.done() for other in self._running.values()) >= _MOST_AT_ONCE:
                 return
-            running = self._running[connector] = _started(change)
+            running = self._running[connector] = _start_thread(change)
             wait([running], timeout=_WAIT_SECONDS)
             if not running.done():
-                _log.info("Connector %s: ending it takes a while; the others go on", connector)
+                _log.info("Connector %s: ending it takes long; continuing with other connectors", connector)
         if running.done():
             del self._running[connector]
             self._call(connector, running.result, kind)
 
     def end_pass(self) -> None:
-        """Called behind a loop. Raises the first retriable error if it seems to concern all connectors: no change worked, or the errors
-        took so long that connectors were left out. The next pass is for those: the connectors that failed wait."""
+        """Called after the loop. Raises the first retriable error if it seems to concern all connectors: no change succeeded, or the errors
+        took so long that connectors were skipped. The next pass handles the skipped ones while the failed ones back off."""
         failures, is_cut = self._failures, self._lost_seconds > _MOST_LOST_SECONDS
         concerns_all = is_cut or not self._has_worked
         if is_cut:
@@ -81,7 +81,7 @@ class RepeatedWarnings:
         key, begun = (connector, kind), self._now()
         try:
             change()
-        except Exception as error:  # a defect that one connector causes does not affect the others
+        except Exception as error:  # an error of one connector must not affect the others
             if self._last.get(key) != (line := error_line(error)):
                 _log.warning("Connector %s: %s", connector, line)
                 _log.debug("Connector %s failed", connector, exc_info=True)
@@ -97,13 +97,13 @@ class RepeatedWarnings:
             self._waits.pop(key, None)
 
 
-def _started(change: Callable[[], object]) -> "Future[object]":
+def _start_thread(change: Callable[[], object]) -> "Future[object]":
     outcome: Future[object] = Future()
 
     def run() -> None:
         try:
             outcome.set_result(change())
-        except BaseException as error:  # (raised again where the outcome is read)
+        except BaseException as error:  # (raised again by Future.result)
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="connect-change", daemon=True).start()

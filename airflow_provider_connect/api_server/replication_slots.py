@@ -1,7 +1,6 @@
-"""What databases keep for connectors, for ``airflow connect doctor``, ``/health``, the page and metrics: the WAL that a replication slot
-holds back.
+"""WAL that replication slots retain for connectors, for ``airflow connect doctor``, ``/health``, the page and metrics.
 
-A run moves the slot of its connector. No run reaches one that is PAUSED or STOPPED, and its server keeps the WAL until the disk is full.
+A run advances the slot of its connector. A PAUSED or STOPPED connector has no runs, so its server retains WAL until the disk is full.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ _SUBJECT = "slots"
 
 @dataclass(frozen=True, slots=True)
 class SlotReport:
-    """What is known of the slot of a connector. ``held`` None: it could not be asked, for the reason ``problem``."""
+    """The slot of a connector. ``held`` None: it could not be queried, for the reason ``problem``."""
 
     connector: str
     target: TargetState
@@ -41,14 +40,14 @@ class SlotReport:
 
     @property
     def finding(self) -> Finding:
-        """What an admin is shown."""
+        """The finding for an admin."""
         if self.held is None:
-            return warning(_SUBJECT, f"The replication slot of connector {self.connector} could not be asked: {self.problem}")
+            return warning(_SUBJECT, f"The replication slot of connector {self.connector} could not be queried: {self.problem}")
         return slot_finding(self.connector, self.target, self.held)
 
     @property
     def view(self) -> RetainedWalView | None:
-        """What users of the connector are shown; None: nothing is known."""
+        """The view for users of the connector; None: unknown."""
         return None if self.held is None else RetainedWalView(self.held.held_bytes, self._note(self.held))
 
     def _note(self, held: RetainedWal) -> str | None:
@@ -56,16 +55,16 @@ class SlotReport:
             return f"Replication slot {held.slot} has lost the WAL that it needs: drop it, and reset the connector's offsets"
         if held.held_bytes < MANY_BYTES and (self.target is TargetState.STARTED or not held.held_bytes):
             return None
-        until = "" if self.target is TargetState.STARTED else f", and more until the connector, which is {self.target}, goes on"
+        until = "" if self.target is TargetState.STARTED else f", and more until the connector, which is {self.target}, resumes"
         return f"Replication slot {held.slot} holds back {held.held_bytes:,} bytes of WAL{until}"
 
 
 def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
-    """One for each connector with a slot. Connects to the servers that the configs name, as runs do, for 30 s each at the most."""
+    """A report for each connector with a slot. Connects to the database servers in the configs, as runs do, for at most 30 s each."""
     try:
         with closing(ConfigStore(settings)) as store:
             state = store.read()
-    except ConnectException:  # without topics, or a broker, there is another finding
+    except ConnectException:  # missing topics or brokers have findings of their own
         return
     choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
     for name in state.connectors():
@@ -75,7 +74,7 @@ def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
             continue
         mask, target = Mask(), state.target_state(name) or TargetState.STARTED
         try:
-            found = source.retained_wal(_resolved(settings, name, config, mask), within)
+            found = source.retained_wal(_resolve(settings, name, config, mask), within)
         except ConnectException as error:
             yield SlotReport(name, target, None, mask(error.message))
             continue
@@ -84,9 +83,9 @@ def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
 
 
 def slot_problems(findings: Iterable[Finding]) -> list[str]:
-    """A sentence for ``/health``, without names: not every user may know of all connectors."""
+    """A sentence for ``/health``, without names: not every user may see all connectors."""
     count = sum(each.outcome is not Outcome.OK for each in findings)
-    text = f"Connectors with a replication slot that has lost WAL, holds much of it back or could not be asked: {count}"
+    text = f"Connectors with a replication slot that has lost WAL, holds much of it back or could not be queried: {count}"
     return [f"{text}. airflow connect doctor names them."] if count else []
 
 
@@ -98,7 +97,7 @@ def _source(choice: PluginChoice, name: str, config: Mapping[str, str]) -> Bound
     return bounded_source(plugin.class_name) if plugin.is_java else None
 
 
-def _resolved(settings: WorkerSettings, name: str, config: Mapping[str, str], mask: Mask) -> dict[str, str]:
+def _resolve(settings: WorkerSettings, name: str, config: Mapping[str, str], mask: Mask) -> dict[str, str]:
     providers = settings.config_providers(name)
     secrets = config_providers.airflow_values(config, providers, airflow_secrets)
     mask.add(secret_values(config, providers, secrets))
@@ -106,7 +105,7 @@ def _resolved(settings: WorkerSettings, name: str, config: Mapping[str, str], ma
 
 
 def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
-    """What an admin is shown of the slot of connector ``name``. Only a run moves it, so that of one which is not STARTED is a warning."""
+    """The finding for the slot of connector ``name``. Only runs advance it, so the slot of a connector that is not STARTED is a warning."""
     drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
     text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"
     if found.held_bytes is None:
@@ -116,5 +115,7 @@ def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
     if target is not TargetState.STARTED:
         return warning(_SUBJECT, f"{text}. It grows until a run moves it", f"airflow connect resume {name}    # or, for good: {drop}")
     if found.held_bytes >= MANY_BYTES:
-        return warning(_SUBJECT, text, "run it more often, or set heartbeat.interval.ms and heartbeat.action.query where its tables rest")
+        return warning(
+            _SUBJECT, text, "run it more often, or, if its tables seldom change, set heartbeat.interval.ms and heartbeat.action.query"
+        )
     return ok(_SUBJECT, text)

@@ -1,7 +1,7 @@
-"""What the tasks of a connector's run have logged, by Airflow's own reader: from the host's files, the workers or a remote store.
+"""Logs of a connector's run, read by Airflow's own reader: from the host's files, the workers or a remote store.
 
 Internals of Airflow 3.3.2: ``TaskLogReader``, ``DagRun``, ``TaskInstance``, ``TaskInstanceHistory``. For processes that may use Airflow's
-database. Knows neither configs nor terminals: the caller hides what must not be shown.
+database. Knows neither configs nor terminals: the caller redacts secrets.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +24,8 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for, has_task
 
 Sessions = Callable[[], AbstractContextManager[Session]]
 Record = Mapping[str, object]
-"""``event`` is its text; ``timestamp`` (a datetime or None), ``level``, ``logger``, ``error_detail`` and others may be there."""
+"""A log record. ``event`` is its text; ``timestamp`` (a datetime or None), ``level``, ``logger``, ``error_detail`` and others are
+optional."""
 
 _NOT_BEGUN = (None, TaskInstanceState.SCHEDULED, TaskInstanceState.QUEUED)
 _RUN_TASK = "run"
@@ -34,8 +35,8 @@ _READS_AFTER_END = 2  # the supervisor writes its last lines after the state
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of one of Airflow's tasks. ``label`` names the connector's tasks where there are several applications, once the try has
-    begun; else it is empty."""
+    """One try of an Airflow task. With several applications, ``label`` names the connector's tasks once the try has begun; otherwise it is
+    empty."""
 
     task: str
     map_index: int
@@ -44,7 +45,7 @@ class Attempt:
 
 
 class RunLog:
-    """The log of one run, read piece by piece. ``task`` names one of the connector's tasks: its applications alone are read."""
+    """The log of one run, read incrementally. With ``task``, one of the connector's tasks, only the logs of its applications are read."""
 
     def __init__(self, sessions: Sessions, connector: str, run_id: str, *, task: int | None = None) -> None:
         self.run_id = run_id
@@ -52,18 +53,18 @@ class RunLog:
         self._reader = TaskLogReader()
         if not self._reader.supports_read:
             raise ConnectException(
-                "Airflow's option task_log_reader names a log handler that cannot read: see the logs where it writes them"
+                "Airflow's option task_log_reader names a log handler that cannot read logs: read them where it writes them"
             )
         self._positions: dict[Attempt, dict[str, Any]] = {}
         self._reads_after_end: dict[Attempt, int] = {}
 
     def is_ended(self) -> bool:
-        """Whether the run has ended. Raises NotFoundException when it is gone."""
+        """Whether the run has ended. Raises NotFoundException if it no longer exists."""
         with self._sessions() as session:
             return _run(session, self._connector, self.run_id).state in State.finished_dr_states
 
     def read(self) -> Iterator[tuple[Attempt, Record]]:
-        """What has been logged since the last call, the oldest attempt first. A session is open until the iterator is at its end."""
+        """Yield the records since the last call, oldest attempt first. Keeps a session open until the iterator is exhausted."""
         with self._sessions() as session:
             for attempt, row in _attempts(session, dag_id_for(self._connector), self.run_id):
                 if self._is_asked_for(attempt) and self._reads_after_end.get(attempt, 0) < _READS_AFTER_END:
@@ -78,15 +79,15 @@ class RunLog:
         is_first = attempt not in self._positions
         found, position = self._reader.read_log_chunks(row, attempt.number, dict(self._positions.get(attempt, {})))
         records = (dict(each) for each in found)
-        yield from _without_sources(records) if is_first else records
+        yield from _strip_sources(records) if is_first else records
         self._positions[attempt] = dict(position)
         if row.state in State.finished or row.state == TaskInstanceState.UP_FOR_RETRY:
             self._reads_after_end[attempt] = self._reads_after_end.get(attempt, 0) + 1
 
 
 def last_run(session: Session, connector: str, *, or_queued: bool = False) -> str:
-    """The id of the run that was started last; of the newest one that may still wait, with ``or_queued``. Raises NotFoundException when
-    the connector has not run since it was created, or Airflow has forgotten it."""
+    """The id of the run that was started last, or with ``or_queued`` of the newest one, even if queued. Raises NotFoundException if the
+    connector has not run since its creation, or Airflow has removed its runs."""
     runs = select(DagRun.run_id).where(DagRun.dag_id == dag_id_for(connector), DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
     if or_queued:
         runs = runs.where(DagRun.start_date.is_not(None) | (DagRun.state == DagRunState.QUEUED))
@@ -99,7 +100,7 @@ def last_run(session: Session, connector: str, *, or_queued: bool = False) -> st
 
 
 def named_run(session: Session, connector: str, run_id: str) -> str:
-    """``run_id``. Raises NotFoundException where the connector has no such run, or no more."""
+    """Return ``run_id``. Raises NotFoundException if the connector has no such run."""
     return str(_run(session, connector, run_id).run_id)
 
 
@@ -114,7 +115,7 @@ def _run(session: Session, connector: str, run_id: str) -> DagRun:
 
 
 def _attempts(session: Session, dag_id: str, run_id: str) -> list[tuple[Attempt, Any]]:
-    """All that have begun, with their rows."""
+    """All attempts that have begun, with their rows."""
     found: dict[Attempt, Any] = {}
     for table in (TaskInstanceHistory, TaskInstance):
         rows = select(table).where(table.dag_id == dag_id, table.run_id == run_id).options(joinedload(table.dag_run))
@@ -130,8 +131,8 @@ def _order(attempt: Attempt, row: Any) -> tuple[Any, ...]:
     return began is None, began, attempt.task, attempt.map_index, attempt.number
 
 
-def _without_sources(records: Iterator[Record]) -> Iterator[Record]:
-    """Without the group of lines in which Airflow's reader names its sources. Where nothing else has come, they are the reason."""
+def _strip_sources(records: Iterator[Record]) -> Iterator[Record]:
+    """Drop the leading group of lines that names the reader's sources. Without other records, the sources explain why nothing is logged."""
     first = next(records, None)
     if first is None:
         return

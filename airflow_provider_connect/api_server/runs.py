@@ -1,4 +1,4 @@
-"""The runs of connectors' DAGs in Airflow's database: whether one lives, why one failed, how one is started and ended.
+"""Runs of connectors' DAGs in Airflow's database: their state, why one failed, starting and ending them.
 
 Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.exceeds_max_non_backfill``, ``DBDagBag``,
 ``create_dagrun``, states of runs and tasks. For the API server only: tasks and DAG files may not use the database.
@@ -20,14 +20,14 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, rows_in_parts
-from airflow_provider_connect.operators.run_conf import conf_for, covers
+from airflow_provider_connect.operators.run_conf import covers, run_conf
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
 from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
 FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
-_OF_NOW = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
+_NOT_FORGOTTEN = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
 _AUDIT_DELAY = timedelta(seconds=5)
 _FLAGS = {"patch_dag": None, "paused": True, "cli_dag_pause": True, "cli_dag_unpause": False}
@@ -36,13 +36,13 @@ ENDS = "It stays FAILED until a run with something to do has ended well, or a re
 
 
 def has_running_task(session: Session, dag_id: str) -> bool:
-    """Whether a task process of the DAG may live."""
+    """Whether a task process of the DAG may be alive."""
     statement = select(TaskInstance.id).where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(_ALIVE)).limit(1)
     return session.scalar(statement) is not None
 
 
 def running_connectors(session: Session) -> dict[str, list[str]]:
-    """The connectors of whose DAGs a task process may live, each with the ids of these runs."""
+    """The connectors with a task process that may be alive, each with the ids of these runs."""
     statement = select(TaskInstance.dag_id, TaskInstance.run_id).distinct().where(TaskInstance.state.in_(_ALIVE))
     statement = statement.where(TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
     runs: dict[str, list[str]] = {}
@@ -59,23 +59,23 @@ def failed_since(session: Session, since: datetime) -> list[str]:
 
 
 def last_successes(session: Session, dag_ids: Iterable[str], since: datetime) -> dict[str, datetime]:
-    """When the last run of each DAG ended that succeeded since the connector was created; a DAG without one that ended after ``since`` is
-    left out."""
+    """The end of each DAG's last successful run since the connector was created; DAGs without one that ended after ``since`` are left
+    out."""
     statement = select(DagRun.dag_id, func.max(DagRun.end_date)).group_by(DagRun.dag_id)
-    statement = statement.where(DagRun.state == DagRunState.SUCCESS, DagRun.end_date > since, _OF_NOW)
+    statement = statement.where(DagRun.state == DagRunState.SUCCESS, DagRun.end_date > since, _NOT_FORGOTTEN)
     return dict(map(tuple, rows_in_parts(session, statement, DagRun.dag_id, dag_ids)))
 
 
 def first_queued(session: Session, dag_id: str, since: datetime) -> datetime | None:
-    """When the first run of the DAG was queued after ``since``, and since the connector was created; None: there is none."""
-    statement = select(func.min(DagRun.queued_at)).where(DagRun.dag_id == dag_id, DagRun.queued_at > since, _OF_NOW)
+    """When the DAG's first run after ``since``, and since the connector was created, was queued; None: there is none."""
+    statement = select(func.min(DagRun.queued_at)).where(DagRun.dag_id == dag_id, DagRun.queued_at > since, _NOT_FORGOTTEN)
     found: datetime | None = session.scalar(statement)
     return found
 
 
-def with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
-    """Those of the DAGs that have, or had, a run since the connector was created."""
-    statement = select(DagRun.dag_id).distinct().where(_OF_NOW)
+def dags_with_runs(session: Session, dag_ids: Iterable[str]) -> set[str]:
+    """The DAGs with at least one run since the connector was created."""
+    statement = select(DagRun.dag_id).distinct().where(_NOT_FORGOTTEN)
     return set(in_parts(session, statement, DagRun.dag_id, dag_ids))
 
 
@@ -88,13 +88,13 @@ class ConnectorRun:
 
 
 def last_begun_run(session: Session, connector: str) -> int:
-    """The number of the connector's newest run that waits no more; 0: there is none."""
+    """The number of the connector's newest run that is no longer queued; 0: there is none."""
     statement = select(func.max(DagRun.id)).where(DagRun.dag_id == dag_id_for(connector), DagRun.state != DagRunState.QUEUED)
     return session.scalar(statement) or 0
 
 
 def run_after(session: Session, connector: str, number: int) -> ConnectorRun | None:
-    """The connector's first run behind that of this number; None: there is none yet."""
+    """The connector's first run after the one with this number; None: there is none yet."""
     statement = select(DagRun.run_id, DagRun.state).where(
         DagRun.dag_id == dag_id_for(connector), DagRun.id > number, DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
     )
@@ -103,17 +103,17 @@ def run_after(session: Session, connector: str, number: int) -> ConnectorRun | N
 
 
 def mark_forgotten(session: Session, dag_id: str) -> None:
-    """The DAG's runs so far count no more in ``with_runs``."""
+    """Exclude the DAG's existing runs from ``dags_with_runs``."""
     session.execute(update(DagRun).where(DagRun.dag_id == dag_id).values(triggering_user_name=FORGOTTEN))
 
 
 def ended_since(dag_id: Any, since: datetime) -> Any:  # a column; an SQL condition
-    """Whether a run of the DAG has ended since ``since``, as a condition of a query on another table."""
+    """An SQL condition: a run of the DAG has ended since ``since``."""
     return select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.end_date >= since).exists()
 
 
 def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
-    """What is known of the connectors' runs; every one of them has an entry, one without a DAG an empty one."""
+    """Facts about the connectors' runs; each connector has an entry, an empty one if it has no DAG."""
     names = {dag_id_for(name): name for name in connectors}
     live = set(in_parts(session, select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE)), TaskInstance.dag_id, names))
     unfinished = select(DagRun.dag_id).distinct().where(DagRun.state.in_(_UNFINISHED))
@@ -122,18 +122,18 @@ def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts
     ended = select(DagRun.id, DagRun.dag_id, age.label("age")).where(DagRun.end_date.is_not(None)).subquery()
     last_runs = select(DagRun).join(ended, ended.c.id == DagRun.id).where(ended.c.age == 1)
     last = {run.dag_id: run for run in in_parts(session, last_runs, ended.c.dag_id, names)}
-    return {name: _with_end(session, last.get(dag_id), RunFacts(dag_id in live, dag_id in waiting)) for dag_id, name in names.items()}
+    return {name: _add_end(session, last.get(dag_id), RunFacts(dag_id in live, dag_id in waiting)) for dag_id, name in names.items()}
 
 
-def _with_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
-    """``facts`` with when the run ended and why it failed; a run that was killed has reported nothing itself."""
+def _add_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
+    """``facts`` with the run's end and the reason of its failure, since a killed run cannot report it itself."""
     if run is None or run.end_date is None:
         return facts
     facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))
     if run.state != DagRunState.FAILED:
         return facts
     failed = [task for task in _tasks(session, run) if task.state in State.failed_states]
-    user = _failed_by(session, run)
+    user = _failing_user(session, run)
     if user is not None:
         return replace(facts, failure=f"Run {run.run_id} was marked as failed by user {user} in Airflow. {ENDS}", is_marked=True)
     if not failed:
@@ -147,9 +147,9 @@ def _tasks(session: Session, run: DagRun) -> Sequence[TaskInstance]:
     return session.scalars(select(TaskInstance).where(TaskInstance.dag_id == run.dag_id, TaskInstance.run_id == run.run_id)).all()
 
 
-def _failed_by(session: Session, run: DagRun) -> str | None:
-    """The user who marked the run, or a task of it, as failed, by Airflow's audit log: its last such entry before the run ended. None: no
-    user did."""
+def _failing_user(session: Session, run: DagRun) -> str | None:
+    """The user who marked the run or one of its tasks as failed, by the last such entry of Airflow's audit log before the run ended. None:
+    no user did."""
     entries = select(Log).where(Log.dag_id == run.dag_id, Log.run_id == run.run_id, Log.event.in_(_MARKS))
     since, until = (run.start_date or run.queued_at or run.end_date) - _AUDIT_DELAY, run.end_date + _AUDIT_DELAY
     latest = session.scalars(entries.where(Log.dttm.between(since, until)).order_by(Log.id.desc()))
@@ -157,9 +157,9 @@ def _failed_by(session: Session, run: DagRun) -> str | None:
     return None if entry is None else str(entry.owner_display_name or entry.owner or "unknown")
 
 
-def flag_set_by(session: Session, dag_id: str, *, paused: bool) -> str | None:
-    """The user who has just set the DAG's paused flag, by Airflow's audit log; Airflow itself, which pauses a DAG after too many failures,
-    is ``scheduler``. None: the newest entry in the log did not set the flag so."""
+def flag_author(session: Session, dag_id: str, *, paused: bool) -> str | None:
+    """The user who has just set the DAG's paused flag, by Airflow's audit log; ``scheduler`` if Airflow paused the DAG after too many
+    failures. None: the newest entry did not set this value."""
     entries = select(Log).where(Log.dag_id == dag_id, Log.event.in_(_FLAGS), Log.dttm > datetime.now(UTC) - _FLAG_AGE)
     entry = session.scalar(entries.order_by(Log.id.desc()).limit(1))
     if entry is None:
@@ -171,10 +171,10 @@ def flag_set_by(session: Session, dag_id: str, *, paused: bool) -> str | None:
 
 
 def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
-    """Queue a run of the DAG, of the connector's ``tasks`` alone where given. False where that is needless: a queued run does as much, or
-    the schedule starts one now.
+    """Queue a run of the DAG, only of the connector's ``tasks`` if given. False if it is not needed: a queued run covers it, or the
+    schedule starts one now.
 
-    Of a paused DAG the run waits until the DAG is unpaused.
+    The run of a paused DAG waits until the DAG is unpaused.
     """
     dag = session.scalar(select(DagModel).where(DagModel.dag_id == dag_id, ~DagModel.is_stale).with_for_update(of=DagModel))
     if dag is None or _is_covered(session, dag, now, tasks):
@@ -185,7 +185,7 @@ def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[i
     serialized.create_dagrun(
         run_id=serialized.timetable.generate_run_id(run_type=DagRunType.MANUAL, run_after=now, data_interval=None),
         run_after=now,
-        conf=conf_for(tasks),
+        conf=run_conf(tasks),
         run_type=DagRunType.MANUAL,
         triggered_by=DagRunTriggeredByType.REST_API,
         state=DagRunState.QUEUED,
@@ -202,11 +202,11 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """End the runs in progress, so that Airflow kills their tasks, and the queued ones: of a paused DAG, they would wait for ever.
+    """End the runs in progress, so that Airflow kills their tasks, and the queued ones, which would wait without end in a paused DAG.
 
-    What has not ended counts as skipped: who stops a connector has not made it fail. Airflow kills the process of a task that runs no more
-    by its database with its next heartbeat. No run is deleted: the scheduler may just have read its row. On SQLite, where readers lock
-    nothing, it would not find it again, and end (``StaleDataError`` in ``_do_scheduling``).
+    Unfinished tasks become skipped: stopping a connector is not a failure. Airflow kills the process of a task that its database no longer
+    reports as running at the task's next heartbeat. No run is deleted: the scheduler may have just read its row. On SQLite, where readers
+    do not lock, it would not find the row again and crash (``StaleDataError`` in ``_do_scheduling``).
     """
     statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
     for run in session.scalars(statement).all():
@@ -215,10 +215,10 @@ def end_runs(session: Session, dag_id: str) -> None:
 
 
 def end_paused_runs(session: Session) -> list[str]:
-    """End runs of paused connectors in which no task lives; returns their DAGs' ids.
+    """End runs of paused connectors without a live task; returns the ids of their DAGs.
 
-    Airflow schedules nothing of a paused DAG, so such a run would stay in progress and keep the next one from starting. What it had not
-    started counts as skipped, without alert or failure; a run whose tasks had FAILED has failed.
+    Airflow schedules nothing of a paused DAG, so such a run would stay in progress and keep the next one from starting. Tasks that it had
+    not started become skipped, without alert or failure; a run with failed tasks has failed.
     """
     statement = (
         select(DagRun)
@@ -240,7 +240,7 @@ def _end_paused(session: Session, run: DagRun) -> bool:
 
 
 def _end(session: Session, run: DagRun, note: str) -> None:
-    """With its unfinished tasks as skipped; a run of which a task had failed has failed."""
+    """Skip its unfinished tasks; a run with a failed task has failed."""
     tasks = _tasks(session, run)
     for task in tasks:
         if task.state not in State.finished:
@@ -251,8 +251,8 @@ def _end(session: Session, run: DagRun, note: str) -> None:
 
 
 def _allow_scheduling(session: Session, dag_ids: Collection[str]) -> None:
-    """Clear the scheduler's mark on DAGs that have as many runs as they may have. The scheduler clears it only where it saw the run end
-    itself, or when the file is parsed again (Airflow 3.2 and later)."""
+    """Clear the scheduler's mark on DAGs at their limit of active runs. The scheduler itself clears it only if it saw the run end, or when
+    the file is parsed again (Airflow 3.2 and later)."""
     session.flush()
     active = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_(_UNFINISHED))
     for dag_id in dag_ids:

@@ -1,4 +1,4 @@
-"""The serialized DAGs in Airflow's database: what the tasks of a connector's DAG carry in their JSON; and requests to parse a file soon.
+"""Serialized DAGs in Airflow's database: the attributes in the JSON of a connector DAG's tasks; and requests to parse a file soon.
 
 Internals of Airflow 3.3.2: ``DagVersion``; ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and
 ``fileloc``; ``DagPriorityParsingRequest``, its arguments, and how its id is computed. The dag-processor ignores a request for a file that
@@ -26,8 +26,8 @@ _IN_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """What a DAG file defines: the connector's config as it goes to the config topic, and the file, relative to its bundle. ``version`` is
-    the bundle's when the file was parsed, such as a commit; None: bundles of this kind have none."""
+    """The connector's config in a DAG file, in the form of the config topic, and the file, relative to its bundle. ``version`` is the
+    bundle's when the file was parsed, such as a commit; None: bundles of this kind have no versions."""
 
     config: dict[str, str]
     file: str
@@ -35,9 +35,9 @@ class Definition:
 
 
 def definition(session: Session, dag_id: str) -> Definition | None:
-    """What the newest version of a DAG defines; None: its connector is defined elsewhere."""
+    """The definition in the newest version of a DAG; None: its connector is defined elsewhere."""
     row = next(_rows(session, [dag_id]), None)
-    text = None if row is None else _carried(row, ATTRIBUTE)
+    text = None if row is None else _attribute(row, ATTRIBUTE)
     connector = _connector(row) if text else None
     if row is None or text is None or connector is None:
         return None
@@ -48,11 +48,11 @@ def definition(session: Session, dag_id: str) -> Definition | None:
 
 def marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
     """The marks (``StoredConnectorDag``) in the newest versions of the DAGs; ``""`` for a DAG without one."""
-    return {row.dag_id: _carried(row, MARK) or "" for row in _rows(session, dag_ids)}
+    return {row.dag_id: _attribute(row, MARK) or "" for row in _rows(session, dag_ids)}
 
 
 def connector_names(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
-    """By DAG id, the connectors of those of the DAGs that are connectors'. A shortened id does not hold the name: the DAG's tasks do."""
+    """The connectors of the DAGs, by DAG id; other DAGs are left out. A shortened id lacks the name, so it is read from the DAG's tasks."""
     ordered = list(dag_ids)
     carried = {row.dag_id: _connector(row) for row in _rows(session, filter(is_shortened, ordered))}
     return {dag_id: name for dag_id in ordered if (name := carried.get(dag_id) or connector_for(dag_id)) is not None}
@@ -83,8 +83,8 @@ def _newest(dag_ids: list[str]) -> Any:  # a subquery
     return select(found.c.dag_id, found.c.id).where(found.c.age == 1).subquery()
 
 
-def _carried(row: SerializedDagModel, attribute: str) -> str | None:
-    """The attribute of the first task that has it."""
+def _attribute(row: SerializedDagModel, attribute: str) -> str | None:
+    """The value of the attribute in the first task that has it."""
     return next((text for task in row.data["dag"]["tasks"] if isinstance(text := task["__var"].get(attribute), str) and text), None)
 
 
@@ -94,13 +94,13 @@ def _connector(row: SerializedDagModel) -> str | None:
 
 
 def in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]) -> Iterator[Any]:
-    """The rows of ``statement`` whose ``column`` is one of ``names``, with so many names at a time as a database takes."""
+    """The rows of ``statement`` whose ``column`` is one of ``names``, queried in chunks that a database accepts."""
     for part in _parts(names):
         yield from session.scalars(statement.where(column.in_(part)))
 
 
 def rows_in_parts(session: Session, statement: Any, column: Any, names: Iterable[str]) -> Iterator[Any]:
-    """As ``in_parts``, with all columns of the statement."""
+    """Like ``in_parts``, with all columns of the statement."""
     for part in _parts(names):
         yield from session.execute(statement.where(column.in_(part)))
 
@@ -111,7 +111,7 @@ def _parts(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def request_parse(session: Session, bundle: str, file: str) -> None:
-    """Have the dag-processor refresh the bundle and parse the file next. Further requests until then change nothing."""
+    """Request that the dag-processor refreshes the bundle and parses the file next. Repeated requests have no effect until then."""
     request = hashlib.md5(f"{bundle}:{file}".encode(), usedforsecurity=False).hexdigest()  # Airflow's id
     if session.get(DagPriorityParsingRequest, request) is not None:
         return

@@ -1,7 +1,7 @@
-"""Statuses compared with target states and runs, so that what a killed process left half done is completed, and no dead run stays RUNNING.
+"""Compares statuses with target states and runs, to complete the work of killed processes and to end the RUNNING of dead runs.
 
-Statuses that contradict their target state are about to be changed by a verb or a run; those that still do after a while are corrected.
-Every minute all runs are read, for those that failed without a report.
+Statuses that contradict their target state are usually about to be changed by a verb or a run; those that still do later are corrected.
+Every minute all runs are read, to find those that failed without a report.
 """
 
 import logging
@@ -19,15 +19,15 @@ from airflow_provider_connect.runtime.model.contradictions import RunFacts, cont
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.status import StatusState
 
-_ALL_SECONDS, _AGAIN_SECONDS = 60.0, 5.0
-_FIRST_LOOK_BACK = timedelta(days=1)
+_FULL_CHECK_SECONDS, _RECHECK_SECONDS = 60.0, 5.0
+_INITIAL_WINDOW = timedelta(days=1)
 _OVERLAP = timedelta(seconds=30)  # for runs whose end was written late
 
 _log = logging.getLogger(__name__)
 
 
 class Snapshot(Protocol):
-    """The topics at one time."""
+    """The state of the topics at one point in time."""
 
     @property
     def configs(self) -> ClusterConfigState: ...
@@ -37,7 +37,7 @@ class Snapshot(Protocol):
 
 
 class StatusControl(Protocol):
-    """What is asked of the herder."""
+    """The part of the herder that the comparison needs."""
 
     def snapshot(self) -> Snapshot: ...
 
@@ -45,9 +45,9 @@ class StatusControl(Protocol):
 
 
 class StatusComparison:
-    """``tick`` is called every second by the process with the lease, ``reset`` when it takes it. At rest a tick compares two numbers.
-    ``verb_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is
-    in seconds since 1970."""
+    """``tick`` is called every second by the process with the lease, ``reset`` when it takes the lease. Without changes a tick compares two
+    numbers. ``verb_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is in
+    seconds since 1970."""
 
     def __init__(
         self, control: StatusControl, sessions: Sessions, *, verb_seconds: float, has_bundle: bool, now: Callable[[], float]
@@ -62,14 +62,14 @@ class StatusComparison:
         self.reset()
 
     def reset(self) -> None:
-        """Another process may have worked: compare everything again."""
+        """Compare everything again, because another process may have changed it."""
         self._seen: tuple[int, int] | None = None
         self._due: dict[str, float] = {}
-        self._all_due = 0.0
-        self._looked_back: datetime | None = None
+        self._full_check_due = 0.0
+        self._checked_until: datetime | None = None
 
     def tick(self) -> None:
-        """Raises what the stores raise."""
+        """Correct the statuses that are due. Raises the stores' errors."""
         now, topics = self._now(), self._control.snapshot()
         seen = (topics.configs.offset, topics.statuses.version)
         if seen != self._seen:
@@ -77,9 +77,9 @@ class StatusComparison:
             self._due = {name: self._due.get(name, now + self._verb_seconds) for name in found}
             self._seen = seen
         due = {name for name, at in self._due.items() if at <= now}
-        if now >= self._all_due:
-            due |= self._contradicted(topics)
-            self._all_due = now + _ALL_SECONDS
+        if now >= self._full_check_due:
+            due |= self._find_contradictions(topics)
+            self._full_check_due = now + _FULL_CHECK_SECONDS
         if due:
             self._correct(due, now)
 
@@ -88,24 +88,24 @@ class StatusComparison:
             facts = run_facts(session, due)
         for name in sorted(due):
             if name in self._due:
-                self._due[name] = now + _AGAIN_SECONDS
+                self._due[name] = now + _RECHECK_SECONDS
             self._warnings.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
         self._warnings.end_pass()
 
-    def _contradicted(self, topics: Snapshot) -> set[str]:
-        """By what Airflow knows: runs that failed, runs of connectors that must have none, DAGs of connectors that do not exist."""
+    def _find_contradictions(self, topics: Snapshot) -> set[str]:
+        """Connectors that contradict Airflow's database: failed runs, runs that must not exist, DAGs of connectors that do not exist."""
         started = datetime.now(UTC)
-        since = self._looked_back or started - _FIRST_LOOK_BACK
+        since = self._checked_until or started - _INITIAL_WINDOW
         with self._sessions() as session:
             found = {name for name in failed_since(session, since - _OVERLAP) if name in topics.configs}
             found |= {name for name in running_connectors(session) if _must_not_run(topics.configs, name)}
-            dags = self._dags.look(session)
+            dags = self._dags.read(session)
             lost = [dag for dag in dags if dag.connector not in topics.configs and not dag.is_gone]
             found |= {dag.connector for dag in lost if definition(session, dag.dag_id) is None}
         if not self._has_bundle:
             with_dags = {dag.connector for dag in dags}
             found |= {name for name in topics.configs.connector_configs if name not in with_dags and _must_run(topics.configs, name)}
-        self._looked_back = started
+        self._checked_until = started
         return found
 
 

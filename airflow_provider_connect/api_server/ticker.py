@@ -1,4 +1,4 @@
-"""What an API server does at intervals, in named parts: each has its own interval, counts its own failures, and stops no other part.
+"""Periodic work of an API server in named parts: each has its own interval, counts its own failures, and does not stop the others.
 
 Knows nothing of Airflow, Kafka and databases.
 """
@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 class Part:
-    """``act`` does the work once. It returns the seconds until the next time, or None for the part's interval ``seconds``.
+    """``act`` does the work once. It returns the seconds until the next call, or None for the part's interval ``seconds``.
 
-    Failures in a row double the wait, up to ``longest_seconds``. A part that ``is_slow`` gets a thread of its own. ``close`` is called in
-    the thread of ``act`` when the ticker stops.
+    Consecutive failures double the wait, up to ``longest_seconds``. A part that ``is_slow`` gets its own thread. ``close`` is called in the
+    thread of ``act`` when the ticker stops.
     """
 
     def __init__(
@@ -34,20 +34,20 @@ class Part:
     ) -> None:
         self.name, self.is_slow = name, is_slow
         self.failures = 0
-        """Failures in a row; 0 after a success."""
+        """Consecutive failures; 0 after a success."""
         self.error: str | None = None
-        """Why it failed last; None after a success."""
+        """The reason of the last failure; None after a success."""
         self.due = 0.0
         self._act, self._close = act, close
         self._seconds, self._longest_seconds = seconds, longest_seconds
 
     def tick(self, now: Callable[[], float]) -> None:
-        """Act if that is due. Logs a failure whose reason is another than the last one's, and the end of failures. Raises nothing."""
+        """Act if due. Logs a failure if its reason differs from the last one's, and the recovery. Raises nothing."""
         if now() < self.due:
             return
         try:
             wait = self._act()
-        except Exception as error:  # the boundary of the thread: no failure of any kind may end it
+        except Exception as error:  # the boundary of the thread: no error may end it
             self.failures += 1
             wait = min(self._seconds * 2 ** min(self.failures, 16), self._longest_seconds)
             if (line := error_line(error)) != self.error:
@@ -65,12 +65,12 @@ class Part:
         if self._close is not None:
             try:
                 self._close()
-            except Exception as error:  # the process ends, or has ended what it could
+            except Exception as error:  # the process is ending anyway
                 _log.info("Part %r of the API server ended with: %s", self.name, error_line(error))
 
 
 class Ticker:
-    """Calls parts when they are due: the quick ones in their order in one thread, each slow one in its own."""
+    """Calls parts when they are due: the quick ones in order in one thread, each slow one in its own."""
 
     def __init__(self, parts: Sequence[Part], *, now: Callable[[], float] = time.monotonic) -> None:
         self._parts, self._now = tuple(parts), now
@@ -87,7 +87,7 @@ class Ticker:
             thread.stop()
 
     def warnings(self) -> list[str]:
-        """A sentence for each part that fails, for ``/health``. It has no reason in it: a reason may name what not every user may see."""
+        """A sentence for each failing part, for ``/health``. Without the reason, which may contain names that not every user may see."""
         return [
             f"Part '{part.name}' of the API server has failed {part.failures} times in a row; the API server's log gives the reason."
             for part in self._parts
@@ -114,7 +114,7 @@ class _TickerThread(threading.Thread):
 
 
 def error_line(error: Exception) -> str:
-    """The error in a line. An SQL statement's parameters are left out."""
+    """The error in one line, without the parameters of an SQL statement."""
     if isinstance(error, ConnectException):
         return error.message
     lines = str(getattr(error, "orig", None) or error).strip().splitlines()

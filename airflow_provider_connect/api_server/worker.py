@@ -1,4 +1,4 @@
-"""The worker of an API server process: a herder for one set of worker settings, and what the process with the lease does at intervals."""
+"""The worker of an API server process: a herder for one set of worker settings, and the periodic work of the process with the lease."""
 
 import logging
 import time
@@ -11,14 +11,14 @@ from airflow.utils.session import create_session
 from airflow_provider_connect.api_server.cluster_checks import airflow_findings, kafka_findings, page_findings, problems
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
-from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, Missed
+from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, MissedDeadline
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.dag_files.dag_checks import dag_check
-from airflow_provider_connect.dag_files.deadlines import send_missed
+from airflow_provider_connect.dag_files.deadlines import send_missed_deadline
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, connectors_bundle, settings_now
 from airflow_provider_connect.runtime.config import config_providers
@@ -43,9 +43,9 @@ _log = logging.getLogger(__name__)
 
 
 class ServerWorker:
-    """See the module. Of several API servers one holds the lease; ``holder`` names this process.
+    """See the module. Among several API servers one holds the lease; ``holder`` names this process.
 
-    Each method below is a part of the ticker's, and raises what the stores and the database raise. All but ``check_cluster``,
+    Each method below is a part of the ticker, and raises the errors of the stores and the database. All but ``check_cluster``,
     ``watch_deadlines`` and ``sample_distances`` are called in one thread.
     """
 
@@ -62,7 +62,7 @@ class ServerWorker:
             probe=self._probe,
             previewer=PreviewRunner(settings, secrets=airflow_secrets, passwords=self._probe.passwords),
             backing=airflow_backing(settings),
-            resolve=partial(_resolved, settings),
+            resolve=partial(_resolve, settings),
             dag_check=check,
             recorded=recorded_history(),
         )
@@ -79,8 +79,8 @@ class ServerWorker:
         self._removal = DagRemoval(create_session, now=time.time)
         self._deadlines = DeadlineWatch(self.herder, create_session, send=_send, now=time.time)
         self._follower: DagFollower | None = None
-        self._lease_end = 0.0  # of the monotonic clock; 0: another process may have the lease
-        self._checked: list[str] = []  # what the last check of the cluster found
+        self._lease_end = 0.0  # by the monotonic clock; 0: another process may have the lease
+        self._checked: list[str] = []  # the findings of the last cluster check
         self._slots: list[str] = []
         self._sampled_minute = 0
         if bundle is None:
@@ -90,25 +90,25 @@ class ServerWorker:
 
     @property
     def warnings(self) -> list[str]:
-        """What an admin has to correct."""
+        """Warnings for an admin to resolve."""
         return [*self._checked, *self._slots, *self._reconciler.warnings]
 
     def check_cluster(self) -> None:
-        """Check for what an admin has to correct in Kafka, among Airflow's processes and in its roles. Logs what is new."""
+        """Check Kafka, Airflow's processes and its roles. Logs new findings."""
         before, self._checked = self._checked, problems([*kafka_findings(self.settings), *airflow_findings(), *page_findings()])
         for text in self._checked:
             if text not in before:
                 _log.warning("%s", text)
 
     def check_slots(self) -> None:
-        """Ask the servers of databases what they hold back for connectors."""
+        """Query database servers for the WAL that they retain for connectors."""
         found = list(slot_reports(self.settings))
         self._slots = slot_problems(each.finding for each in found)
         self.herder.retained_wal.replace({each.connector: each.view for each in found if each.view is not None})
 
     def reconcile(self) -> None:
-        """Take or keep the lease, and reconcile. The other parts act only after this has succeeded: while it fails and waits, the lease
-        expires, and another process may take it."""
+        """Take or renew the lease, and reconcile. The other parts act only after this has succeeded: while it fails and backs off, the
+        lease expires, and another process may take it."""
         had_lease, self._lease_end, asked = self._has_lease, 0.0, time.monotonic()
         with create_session() as session:
             takes_lease = hold_lease(session, LEASE, self._holder, now=time.time(), seconds=_LEASE_SECONDS)
@@ -122,7 +122,7 @@ class ServerWorker:
 
     @property
     def _has_lease(self) -> bool:
-        """Other parts come later than the one that took the lease, which may have expired since."""
+        """Checked by the other parts, since the lease may have expired after it was taken."""
         return time.monotonic() < self._lease_end
 
     def follow_dags(self) -> None:
@@ -142,7 +142,7 @@ class ServerWorker:
             self._deadlines.tick()
 
     def sample_distances(self) -> None:
-        """Write how far connectors are from the ends of what they read, once in each minute."""
+        """Write the connectors' distances from the ends of their inputs, once a minute."""
         minute = int(time.time() // 60)
         if not self._has_lease or minute == self._sampled_minute:
             return
@@ -154,32 +154,32 @@ class ServerWorker:
         self._sampled_minute = minute
 
     def release(self) -> None:
-        """Let another process take the lease at once."""
+        """Release the lease, so that another process can take it at once."""
         with create_session() as session:
             drop_lease(session, LEASE, self._holder)
 
     def close(self) -> None:
-        """Called when no request uses the herder any more."""
+        """Called when no request uses the herder any longer."""
         self.herder.close()
         self._probe.close()
 
 
-def _send(missed: Missed) -> None:
-    send_missed(missed.connector, missed.names, missed.state, missed.error, dag_id=dag_id_for(missed.connector))
+def _send(missed: MissedDeadline) -> None:
+    send_missed_deadline(missed.connector, missed.names, missed.state, missed.error, dag_id=dag_id_for(missed.connector))
 
 
 def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
     return airflow_secrets({key: text for key, text in config.items() if text is not None})
 
 
-def _resolved(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
+def _resolve(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str, str]:
     providers = settings.config_providers(config["name"])
     return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
 
 
 class CurrentWorker:
-    """The worker for the settings in force, replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the rest
-    from any thread."""
+    """The worker for the settings in force, replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the other
+    methods from any thread."""
 
     def __init__(self, *, holder: str) -> None:
         self.worker: ServerWorker | None = None
@@ -190,11 +190,11 @@ class CurrentWorker:
         self._warnings: list[str] = []
 
     def settings(self) -> WorkerSettings | None:
-        """The settings in force; None: there is no worker yet."""
+        """The settings in force; None while there is no worker."""
         return None if self.worker is None else self.worker.settings
 
     def herder(self) -> Herder:
-        """The herder of this process; waits while it is created. Raises ConnectException with the reason why it cannot be."""
+        """The herder of this process; waits until it is created. Raises ConnectException with the reason if it cannot be created."""
         until = time.monotonic() + _START_SECONDS
         while (worker := self.worker) is None:
             if self._failure is not None or time.monotonic() > until:
@@ -203,18 +203,18 @@ class CurrentWorker:
         return worker.herder
 
     def warnings(self) -> list[str]:
-        """What an admin has to correct although requests are answered: settings that are not in force, DAGs that are gone."""
+        """Warnings for an admin while requests are served: settings that are not in force, DAGs that are gone."""
         return [*self._warnings, *([] if self.worker is None else self.worker.warnings)]
 
     def act(self, action: Callable[[ServerWorker], None]) -> None:
-        """Nothing while there is no worker."""
+        """Call ``action`` with the worker; nothing while there is no worker."""
         if self.worker is not None:
             action(self.worker)
 
     def renew(self) -> float:
-        """Apply settings that have changed; Variable, Connection and secrets can, at any time. Returns the seconds until the next time.
+        """Apply changed settings: Variable, Connection and secrets can change at any time. Returns the seconds until the next call.
 
-        Settings that cannot be used leave the present worker in force, and become a warning.
+        Invalid settings leave the current worker in force, and become a warning.
         """
         try:
             found = settings_now()
@@ -226,7 +226,7 @@ class CurrentWorker:
                 raise
             if not isinstance(error, ConnectException):
                 raise
-            warnings = [f"The worker settings of before are in force, for the present ones cannot be used: {error.message}"]
+            warnings = [f"The previous worker settings are in force, because the current ones cannot be used: {error.message}"]
             if warnings != self._warnings:
                 _log.warning("%s", warnings[0])
         self._warnings = warnings
@@ -245,13 +245,13 @@ class CurrentWorker:
             self._former.append((time.monotonic() + _LONGEST_REQUEST_SECONDS, former))
 
     def _close_former(self, now: float) -> None:
-        """Close the workers that no request can use any more."""
+        """Close the workers that no request can use any longer."""
         for due, worker in [pair for pair in self._former if pair[0] <= now]:
             self._former.remove((due, worker))
             worker.close()
 
     def close(self) -> None:
-        """Close all workers, and let another process take the lease."""
+        """Close all workers and release the lease."""
         worker, self.worker = self.worker, None
         self._close_former(float("inf"))
         if worker is not None:

@@ -29,7 +29,7 @@ def serve_rest(arguments: Any) -> None:
             properties,
             herder=lambda: herder,
             info=lambda: server_info(worker_settings()),
-            access=None if arguments.anonymous else AirflowAccess.alone(),
+            access=None if arguments.anonymous else AirflowAccess.standalone(),
             host=arguments.host,
             port=arguments.port,
         )

@@ -57,7 +57,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
     def initialize(self) -> None:
         """Write the files unless they are there and new: called by the dag-processor as it starts, and by each task."""
-        if not self._is_fresh():
+        if not self._is_current():
             self.refresh()
         super().initialize()
 
@@ -109,16 +109,16 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
             return {}
         return found
 
-    def _is_fresh(self) -> bool:
+    def _is_current(self) -> bool:
         """Whether the files can be used as they are; where the dag-processor runs on this host they can, for it keeps them new."""
         try:
             age_seconds = time.time() - self._stamp.stat().st_mtime
         except FileNotFoundError:
             return False
         dag_id = get_parsing_context().dag_id
-        return age_seconds < 2 * self.refresh_interval and (dag_id is None or self._holds(dag_id))
+        return age_seconds < 2 * self.refresh_interval and (dag_id is None or self._contains_dag(dag_id))
 
-    def _holds(self, dag_id: str) -> bool:
+    def _contains_dag(self, dag_id: str) -> bool:
         """Whether a file makes this DAG. True of one that is no connector's: no reading of the topic would bring it."""
         texts = (file.read_text(encoding="utf-8") for file in self.path.glob(FILES))
         if is_shortened(dag_id):

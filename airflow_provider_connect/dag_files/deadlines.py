@@ -14,7 +14,7 @@ from urllib.parse import quote
 from airflow.sdk import AsyncCallback, DeadlineAlert, DeadlineReference  # type: ignore[attr-defined]  # its stub lacks them
 from airflow.sdk.configuration import conf
 
-from airflow_provider_connect.dag_files.notices import facts_of_deadline, send_notice
+from airflow_provider_connect.dag_files.notices import deadline_context, send_notice
 from airflow_provider_connect.runtime.config.dag_settings import DagSettings
 
 OVERDUE, SILENT, LAGGING = "overdue", "silent", "lagging"
@@ -48,17 +48,17 @@ async def run_is_late(connector: str, names: Sequence[str], seconds: float, cont
         return
     dag_id, run_id = str(run["dag_id"]), str(run["dag_run_id"])
     error = f"Run {run_id} has taken longer than {seconds:g}s (airflow.deadline.duration) since it was queued. It is {run['state']}."
-    send = partial(send_missed, connector, names, OVERDUE, error, dag_id=dag_id, run_id=run_id)
+    send = partial(send_missed_deadline, connector, names, OVERDUE, error, dag_id=dag_id, run_id=run_id)
     await asyncio.to_thread(send)  # a notifier waits for its server, which the triggerer's loop must not
 
 
-def send_missed(connector: str, names: Sequence[str], state: str, error: str, *, dag_id: str, run_id: str = "") -> None:
+def send_missed_deadline(connector: str, names: Sequence[str], state: str, error: str, *, dag_id: str, run_id: str = "") -> None:
     """Send the notice of a missed deadline by each notifier of ``names``. ``state`` is one of the three above. Raises nothing."""
-    facts = partial(facts_of_deadline, connector, state, error, dag_id=dag_id, run_id=run_id, url=page_of(dag_id, run_id))
+    facts = partial(deadline_context, connector, state, error, dag_id=dag_id, run_id=run_id, url=ui_url(dag_id, run_id))
     send_notice(connector, names, facts, about="a missed deadline")
 
 
-def page_of(dag_id: str, run_id: str = "") -> str:
+def ui_url(dag_id: str, run_id: str = "") -> str:
     """The address of a DAG or of its run in Airflow's UI; empty where ``[api] base_url`` is not set."""
     base = str(conf.get("api", "base_url", fallback="") or "").rstrip("/")
     run = f"/runs/{quote(run_id, safe='')}" if run_id else ""

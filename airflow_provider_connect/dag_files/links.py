@@ -30,11 +30,11 @@ class ConnectorStatusLink(BaseOperatorLink):  # type: ignore[misc]  # Airflow is
 
     def get_link(self, operator: Any, *, ti_key: Any) -> str:
         """Called by the API server for each task instance shown; empty for a DAG that is no connector's."""
-        connector = connector_for(ti_key.dag_id) or (_carried(operator) if is_shortened(ti_key.dag_id) else None)
+        connector = connector_for(ti_key.dag_id) or (_connector_of_task(operator) if is_shortened(ti_key.dag_id) else None)
         return "" if connector is None else status_url(connector)
 
 
-def _carried(operator: Any) -> str | None:
+def _connector_of_task(operator: Any) -> str | None:
     """The connector that the operator of a DAG names whose id is too short for it; a mapped one keeps it with its arguments."""
     found = getattr(operator, CONNECTOR, None) or (getattr(operator, "partial_kwargs", None) or {}).get(CONNECTOR)
     return found if isinstance(found, str) else None

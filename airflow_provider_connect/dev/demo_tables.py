@@ -16,7 +16,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 DAGS = {"connect.example-jdbc-source": "example_jdbc_source.py", "connect.example-jdbc-sink": "example_jdbc_sink.py"}
 TABLE = "orders"
 SHOP, WAREHOUSE = "shop", "warehouse"
-_AT_ONCE = 5_000
+_ROWS_PER_INSERT = 5_000
 _CHANGED_AT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", "sqlite": "strftime('%Y-%m-%d %H:%M:%f', changed_at)"}
 
 
@@ -81,8 +81,8 @@ class DemoTables:
                 )
             )
             insert = text(f"insert into {TABLE} values (:id, :customer, :quantity, :price, :changed_at)")
-            for first in range(1, rows + 1, _AT_ONCE):
-                connection.execute(insert, [_order(number) for number in range(first, min(first + _AT_ONCE, rows + 1))])
+            for first in range(1, rows + 1, _ROWS_PER_INSERT):
+                connection.execute(insert, [_order(number) for number in range(first, min(first + _ROWS_PER_INSERT, rows + 1))])
         engine.dispose()
 
     def _summary(self, database: str) -> TableSummary:

@@ -35,14 +35,14 @@ def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] 
     of ``last`` are asked, with time to write down what they hold. 4. What is left is killed.
     """
     found = marked_processes(mark)
-    _ask([process for process in found if process.pid in first], seconds)
+    _terminate([process for process in found if process.pid in first], seconds)
     _kill(mark, but=last)
-    _ask([process for process in found if process.pid in last], 4 * seconds)
+    _terminate([process for process in found if process.pid in last], 4 * seconds)
     _kill(mark)
     return len(found)
 
 
-def _ask(processes: list[psutil.Process], seconds: float) -> None:
+def _terminate(processes: list[psutil.Process], seconds: float) -> None:
     for process in processes:
         _send(process, signal.SIGCONT)  # a frozen one would not hear SIGTERM
         _send(process, signal.SIGTERM)

@@ -165,7 +165,7 @@ class Stack:
         self.airflow = airflow = AirflowServer(
             self.folder / "airflow",
             self.cache,
-            self._kept_port("airflow-port"),
+            self._reuse_port("airflow-port"),
             self._provider_variables(),
             outlives_parent=self._outlives_parent,
         )
@@ -183,7 +183,7 @@ class Stack:
         airflow.start()
         self._notify("Airflow: starting api-server, scheduler, dag-processor and triggerer")
         if self._with_root:
-            self._root_port = self._kept_port("root-port")
+            self._root_port = self._reuse_port("root-port")
             airflow.start_command(_ROOT, "connect", "rest", "--host", LOOPBACK, "--port", str(self._root_port))
         state = self._write_state(worker["bootstrap.servers"], worker["plugin.path"])
         airflow.wait_until_healthy()
@@ -192,7 +192,7 @@ class Stack:
         self._notify(f"Airflow: {airflow.url}")
         return state
 
-    def _kept_port(self, name: str) -> int:
+    def _reuse_port(self, name: str) -> int:
         """The port of the last time where it is free, so that an open browser page goes on working."""
         file = self.folder / name
         port = int(file.read_text()) if file.exists() else 0

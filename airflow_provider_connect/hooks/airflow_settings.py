@@ -70,10 +70,10 @@ def settings_now() -> SettingsInForce:
     remember any. Raises WorkerSettingsException, which a retry may pass, when none can be used.
     """
     file = _last_good_file()
-    last_good = None if file is None else _last_good(file)
+    last_good = None if file is None else _read_last_good(file)
     found = settings_in_force(_layers(), last_good, secrets_of=airflow_secrets, check=_check_clients)
     if file is not None and found.values != last_good:
-        _keep_last_good(file, found.values)
+        _save_last_good(file, found.values)
     for text in map(str, found.faults):
         if text not in _logged:
             _log.warning("Worker setting %s", text)
@@ -95,7 +95,7 @@ def section_schedule() -> str | None:
             schedule_of(text)
     except (ConfigException, ValueError):
         file = _last_good_file()
-        good = None if file is None else _last_good(file)
+        good = None if file is None else _read_last_good(file)
         return (good or {}).get(f"section [{SECTION}]", {}).get(SCHEDULE)
     return text
 
@@ -144,7 +144,7 @@ def _last_good_file() -> Path | None:
         return None
 
 
-def _last_good(file: Path) -> dict[str, dict[str, str]] | None:
+def _read_last_good(file: Path) -> dict[str, dict[str, str]] | None:
     try:
         found: dict[str, dict[str, str]] = json.loads(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -152,7 +152,7 @@ def _last_good(file: Path) -> dict[str, dict[str, str]] | None:
     return found
 
 
-def _keep_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
+def _save_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
     """Replace the file, of mode 0600, whole. Where that cannot be done, a wrong value later is reported without it."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
@@ -326,14 +326,14 @@ def airflow_secrets(config: Mapping[str, str]) -> dict[str, str]:
 
     Raises ConfigException naming the key, the variable and what is missing in Airflow.
     """
-    return {text: _resolved(text, _keys_with(text, config)) for text in airflow_variables(config)}
+    return {text: _resolve(text, _keys_with(text, config)) for text in airflow_variables(config)}
 
 
 def _keys_with(text: str, config: Mapping[str, str]) -> str:
     return ", ".join(sorted(key for key, value in config.items() if value and text in value))
 
 
-def _resolved(text: str, keys: str) -> str:
+def _resolve(text: str, keys: str) -> str:
     provider, _, rest = text[2:-1].partition(":")
     if provider == "variable":
         value = Variable.get(rest, default=None)

@@ -52,7 +52,7 @@ class BackfillOperator(ConnectVerbOperator):
         return super().execute(context)
 
     def act(self, hook: "ConnectHook") -> str:
-        request = BackfillRequest(asked_ranges(self.ranges), dict(self.config or {}), self._backfill_id)
+        request = BackfillRequest(parse_ranges(self.ranges), dict(self.config or {}), self._backfill_id)
         if self.wait and not self.ranges and hook.connector_info(self.connector).type == "source":
             raise BadRequestException("When a source's backfill has ended is not known: set wait=False")
         try:
@@ -64,13 +64,13 @@ class BackfillOperator(ConnectVerbOperator):
         return BackfillEnds(self.connector, str(result))
 
     def _act(self) -> Any:
-        return self._done(super()._act())
+        return self._delete_if_requested(super()._act())
 
     def complete(self, context: Any, event: Mapping[str, str], result: Any = None) -> Any:
         """Called by Airflow when the triggerer has waited for the effect."""
-        return self._done(super().complete(context, event, result))
+        return self._delete_if_requested(super().complete(context, event, result))
 
-    def _done(self, name: str) -> str:
+    def _delete_if_requested(self, name: str) -> str:
         if self.delete and self.wait:
             with self._hook() as hook:
                 try:
@@ -80,14 +80,14 @@ class BackfillOperator(ConnectVerbOperator):
         return name
 
 
-def asked_ranges(ranges: object) -> list[AskedRange]:
+def parse_ranges(ranges: object) -> list[AskedRange]:
     """Ranges as users write them. Raises BadRequestException, which names the wrong entry."""
     if not isinstance(ranges, list | tuple):
         raise BadRequestException(f"ranges must be {_SHAPE}, not {ranges!r}")
-    return [_asked_range(number, entry) for number, entry in enumerate(ranges)]
+    return [_parse_range(number, entry) for number, entry in enumerate(ranges)]
 
 
-def _asked_range(number: int, entry: object) -> AskedRange:
+def _parse_range(number: int, entry: object) -> AskedRange:
     if not isinstance(entry, Mapping) or not set(entry) <= set(_FIELDS):
         raise BadRequestException(f"ranges must be {_SHAPE}, but entry {number} is {entry!r}")
     topic, partition, first, end = (entry.get(name) for name in _FIELDS)

@@ -11,8 +11,8 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.operators.definition import DefinesConnector
 from airflow_provider_connect.operators.lineage import HasLineage
-from airflow_provider_connect.operators.planning import airflow_errors, started_readiness
-from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
+from airflow_provider_connect.operators.planning import airflow_errors, require_started
+from airflow_provider_connect.operators.run_conf import refuse_backfill, requested_tasks
 from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, xcom_values
 from airflow_provider_connect.operators.spark_submit import ApplicationOperator
 from airflow_provider_connect.runtime.config.dag_settings import SPARK
@@ -72,8 +72,8 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         refuse_backfill(context)
         settings = worker_settings()
-        asked_for = asked_tasks(context)
-        found = started_readiness(self, settings, context, is_asked_for=asked_for is not None, is_planned=self.tasks is not None)
+        asked_for = requested_tasks(context)
+        found = require_started(self, settings, context, is_asked_for=asked_for is not None, is_planned=self.tasks is not None)
         if found.state == "no-work":
             _log.info("Connector %s has nothing to do: %s", self.connector, found.reason)
             return None

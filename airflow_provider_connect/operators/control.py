@@ -57,7 +57,7 @@ class RestartConnectorOperator(ConnectVerbOperator):
 
     def act(self, hook: "ConnectHook") -> dict[str, Any]:
         plan = hook.restart_connector(self.connector, include_tasks=self.include_tasks, only_failed=self.only_failed)
-        return {"connector": True, "tasks": []} if plan is None else _restarted(plan)
+        return {"connector": True, "tasks": []} if plan is None else _restart_result(plan)
 
     def after(self, result: object) -> Condition:
         return ConnectorReaches(self.connector, [State.RUNNING], with_tasks=self.include_tasks)
@@ -132,7 +132,7 @@ def _offset_view(number: int, entry: object) -> OffsetView:
     return OffsetView(entry["partition"], offset)
 
 
-def _restarted(plan: ConnectorStatusView) -> dict[str, Any]:
+def _restart_result(plan: ConnectorStatusView) -> dict[str, Any]:
     return {
         "connector": plan.connector.state == State.RESTARTING,
         "tasks": [task.id for task in plan.tasks if task.state == State.RESTARTING],

@@ -47,7 +47,7 @@ class ReplayDeadLettersOperator(ConnectVerbOperator):
         return super().execute(context)
 
     def act(self, hook: "ConnectHook") -> dict[str, Any]:
-        found = self._failed(hook)
+        found = self._failed_replay(hook)
         if found is not None:
             hook.restart_connector(found, include_tasks=True)
         selected = (self.offsets, self.from_topics, self.exceptions)
@@ -58,7 +58,7 @@ class ReplayDeadLettersOperator(ConnectVerbOperator):
     def after(self, result: Mapping[str, Any]) -> Condition:
         return ReplayEnds(self.connector, result["replay"])
 
-    def _failed(self, hook: "ConnectHook") -> str | None:
+    def _failed_replay(self, hook: "ConnectHook") -> str | None:
         """The connector of this replay where a try before has left it FAILED."""
         try:
             known = hook.dead_letter_replay(self.connector)

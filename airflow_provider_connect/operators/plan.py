@@ -8,8 +8,8 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.operators.definition import DefinesConnector
-from airflow_provider_connect.operators.planning import airflow_errors, plan_in_process, started_readiness
-from airflow_provider_connect.operators.run_conf import asked_tasks, refuse_backfill
+from airflow_provider_connect.operators.planning import airflow_errors, plan_in_process, require_started
+from airflow_provider_connect.operators.run_conf import refuse_backfill, requested_tasks
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 
@@ -43,8 +43,8 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
 
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         refuse_backfill(context)
-        settings, asked_for = worker_settings(), asked_tasks(context)
-        readiness = started_readiness(self, settings, context, is_asked_for=asked_for is not None)
+        settings, asked_for = worker_settings(), requested_tasks(context)
+        readiness = require_started(self, settings, context, is_asked_for=asked_for is not None)
         if readiness.state == "no-work":
             self.log.info("Connector %s has nothing to do: %s", self.connector, readiness.reason)
             return []

@@ -38,7 +38,7 @@ def airflow_errors(connector: str) -> Iterator[None]:
         raise kind(f"Connector {connector}: {error.message}") from error
 
 
-def started_readiness(
+def require_started(
     operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool = False
 ) -> "Readiness":
     """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED, and what ``check_readiness`` raises;

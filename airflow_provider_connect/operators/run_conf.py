@@ -9,12 +9,12 @@ from airflow_provider_connect.runtime.config.dag_settings import MAX_TASKS
 _TASKS = "tasks"
 
 
-def conf_for(tasks: Sequence[int] | None) -> dict[str, list[int]]:
+def run_conf(tasks: Sequence[int] | None) -> dict[str, list[int]]:
     """The conf of a run of ``tasks``; None: of all."""
     return {} if tasks is None else {_TASKS: sorted(tasks)}
 
 
-def tasks_in(conf: object) -> list[int] | None:
+def parse_tasks(conf: object) -> list[int] | None:
     """The tasks that a conf names; None: all. Raises ConfigException for anything else, since users who trigger a run write it."""
     tasks = conf.get(_TASKS) if isinstance(conf, dict) else None
     if tasks is None:
@@ -24,9 +24,9 @@ def tasks_in(conf: object) -> list[int] | None:
     return sorted(set(tasks))
 
 
-def asked_tasks(context: Mapping[str, Any]) -> list[int] | None:
+def requested_tasks(context: Mapping[str, Any]) -> list[int] | None:
     """The tasks in the conf of the run in whose ``context`` a task executes."""
-    return tasks_in(getattr(context.get("dag_run"), "conf", None))
+    return parse_tasks(getattr(context.get("dag_run"), "conf", None))
 
 
 def may_wait(context: Mapping[str, Any]) -> bool:
@@ -48,7 +48,7 @@ def refuse_backfill(context: Mapping[str, Any]) -> None:
 def covers(waiting: object, tasks: Sequence[int] | None) -> bool:
     """Whether a run with conf ``waiting`` does what one of ``tasks`` would. One of all tasks may find nothing to do: it covers no other."""
     try:
-        named = tasks_in(waiting)
+        named = parse_tasks(waiting)
     except ConfigException:
         return False
     return named is None if tasks is None else named is not None and set(tasks) <= set(named)

@@ -11,7 +11,7 @@ from airflow_provider_connect.runtime.model.upgrades import UpgradeState
 if TYPE_CHECKING:
     from airflow_provider_connect.hooks.connect import ConnectHook
 
-_ASKED_FOR = (UpgradeState.REQUESTED, UpgradeState.TRIAL, UpgradeState.DONE)
+_REQUESTED_STATES = (UpgradeState.REQUESTED, UpgradeState.TRIAL, UpgradeState.DONE)
 
 
 class UpgradeConnectorOperator(ConnectVerbOperator):
@@ -32,7 +32,7 @@ class UpgradeConnectorOperator(ConnectVerbOperator):
             known = hook.upgrade(self.connector)
         except NotFoundException:
             known = None
-        if known is None or known.to != self.to or known.state not in _ASKED_FOR:
+        if known is None or known.to != self.to or known.state not in _REQUESTED_STATES:
             known = hook.request_upgrade(self.connector, self.to, canary=self.canary, accept_schema_change=self.accept_schema_change)
         return {"old": known.old, "new": known.new}
 

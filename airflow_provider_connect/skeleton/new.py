@@ -34,8 +34,8 @@ ARGUMENTS: Final[tuple[tuple[tuple[str, ...], dict[str, Any]], ...]] = (
 )
 _ENDING: Final = re.compile(r"(?<=.)-(connector|transformation|converter)$")
 _FORM: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
-_MOST_CHARACTERS: Final = 40
-_TAKEN: Final = frozenset(
+_MAX_CHARACTERS: Final = 40
+_RESERVED: Final = frozenset(
     {
         *("airflow", "airflow_provider_connect", "confluent_kafka", "dags", "numpy", "packaging", "pip", "polars", "py4j", "pyarrow"),
         *("pyspark", "pytest", "regex", "setuptools", "src", "tests"),
@@ -139,13 +139,13 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
         "entry_points": "\n".join(kind.entry_point(names, decorated=decorated) for kind in chosen),
         "plugins": " and ".join(f"`{kind.name_of(names.stem)}`" for kind in chosen),
     }
-    values["usage"] = "\n".join(_filled(f"usage_{usage}.md", values) for usage in _usages(chosen, decorated=decorated))
+    values["usage"] = "\n".join(_fill(f"usage_{usage}.md", values) for usage in _usages(chosen, decorated=decorated))
     paths = dict(_EVERY)
     for kind in chosen:
         of_kind = _OF_FUNCTION if decorated else _OF_KIND
         files_of_kind = {**of_kind, **(_OF_CONNECTOR if kind.is_connector else {})}
         paths |= {path.replace("{kind}", kind): template.replace("{kind}", kind) for path, template in files_of_kind.items()}
-    return {path.format(module=names.module): _filled(template, values) for path, template in sorted(paths.items())}
+    return {path.format(module=names.module): _fill(template, values) for path, template in sorted(paths.items())}
 
 
 def _usages(kinds: Sequence[Kind], *, decorated: bool) -> list[str]:
@@ -154,7 +154,7 @@ def _usages(kinds: Sequence[Kind], *, decorated: bool) -> list[str]:
     return [*usages, "connector"] if any(kind.is_connector for kind in kinds) else usages
 
 
-def _filled(template: str, values: Mapping[str, str]) -> str:
+def _fill(template: str, values: Mapping[str, str]) -> str:
     text = files(__package__).joinpath("templates", f"{template}.tmpl").read_text(encoding="utf-8")
     return Template(text).substitute(values)
 
@@ -196,13 +196,13 @@ class Names:
     @classmethod
     def of(cls, package: str) -> Names:
         """Raises BadRequestException for a wrong name of a package; the message has a similar valid name."""
-        if not _FORM.fullmatch(package) or len(package) > _MOST_CHARACTERS:
+        if not _FORM.fullmatch(package) or len(package) > _MAX_CHARACTERS:
             raise BadRequestException(
                 f"{package!r} is not a name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
-                f"at most {_MOST_CHARACTERS} characters{_instead(package)}"
+                f"at most {_MAX_CHARACTERS} characters{_suggestion(package)}"
             )
         module = package.replace("-", "_")
-        if module in _TAKEN or module in sys.stdlib_module_names or keyword.iskeyword(module):
+        if module in _RESERVED or module in sys.stdlib_module_names or keyword.iskeyword(module):
             raise BadRequestException(f"{package!r} is not a name for a package: there is a module {module}; take {package}-connector")
         label = _ENDING.sub("", package)
         return cls(package, module, label, "".join(word.capitalize() for word in label.split("-")))
@@ -213,9 +213,9 @@ class Names:
         return self.label.replace("-", "_")
 
 
-def _instead(package: str) -> str:
+def _suggestion(package: str) -> str:
     """A similar valid name, in brackets; empty where there is no such name."""
-    proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MOST_CHARACTERS].strip("-")
+    proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MAX_CHARACTERS].strip("-")
     return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""
 
 

@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.model.log_lines import escape_unprintable,
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
-from airflow_provider_connect.standalone.files import opened_backing, read_connector_file, read_properties, standalone_settings
+from airflow_provider_connect.standalone.files import open_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 
 ENDED, WRONG, FAILED = 0, 2, 3
@@ -64,7 +64,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
     listener = RestListener.of(settings.values)
     warn_open_file_providers(settings.originals)
     with ExitStack() as opened:
-        backing = opened_backing(settings, opened)
+        backing = open_backing(settings, opened)
         probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)
         opened.callback(probe.close)
         fence = opened.enter_context(SharedFence("The standalone worker", settings.task_memory_max))

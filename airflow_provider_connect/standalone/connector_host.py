@@ -32,7 +32,7 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 
-LOOK_AGAIN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
+REPLAN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
 
 log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ class ConnectorHost:
 
     def _host_once(self) -> float | None:
         """Plan, host, and wait until it is over. How long to wait for a trigger before the next time; None: until there is one."""
-        plan = self._planned()
+        plan = self._claim_and_plan()
         if not isinstance(plan, Plan):
             return plan
         self._retry = FIRST_RETRY_SECONDS
@@ -160,9 +160,9 @@ class ConnectorHost:
         state = self._configs.read()
         if state.target_state(self._name) is not TargetState.STARTED:
             return None
-        return None if state.claims.get(self._name) != plan.claim else LOOK_AGAIN_SECONDS  # the new owner of the claim decides what follows
+        return None if state.claims.get(self._name) != plan.claim else REPLAN_SECONDS  # the new owner of the claim decides what follows
 
-    def _planned(self) -> Plan | float | None:
+    def _claim_and_plan(self) -> Plan | float | None:
         """The plan; or how long to wait for a trigger before the next try, None: until there is one."""
         with self._changed:
             self._is_planning = True
@@ -202,7 +202,7 @@ class ConnectorHost:
 
     def _watch(self, hosted: HostedConnector) -> None:
         """Returns when the loops have to end, or have."""
-        again = time.monotonic() + LOOK_AGAIN_SECONDS
+        again = time.monotonic() + REPLAN_SECONDS
         while True:
             with self._changed:
                 self._changed.wait_for(lambda: self._closed or self._triggered or _is_over(hosted), max(0.0, again - time.monotonic()))
@@ -219,7 +219,7 @@ class ConnectorHost:
             self._restart(hosted, restarts)
             if not triggered and _is_over(hosted):
                 return
-            again = time.monotonic() + LOOK_AGAIN_SECONDS
+            again = time.monotonic() + REPLAN_SECONDS
 
     def _is_outdated(self, hosted: HostedConnector) -> bool:
         """Whether a newer claim came, or the connector wants other tasks than it has."""
@@ -273,20 +273,20 @@ class ConnectorHost:
             versions=plan.connector.plugins.versions(),
             locations=plan.connector.plugins.locations(),
             endless=is_endless,
-            max_seconds=None if is_endless else LOOK_AGAIN_SECONDS,
+            max_seconds=None if is_endless else REPLAN_SECONDS,
         )
         loop = TaskLoop(
             payload,
             plan.connector,
             TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task), self._mask, fence=self._fence),
             on_result=lambda result: self._counters.add(self._name, result),
-            on_end=self._notice,
+            on_end=self._notify_host,
         )
         with self._changed:
             hosted.loops[task] = loop
         loop.start()
 
-    def _notice(self) -> None:
+    def _notify_host(self) -> None:
         """A loop is about to end: see to it on the host's thread."""
         with self._changed:
             self._changed.notify_all()
@@ -335,7 +335,7 @@ class TaskCounters:
         task = (connector, result.task)
         with self._lock:
             self._running.pop(task, None)
-            self._ended[task] = _over(result.metrics, self._ended.get(task, {}))
+            self._ended[task] = _merge(result.metrics, self._ended.get(task, {}))
 
     def forget(self, connector: str) -> None:
         """The connector is gone."""
@@ -349,11 +349,11 @@ class TaskCounters:
         with self._lock:
             counts = {task: dict(ended) for task, ended in self._ended.items()}
             for task, metrics in self._running.items():
-                counts[task] = _over(metrics.by_name(), counts.get(task, {}))
+                counts[task] = _merge(metrics.by_name(), counts.get(task, {}))
         return counts
 
 
-def _over(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
+def _merge(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
     """Totals add up; of all else the newer value counts."""
     totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
     return {**older, **newer, **totals}

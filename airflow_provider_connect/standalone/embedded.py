@@ -22,11 +22,11 @@ from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from airflow_provider_connect.sdk.connector import SourceConnector
-from airflow_provider_connect.standalone.files import opened_backing, standalone_settings, with_data_folder
+from airflow_provider_connect.standalone.files import open_backing, standalone_settings, with_data_folder
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 
 TOPIC_SECONDS = 30.0
-_LOOK_SECONDS = 0.1
+_POLL_SECONDS = 0.1
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +66,7 @@ class Connect:
         if not isinstance(checked.connector, SourceConnector):
             return []
         topics = None if checked.settings.transforms else checked.connector.output_topics(strip_framework_keys(checked.resolved))
-        return sorted(topics) if topics is not None else self._topics_seen(name, time.monotonic() + timeout_seconds)
+        return sorted(topics) if topics is not None else self._wait_for_topics(name, time.monotonic() + timeout_seconds)
 
     def remove_connector(self, name: str) -> None:
         """End the connector and forget it; its offsets stay. Raises NotFoundException."""
@@ -83,17 +83,17 @@ class Connect:
             raise ConnectException("Connect is used outside of its with statement")
         return self._worker
 
-    def _topics_seen(self, name: str, deadline: float) -> list[str]:
+    def _wait_for_topics(self, name: str, deadline: float) -> list[str]:
         while True:
             topics = self._started.herder.active_topics(name)
             if topics or time.monotonic() > deadline:
                 return sorted(topics)
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
 
     def __enter__(self) -> Self:
         warn_open_file_providers(self._settings.originals)
         with ExitStack() as opened:
-            backing = opened_backing(self._settings, opened)
+            backing = open_backing(self._settings, opened)
             probe = PluginProbe(self._settings)
             opened.callback(probe.close)
             worker_id = f"{socket.gethostname()}:{os.getpid()}"

@@ -42,14 +42,14 @@ def read_connector_file(path: Path, name: str | None = None) -> ConnectorFile:
     except (OSError, ValueError) as error:
         raise ConfigException(f"Connector configuration at '{path}' cannot be read: {error}") from error
     if values is not None and _are_texts(values):
-        return _named(path, _texts(values), name)
+        return _named_file(path, _as_texts(values), name)
     if values is not None and isinstance(values.get("config"), dict):
         return _request(path, values, name)
     if values is not None:
         raise ConfigException(
             f"Connector configuration at '{path}' is neither a JSON map of texts nor an object with '{NAME}' and 'config', as POST takes it"
         )
-    return _named(path, properties, name)
+    return _named_file(path, properties, name)
 
 
 def _request(path: Path, values: Mapping[str, object], given: str | None) -> ConnectorFile:
@@ -57,10 +57,10 @@ def _request(path: Path, values: Mapping[str, object], given: str | None) -> Con
     assert isinstance(inner, dict)
     name = values.get(NAME, inner.get(NAME, given) if given else None)
     if not isinstance(name, str) or not name:
-        raise _nameless(path)
+        raise _missing_name(path)
     if not _are_texts(inner):
         raise ConfigException(f"Connector configuration at '{path}': each value in 'config' must be a text")
-    config = _texts(inner)
+    config = _as_texts(inner)
     if config.get(NAME, name) != name:
         raise ConfigException(f"Connector name configuration in 'config' doesn't match the one specified in 'name' at '{path}'")
     return ConnectorFile(name, {**config, NAME: name}, _state(path, values.get("initial_state")))
@@ -75,14 +75,14 @@ def _state(path: Path, word: object) -> TargetState | None:
     return state
 
 
-def _named(path: Path, config: Mapping[str, str], given: str | None) -> ConnectorFile:
+def _named_file(path: Path, config: Mapping[str, str], given: str | None) -> ConnectorFile:
     name = config.get(NAME) or given
     if not name:
-        raise _nameless(path)
+        raise _missing_name(path)
     return ConnectorFile(name, {**config, NAME: name})
 
 
-def _nameless(path: Path) -> ConfigException:
+def _missing_name(path: Path) -> ConfigException:
     return ConfigException(f"Connector configuration at '{path}' is missing the mandatory '{NAME}' configuration")
 
 
@@ -100,7 +100,7 @@ def _are_texts(values: Mapping[str, object]) -> bool:
     return all(isinstance(value, str | int | float) for value in values.values())
 
 
-def _texts(values: Mapping[str, object]) -> dict[str, str]:
+def _as_texts(values: Mapping[str, object]) -> dict[str, str]:
     return {key: value if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
 
@@ -133,7 +133,7 @@ def standalone_settings(properties: Mapping[str, str]) -> WorkerSettings:
     return WorkerSettings.of({**properties, EXACTLY_ONCE: "disabled"})
 
 
-def opened_backing(settings: WorkerSettings, opened: ExitStack) -> Backing:
+def open_backing(settings: WorkerSettings, opened: ExitStack) -> Backing:
     """Configs in memory and offsets in a file, closed by ``opened``, where the settings name one; else the topics."""
     path = settings.values.get(SETTING, "").strip()
     if not path:

@@ -46,7 +46,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.standalone.files import (
     ConnectorFile,
-    opened_backing,
+    open_backing,
     read_connector_file,
     read_properties,
     standalone_settings,
@@ -71,7 +71,7 @@ log = logging.getLogger(__name__)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """The console script; ends the process."""
-    options = parsed(arguments)
+    options = parse_arguments(arguments)
     escape_unprintable(sys.stdout)
     stream = sys.stdout if options.preview is None else sys.stderr  # records are on standard output
     logging.basicConfig(stream=stream, level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     _exit(code)  # clients' threads need not be waited for
 
 
-def parsed(arguments: Sequence[str] | None) -> argparse.Namespace:
+def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The command line; None: this process's."""
     parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
     parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
@@ -175,7 +175,7 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask
     warn_open_file_providers(settings.originals)
     mask.add(secret_values(settings.originals, settings.config_providers(), {}))
     with ExitStack() as opened:
-        return _run(connector, settings, opened_backing(settings, opened), mask, fenced=fenced)
+        return _run(connector, settings, open_backing(settings, opened), mask, fenced=fenced)
 
 
 def _settings(properties: Mapping[str, str]) -> WorkerSettings:

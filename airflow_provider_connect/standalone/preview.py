@@ -53,7 +53,7 @@ def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: i
         mask_failure(mask, request, settings, {})
         retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
         kind = ConfigException if isinstance(error, ConfigException) else retriable
-        raise kind(mask(_in_one_line(error))) from None
+        raise kind(mask(_one_line(error))) from None
 
 
 def _lines(preview: Preview) -> Iterator[str]:
@@ -76,7 +76,7 @@ def _lines(preview: Preview) -> Iterator[str]:
     if preview.skipped:
         yield f"{preview.skipped} records failed and are left out:"
         yield from (f"  {failure}" for failure in preview.failures)
-    yield from (_json(_shown(record)) for record in preview.records)
+    yield from (_json(_visible_fields(record)) for record in preview.records)
 
 
 def _steps(preview: Preview) -> Iterator[str]:
@@ -84,7 +84,7 @@ def _steps(preview: Preview) -> Iterator[str]:
     if not preview.steps:
         yield "no steps: there are no transformations, or no record was read"
     for number, steps in enumerate(preview.steps, 1):
-        yield f"record {number} as read: {_json(_shown(steps.read))}"
+        yield f"record {number} as read: {_json(_visible_fields(steps.read))}"
         yield from (f"  {line}" for step in steps.transforms for line in _step(step))
         if steps.is_cut:
             yield "  not all steps are shown: they are too long"
@@ -93,7 +93,7 @@ def _steps(preview: Preview) -> Iterator[str]:
 def _step(step: PreviewedStep) -> Iterator[str]:
     predicate = "" if step.predicate is None else f", predicate {step.predicate}"
     name = f"{step.alias} ({step.class_name.rpartition('.')[2]}{predicate})"
-    yield from (f"{name}: {_json(_shown(record))}" for record in step.records)
+    yield from (f"{name}: {_json(_visible_fields(record))}" for record in step.records)
     if step.error is not None:
         yield f"{name} {step.outcome}: {' '.join(step.error.split())}"
     elif not step.records:
@@ -106,7 +106,7 @@ def _outcome(task: PreviewedTask) -> str:
     return f"{task.records} records, ended by {task.end.name}; partitions {_json(task.partitions)}"
 
 
-def _shown(record: PreviewedRecord) -> Mapping[str, object]:
+def _visible_fields(record: PreviewedRecord) -> Mapping[str, object]:
     """What there is of a record. ``offset`` is that of the source, or of the topic."""
     offset = record.source_offset if record.offset is None else record.offset
     there = {"partition": record.partition, "offset": offset, "timestamp": record.timestamp, "headers": list(record.headers) or None}
@@ -122,7 +122,7 @@ def _json(value: object) -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-def _in_one_line(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     """The message; of an exception that is not Kafka Connect's, or was caused by such a one, also its class and the connector's line."""
     cause: BaseException = error
     while cause.__cause__ is not None:

@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedCon
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from airflow_provider_connect.sdk.connector import SourceConnector
 
-FIRST_LOOK_SECONDS, LAST_LOOK_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
+FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
 STEP_SECONDS = 0.1  # how late a sleeping loop may be to see that it has to end
 
@@ -119,14 +119,14 @@ class TaskLoop:
 
     def _until_new_data(self, followed: FollowedConfig) -> StopReason | None:
         """None: there is some, or the source does not know."""
-        wait = FIRST_LOOK_SECONDS
+        wait = FIRST_POLL_SECONDS
         while True:
             reason = self._sleep(wait, followed)
             if reason is StopReason.PAUSED:
                 self._put_paused()
             if reason is not None or self._has_new_data() is not False:
                 return reason
-            wait = min(2 * wait, LAST_LOOK_SECONDS)
+            wait = min(2 * wait, LAST_POLL_SECONDS)
 
     def _has_new_data(self) -> bool | None:
         """None: the connector does not know."""
@@ -135,7 +135,7 @@ class TaskLoop:
             return None
         settings = WorkerSettings.of(payload.settings, payload.secrets)
         try:
-            resolved = {**connector.default_settings, **self._resolved(settings)}
+            resolved = {**connector.default_settings, **self._resolve_config(settings)}
             with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
                 known = offsets.read(payload.connector)
             return connector.check_for_new_data(strip_framework_keys(resolved), known.get)
@@ -145,7 +145,7 @@ class TaskLoop:
             log.log(level, "%s: its connector could not check for new data, so it runs\n%s", self._name, trace)
             return None
 
-    def _resolved(self, settings: WorkerSettings) -> Mapping[str, str]:
+    def _resolve_config(self, settings: WorkerSettings) -> Mapping[str, str]:
         """The connector's config, with values that are resolved again when their time is over."""
         if self._values is None or time.monotonic() >= self._values[1]:
             providers = settings.config_providers(self._payload.connector)

@@ -24,7 +24,7 @@ END_SECONDS: Final = 10.0
 """How long a run may take to end after its batch."""
 
 _PACKAGE: Final = "airflow_provider_connect"
-_LOADED: Final = (
+_MODULES: Final = (
     *("standalone.preview", "runtime.worker.application.task_body", "runtime.worker.task.source_runner", "runtime.worker.task.sink_runner"),
     *("runtime.plugins.catalog.location_reader", "runtime.plugins.loading.plugin_loader", "converters.json.converter", "converters.plain"),
     *("sdk.functions.source", "sdk.functions.sink", "sdk.functions.transformation"),
@@ -35,18 +35,18 @@ def main() -> None:
     """Ends the process, with the exit code of ``connect-run``."""
     asked = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # for the connector's code
-    options = one_run.parsed(None)
+    options = one_run.parse_arguments(None)
     if not _has_compiled_plugins(options.worker):
         _load()
     if not asked.readline():
         return
     sys.dont_write_bytecode = True  # Python takes a file of equal size and second for the same code
-    threading.Thread(target=_end_behind, args=(asked,), name="watch", daemon=True).start()
+    threading.Thread(target=_end_with_input, args=(asked,), name="watch", daemon=True).start()
     one_run.main()
 
 
 def _load() -> None:
-    for name in _LOADED:
+    for name in _MODULES:
         import_module(f"{_PACKAGE}.{name}")
     import_module("pyarrow").array([None])  # which loads pandas, where that is installed
 
@@ -60,7 +60,7 @@ def _has_compiled_plugins(worker: Path | None) -> bool:
         return False
 
 
-def _end_behind(asked: BinaryIO) -> None:
+def _end_with_input(asked: BinaryIO) -> None:
     asked.read()
     os.kill(os.getpid(), signal.SIGTERM)
     time.sleep(END_SECONDS)

@@ -97,7 +97,7 @@ import json
 from datetime import timedelta
 from airflow.models.log import Log
 from airflow.utils.session import create_session
-from airflow_provider_connect.api_server.runs import flag_set_by
+from airflow_provider_connect.api_server.runs import flag_author
 
 def api(owner, **flag):
     return Log("patch_dag", owner=owner, dag_id="d", extra=json.dumps({**flag, "method": "PATCH"}))
@@ -108,7 +108,7 @@ with create_session() as session:
         entry.dttm -= age
         session.add(entry)
         session.flush()
-        found[case] = flag_set_by(session, "d", paused=paused)
+        found[case] = flag_author(session, "d", paused=paused)
 
     asked("another DAG", Log("patch_dag", owner="x", dag_id="e", extra='{"is_paused": true}'), True)
     asked("long ago", api("anna", is_paused=True), True, timedelta(hours=1))

@@ -45,7 +45,7 @@ VALUES = {
 
 loop = Loop()
 outer = FastAPI(lifespan=loop.watched)
-outer.mount(PREFIX, create_app(herder=no_herder, access=AirflowAccess.alone(), info=no_herder))
+outer.mount(PREFIX, create_app(herder=no_herder, access=AirflowAccess.standalone(), info=no_herder))
 found = []
 with RestServer(outer, RestListener(port=0)) as server:
     loop.url = server.url

@@ -16,7 +16,7 @@ from airflow.models.dag import DagModel
 from airflow.models.dagbundle import DagBundleModel
 from airflow.models.team import Team
 from airflow.utils.session import create_session
-from airflow_provider_connect.api_server.access import teams_of
+from airflow_provider_connect.api_server.access import read_teams
 
 with create_session() as session:
     if session.get(DagBundleModel, "others") is None:
@@ -29,7 +29,7 @@ with create_session() as session:
         session.flush()
         for bundle in ("others", "free"):
             session.add(DagModel(dag_id=f"connect.of-{bundle}", bundle_name=bundle))
-print("TEAMS", json.dumps([teams_of(dag_id) for dag_id in ("connect.unknown", "connect.of-others", "connect.of-free")]))
+print("TEAMS", json.dumps([read_teams(dag_id) for dag_id in ("connect.unknown", "connect.of-others", "connect.of-free")]))
 """
 _BUNDLES = [{"name": "connectors", "classpath": "airflow_provider_connect.dag_files.bundle.ConnectorsBundle", "kwargs": {}}]
 

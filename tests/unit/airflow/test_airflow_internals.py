@@ -157,7 +157,7 @@ def test_a_serialized_dag_carries_name_and_definition_or_mark(dag: Callable[[], 
     row = SimpleNamespace(dag_id="connect.orders", data=DagSerialization.to_dict(dag()))
     assert row.data["dag"]["fileloc"]
     assert [task["__var"][CONNECTOR] for task in row.data["dag"]["tasks"]] == ["orders"]
-    assert serialized_dags._carried(cast("Any", row), attribute)
+    assert serialized_dags._attribute(cast("Any", row), attribute)
 
 
 def test_the_spark_provider_has_what_the_operator_reads() -> None:

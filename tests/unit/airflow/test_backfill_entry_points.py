@@ -13,7 +13,7 @@ from airflow_provider_connect.cli import backfills
 from airflow_provider_connect.client.conditions import BackfillEnds, Verdict, as_json, of_json
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
-from airflow_provider_connect.operators.backfill import BackfillOperator, asked_ranges
+from airflow_provider_connect.operators.backfill import BackfillOperator, parse_ranges
 from airflow_provider_connect.runtime.model.backfill import backfill_name
 from airflow_provider_connect.runtime.model.backfill_request import AskedRange, Backfill, BackfillRange, BackfillRequest
 from airflow_provider_connect.runtime.model.views import ConnectorInfo
@@ -200,4 +200,4 @@ def test_a_backfill_has_ended_when_nothing_is_left(seen: list[Backfill] | None, 
 )
 def test_ranges_of_another_form_are_refused(ranges: list[Mapping[str, Any]]) -> None:
     with pytest.raises(BadRequestException, match="ranges"):
-        asked_ranges(ranges)
+        parse_ranges(ranges)

@@ -109,7 +109,7 @@ def test_a_dag_that_cannot_be_run_takes_back_no_run_of_another(database: Databas
     monkeypatch.setattr(dag_follower, "start_run", start_run)
     database.add_dags(*NAMES)
     loop = follower(database, Refusals(), [NOW])
-    monkeypatch.setattr(dag_follower, "dag_marks", lambda _session, _ids: {dag_id_for(name): loop._wanted[name] for name in NAMES})
+    monkeypatch.setattr(dag_follower, "dag_marks", lambda _session, _ids: {dag_id_for(name): loop._expected[name] for name in NAMES})
     loop.tick(state_of(*NAMES))
     assert database.dag_ids(DagRun) == [dag_id_for("a"), dag_id_for("c")]
 
@@ -151,4 +151,4 @@ def test_a_dag_that_cannot_be_removed_keeps_no_other(database: Database, caplog:
         removal.tick(ClusterConfigState())
         clock[0] += 60.0
     assert database.dag_ids(DagModel) == [dag_id_for("b")]
-    assert caplog.text.count("cannot be removed: IntegrityError: kept") == 1
+    assert caplog.text.count("cannot be deleted: IntegrityError: kept") == 1

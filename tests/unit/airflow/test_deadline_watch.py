@@ -11,7 +11,7 @@ from airflow.utils.state import DagRunState
 from sqlalchemy import create_engine, insert
 from sqlalchemy.orm import Session
 
-from airflow_provider_connect.api_server.deadline_watch import FORGOTTEN_SECONDS, DeadlineWatch, Episode, Missed
+from airflow_provider_connect.api_server.deadline_watch import FORGOTTEN_SECONDS, DeadlineWatch, Episode, MissedDeadline
 from airflow_provider_connect.api_server.runs import FORGOTTEN
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.ids import dag_id_for
@@ -29,7 +29,7 @@ class World:
         self.state, self.lags, self.clock = ClusterConfigState(), dict[str, float](), START
         self.engine = create_engine("sqlite://")
         cast("Any", DagRun.__table__).create(self.engine)
-        self.sent, self._read = list[Missed](), dict[str, float]()
+        self.sent, self._read = list[MissedDeadline](), dict[str, float]()
         self.watch = self.new_watch()
 
     def new_watch(self) -> DeadlineWatch:
@@ -93,8 +93,8 @@ def test_a_connector_that_never_succeeds_is_silent_once(world: World) -> None:
     assert world.until(540) == []
     assert world.until(600) == ["silent"]
     assert world.until(6000) == []
-    error = "No run of connector orders has succeeded for 600s (airflow.deadline.silence). None has ever."
-    assert world.sent == [Missed("orders", ("team",), "silent", error)]
+    error = "No run of connector orders has succeeded for 600s (airflow.deadline.silence). No run has ever succeeded."
+    assert world.sent == [MissedDeadline("orders", ("team",), "silent", error)]
 
 
 def test_each_success_ends_a_silence_and_a_failure_does_not(world: World) -> None:
@@ -148,7 +148,7 @@ def test_runs_of_a_deleted_connector_of_the_same_name_do_not_count(world: World)
     world.ran(-8000, -7900, state=DagRunState.FAILED, user=FORGOTTEN)
     assert world.tick(0) == []
     assert world.until(600) == ["silent"]
-    assert "None has ever" in world.sent[0].error
+    assert "No run has ever succeeded" in world.sent[0].error
 
 
 def test_a_sink_that_stays_behind_is_lagging_once_until_it_has_caught_up(world: World) -> None:
@@ -161,7 +161,7 @@ def test_a_sink_that_stays_behind_is_lagging_once_until_it_has_caught_up(world: 
     world.lags["orders"] = 5000
     assert world.until(420) == ["lagging"]
     assert world.until(3000) == []
-    assert world.sent[0] == Missed(
+    assert world.sent[0] == MissedDeadline(
         "orders",
         ("team", "admins"),
         "lagging",

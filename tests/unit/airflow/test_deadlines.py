@@ -13,7 +13,7 @@ from airflow.serialization.serialized_objects import DagSerialization
 
 from airflow_provider_connect.dag_files.connector_dag import ConnectorDag, StoredConnectorDag
 from airflow_provider_connect.dag_files.connector_files import mark_of
-from airflow_provider_connect.dag_files.deadlines import page_of, run_is_late
+from airflow_provider_connect.dag_files.deadlines import run_is_late, ui_url
 from tests.unit.airflow.test_notices import CONFIG, sent, settings
 
 KEYS = {"airflow.deadline.duration": "90s", "airflow.on.deadline": "team,admins"}
@@ -82,6 +82,6 @@ def test_a_run_that_failed_in_time_is_not_overdue(monkeypatch: pytest.MonkeyPatc
 
 def test_without_the_address_of_airflow_there_is_no_link(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "")
-    assert page_of("connect.orders", "manual__1") == ""
+    assert ui_url("connect.orders", "manual__1") == ""
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://a")
-    assert page_of("connect.a b", "x/y?z") == "http://a/dags/connect.a%20b/runs/x%2Fy%3Fz"
+    assert ui_url("connect.a b", "x/y?z") == "http://a/dags/connect.a%20b/runs/x%2Fy%3Fz"

@@ -63,7 +63,7 @@ def environment() -> RunEnvironment:
 @pytest.fixture
 def dags(monkeypatch: pytest.MonkeyPatch) -> Dags:
     made = Dags()
-    monkeypatch.setattr(ConnectorDags, "look", lambda _self, _session: made.rows())
+    monkeypatch.setattr(ConnectorDags, "read", lambda _self, _session: made.rows())
     monkeypatch.setattr(reconciler, "definition", lambda _session, dag_id: made.definition(dag_id))
     monkeypatch.setattr(reconciler, "request_parse", lambda _session, *file: made.requests.append(file))
     monkeypatch.setattr(reconciler, "agreements", lambda _session: {})

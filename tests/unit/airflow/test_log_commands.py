@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.api_server.run_logs import Attempt, _without_sources
+from airflow_provider_connect.api_server.run_logs import Attempt, _strip_sources
 from airflow_provider_connect.cli.logs import Heads, head_of, lines_of
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.ids import has_task, tasks_label
@@ -75,10 +75,10 @@ def test_a_head_comes_where_lines_of_another_attempt_were_between() -> None:
 def test_the_sources_of_a_log_are_shown_where_it_is_empty_alone() -> None:
     sources = [{"timestamp": None, "event": text} for text in ("::group::Log message source details", "no host", "::endgroup::")]
     line = {"timestamp": AT, "event": "line"}
-    assert list(_without_sources(iter([*sources, line]))) == [line]
-    assert list(_without_sources(iter(sources))) == [{"event": "Nothing is logged: no host"}]
-    assert list(_without_sources(iter([line, line]))) == [line, line]
-    assert list(_without_sources(iter([]))) == []
+    assert list(_strip_sources(iter([*sources, line]))) == [line]
+    assert list(_strip_sources(iter(sources))) == [{"event": "Nothing is logged: no host"}]
+    assert list(_strip_sources(iter([line, line]))) == [line, line]
+    assert list(_strip_sources(iter([]))) == []
 
 
 @pytest.mark.parametrize(

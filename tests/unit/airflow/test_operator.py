@@ -77,7 +77,7 @@ def test_of_an_application_that_died_only_its_own_tasks_are_reported(monkeypatch
         "airflow_provider_connect.runtime.worker.application.failure_report.report_lost", lambda *_, tasks, **__: reported.append(tasks)
     )
     monkeypatch.setattr(ConnectTaskOperator, "_make_directory", lambda *_: RunDirectory.make(tmp_path, "orders", "run-1"))
-    monkeypatch.setattr(connect, "started_readiness", lambda *_, **__: Readiness("work", ""))
+    monkeypatch.setattr(connect, "require_started", lambda *_, **__: Readiness("work", ""))
     monkeypatch.setattr(ConnectTaskOperator, "submit_application", lambda *_: (137, ["killed"]))
     monkeypatch.setattr("airflow_provider_connect.operators.connect.worker_settings", lambda: WorkerSettings.of(SETTINGS))
     context = {"run_id": "run-1", "ti": SimpleNamespace(try_number=1), "dag_run": SimpleNamespace(run_type="manual", conf={})}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from airflow_provider_connect.api_server.reconciler import Step, deletion_guard_warnings, next_step, to_give_up
+from airflow_provider_connect.api_server.reconciler import Step, connectors_to_release, deletion_guard_warnings, next_step
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.sql_mirror.queries import Agreement
 
@@ -69,7 +69,7 @@ def test_a_new_connector_that_another_client_paused_at_once_stays_paused(target:
 )
 def test_which_connectors_without_a_dag_are_stopped(gone_for: dict[str, float], limit: int, given_up: set[str]) -> None:
     gone_since = {name: 10_000.0 - seconds for name, seconds in gone_for.items()}
-    assert to_give_up(gone_since, now=10_000.0, grace_seconds=600.0, limit=limit) == given_up
+    assert connectors_to_release(gone_since, now=10_000.0, grace_seconds=600.0, limit=limit) == given_up
 
 
 def test_too_many_dags_that_are_gone_are_a_warning() -> None:

@@ -9,24 +9,24 @@ from airflow.utils.types import DagRunType
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import ConnectPlanOperator
-from airflow_provider_connect.operators.run_conf import asked_tasks, conf_for, covers, refuse_backfill, tasks_in
+from airflow_provider_connect.operators.run_conf import covers, parse_tasks, refuse_backfill, requested_tasks, run_conf
 
 
 @pytest.mark.parametrize("tasks", [None, [0], [2, 0]])
 def test_what_is_asked_for_is_read_back(tasks: list[int] | None) -> None:
-    found = asked_tasks({"dag_run": SimpleNamespace(conf=conf_for(tasks))})
+    found = requested_tasks({"dag_run": SimpleNamespace(conf=run_conf(tasks))})
     assert found == (None if tasks is None else sorted(tasks))
 
 
 @pytest.mark.parametrize("conf", [None, {}, {"other": 1}])
 def test_a_run_without_tasks_in_its_conf_is_of_all(conf: object) -> None:
-    assert tasks_in(conf) is None
+    assert parse_tasks(conf) is None
 
 
 @pytest.mark.parametrize("tasks", ["0", [], ["0"], [-1], [1.5], [True], [9999], {"0": 1}])
 def test_what_a_user_wrote_who_triggered_the_run_is_checked(tasks: object) -> None:
     with pytest.raises(ConfigException, match="give a list of task numbers"):
-        tasks_in({"tasks": tasks})
+        parse_tasks({"tasks": tasks})
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.model.view_json import escaped
 from airflow_provider_connect.runtime.stores.offset_file import SETTING, OffsetFile
 from airflow_provider_connect.runtime.wire import offset_topic
 from airflow_provider_connect.standalone.files import ConnectorFile, standalone_settings
-from airflow_provider_connect.standalone.one_run import parsed
+from airflow_provider_connect.standalone.one_run import parse_arguments
 from airflow_provider_connect.standalone.preview import _lines, print_preview
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -205,8 +205,8 @@ def test_the_steps_of_each_record_are_printed_behind_the_records(settings: Worke
 
 def test_steps_need_a_preview() -> None:
     with pytest.raises(SystemExit):
-        parsed(["c.properties", "--steps"])
-    assert parsed(["c.properties", "--preview", "3", "--steps"]).steps
+        parse_arguments(["c.properties", "--steps"])
+    assert parse_arguments(["c.properties", "--preview", "3", "--steps"]).steps
 
 
 def test_the_line_of_code_is_the_connectors_and_its_prints_are_on_standard_error(
