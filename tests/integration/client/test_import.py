@@ -240,7 +240,7 @@ def test_files_and_what_is_written_of_them(ours: dict[str, str], tmp_path: Path,
     assert "airflow connect plugins install maven:io.debezium:debezium-connector-mysql:3.6.1.Final" in rows[1]["reason"]
     assert "is created, STOPPED" in done["created"].out, done["created"].err
     assert done["status"].json["connector"]["state"] == "STOPPED"
-    assert "no connector nobody" in refused(done["missing"])
+    assert "Connector nobody not found" in refused(done["missing"])
     assert "cannot be read" in refused(done["none"])
     assert "need the URL of a running Kafka Connect" in refused(done["file"])
     assert "Give one of" in refused(done["both"])
