@@ -95,7 +95,7 @@ def test_a_config_of_the_sink_for_s3_is_understood(caplog: pytest.LogCaptureFixt
     assert [value for value in connector.validate(SINK_FOR_S3) if value.errors] == []
     config = connector.config_def.parse(SINK_FOR_S3)
     connector.start(config)
-    assert "Settings without a meaning here: s3.part.size, storage.class" in caplog.text
+    assert "These settings have no effect: s3.part.size, storage.class" in caplog.text
     assert (parse_location(config).host, format_of(config).extension) == ("orders", ".gz.parquet")
 
 

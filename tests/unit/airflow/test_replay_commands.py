@@ -65,7 +65,7 @@ def test_what_is_asked_wrongly_is_refused(client: ConnectClient, tmp_path: Path)
         run(client, "--status")
     with pytest.raises(BadRequestException, match="cannot be read as JSON"):
         run(client, "--edits", str(tmp_path / "none.json"))
-    with pytest.raises(BadRequestException, match="no range"):
+    with pytest.raises(BadRequestException, match="not a range of offsets"):
         run(client, "--offsets", "0:9-1")
     with pytest.raises(BadRequestException, match="makes no previews"):
         run(client, "--dry-run")
