@@ -104,7 +104,7 @@ def test_a_sink_that_takes_json_text_for_an_object_is_found(connector: type[Orde
     [
         (RefusingSink, {}, "refuses objects without a schema: .*give orders a schema"),
         (NaiveSink, {"needs_schema": True}, "needs their schema"),
-        (NaiveSink, {"value_schema": STRING_SCHEMA}, "no structs"),
+        (NaiveSink, {"value_schema": STRING_SCHEMA}, "not structs"),
         (NaiveSink, {"values": lambda *_: [{"at": b"bytes"}]}, "cannot be written without a schema"),
     ],
 )
