@@ -26,7 +26,7 @@ class Step:
 
 _PATCH_SOURCE = (
     f"{_KEEPER}._fence",
-    f"{_KEEPER}._none_alive",
+    f"{_KEEPER}._claim_no_tasks",
     f"{_CHANGE}.take_over",
     f"{_OWNER}.send",
     f"{_CHANGE}._flush",
@@ -34,7 +34,7 @@ _PATCH_SOURCE = (
     f"{_OWNER}.commit",
 )
 _PATCH_SINK = (
-    f"{_KEEPER}._none_alive",
+    f"{_KEEPER}._claim_no_tasks",
     f"{_CHANGE}._flush",
     f"{_OWNER}.commit",
     f"{_PACKAGE}.runtime.stores.group_offsets:GroupOffsets.delete",

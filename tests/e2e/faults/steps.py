@@ -69,7 +69,7 @@ STEPS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "exactly_once": (
             PUT,
             f"{_LAKE}.iceberg_table:TableWriter.flush",
-            f"{_LAKE}.iceberg_table:TableWriter._stage",
+            f"{_LAKE}.iceberg_table:TableWriter._stage_changes",
             "pyiceberg.catalog.sql:SqlCatalog.commit_table",
             PRE_COMMIT,
             COMMIT_GROUP,

@@ -174,14 +174,14 @@ def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: s
     engine.dispose()
     assert "canary-of-a-password" not in repr((at_work, at_rest))
     started, paused = ([each.finding for each in reports] for reports in (at_work, at_rest))
-    counted = "Connectors with a replication slot that has lost WAL, holds much of it back or could not be asked"
+    counted = "Connectors with a replication slot that has lost WAL, holds much of it back or could not be queried"
     assert slot_problems(started) == [f"{counted}: 1. airflow connect doctor names them."]
     assert slot_problems(paused) == [f"{counted}: 2. airflow connect doctor names them."]
     assert slot_problems([each for each in started if each.outcome is Outcome.OK]) == []
     (held,) = found(started, "slots", Outcome.OK)
     assert f"replication slot {slot} of postgresql://{LOOPBACK}:{postgres.port}/postgres holds back" in held
     (away,) = found(started, "slots", Outcome.WARNING)
-    assert away.startswith("The replication slot of connector away could not be asked")
+    assert away.startswith("The replication slot of connector away could not be queried")
     (warned,) = [each for each in found(paused, "slots", Outcome.WARNING) if "away" not in each]
     assert "Connector orders is PAUSED" in warned
     [view] = [each.view for each in at_work if each.connector == "orders"]
@@ -190,5 +190,5 @@ def test_slots_hold_wal_back_whatever_the_state_of_their_connectors(bootstrap: s
     [view] = [each.view for each in at_rest if each.connector == "orders"]
     assert view is not None
     assert view.note is not None
-    assert re.fullmatch(rf"Replication slot {slot} holds back [0-9,]+ bytes of WAL, and more until .* PAUSED, goes on", view.note)
+    assert re.fullmatch(rf"Replication slot {slot} holds back [0-9,]+ bytes of WAL, and more until .* PAUSED, resumes", view.note)
     assert f"SELECT pg_drop_replication_slot('{slot}')" in warned

@@ -147,7 +147,7 @@ def test_a_prefix_without_objects_fails_what_reads_it_by_name(server: S3Server) 
     """It may be a wrong one. A prefix whose objects are deleted when they are read is empty in the best order."""
     config = config_of(server, "nothing-here")
     for use in (lambda: run(FileSystemSourceConnector(), config), lambda: FileSystemSourceConnector().check(config)):
-        with pytest.raises(ConfigException, match=r"url: There is no object below it\. Set the prefix of some"):
+        with pytest.raises(ConfigException, match=r"url: There is no object with this prefix\. Set another prefix"):
             use()
     assert run(FileSystemSourceConnector(), config | {"cleanup.policy": "delete"}).records == []
     server.client().put_object(Bucket=server.bucket, Key="nothing-here/", Body=b"")

@@ -17,7 +17,7 @@ KEEPER, CHANGE = "runtime.herder.offsets:OffsetKeeper", "runtime.stores.offset_c
 OWNER = "runtime.stores.transactional_producer:TransactionalProducer"
 SOURCE_KILL_POINTS = [
     KillPoint(f"{KEEPER}._fence"),
-    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{KEEPER}._claim_no_tasks"),
     KillPoint(f"{CHANGE}.take_over"),
     KillPoint(f"{OWNER}.send"),
     KillPoint(f"{CHANGE}._flush"),
@@ -25,7 +25,7 @@ SOURCE_KILL_POINTS = [
     KillPoint(f"{OWNER}.commit"),
 ]
 SINK_KILL_POINTS = [
-    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{KEEPER}._claim_no_tasks"),
     KillPoint(f"{CHANGE}._flush"),
     KillPoint(f"{OWNER}.commit", nth=1),
     KillPoint("runtime.stores.group_offsets:GroupOffsets.delete", "before"),

@@ -216,7 +216,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_reason(environment: RunEnvi
         herder.replay_dead_letters(name, ReplayRequest())
     refused(environment, unique)
     for asked, reason in (
-        (ReplayRequest(["5"]), "names no partition"),
+        (ReplayRequest(["5"]), "has no partition"),
         (ReplayRequest(edits={"0:1": {"value": "a [hidden] b"}}), "stands for a secret"),
         (ReplayRequest(transforms={"connector.class": "x"}), "connector.class"),
         (ReplayRequest(topic="a/b"), "is not a valid topic"),

@@ -28,7 +28,7 @@ from tests.integration.worker.environment import RunEnvironment, make_topic, sen
 
 FIRST, SECOND = {"task": 0}, {"task": 1}
 UNDO_KILL_POINTS = [
-    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{KEEPER}._claim_no_tasks"),
     KillPoint("runtime.herder.history:ConnectorHistory._await_recorded"),
     KillPoint(f"{OWNER}.commit"),
     KillPoint(f"{CHANGE}.take_over"),
@@ -38,7 +38,7 @@ UNDO_KILL_POINTS = [
 SINK_KILL_POINTS = [
     KillPoint("runtime.stores.group_offsets:GroupOffsets.delete", "before"),
     KillPoint("runtime.stores.group_offsets:GroupOffsets.delete"),
-    KillPoint(f"{KEEPER}._none_alive"),
+    KillPoint(f"{KEEPER}._claim_no_tasks"),
     KillPoint(f"{OWNER}.commit"),
 ]
 

@@ -155,7 +155,7 @@ def test_a_redirect_gets_no_credentials(registry: RegistryServer, unique: str) -
 def test_a_page_that_is_no_answer_of_a_registry_is_no_fault_of_the_records(registry: RegistryServer, unique: str) -> None:
     with serving(registry.url) as (gate, url):
         gate.page = b"<html>Sign in</html>"
-        with pytest.raises(UnavailableException, match="The answer for schema 1 is not one of a schema registry"):
+        with pytest.raises(UnavailableException, match="The response for schema 1 is not one of a schema registry"):
             configured(AvroConverter, url).to_connect_column(unique, pa.array([b"\0\0\0\0\x01x"]))
 
 

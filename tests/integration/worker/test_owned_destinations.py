@@ -79,7 +79,7 @@ def test_offsets_of_another_cluster_are_refused_by_name(environment: RunEnvironm
     assert kind.ids(environment.folder) == list(range(10))
     if kind is KINDS["files"]:
         return
-    adopted = text.partition("destination.adopt=")[2].partition(":")[0]
+    adopted = text.partition("destination.adopt=")[2].partition(" ")[0]
     assert adopted == scope or kind is KINDS["delta"], "a Delta table keeps numbers alone"
     delivers(other, given | {"destination.adopt": adopted})
     assert kind.ids(environment.folder) == [*range(10), *range(100, 105)]
@@ -95,7 +95,7 @@ def test_files_that_were_moved_away_let_a_connector_of_another_cluster_adopt_the
     assert remedy is not None
     for path in [*environment.folder.rglob(f"{unique}+0+*"), environment.folder / remedy[1]]:
         path.unlink()
-    adopted = refusal(other, given).partition("destination.adopt=")[2].partition(":")[0]
+    adopted = refusal(other, given).partition("destination.adopt=")[2].partition(" ")[0]
     delivers(other, given | {"destination.adopt": adopted})
     assert kind.ids(environment.folder) == list(range(100, 105))
 

@@ -242,7 +242,7 @@ def test_a_column_without_a_form_in_connect_is_named() -> None:
     """A struct within it has two fields of one name, which nobody's rows can have."""
     both = pa.StructArray.from_arrays([pa.array([1]), pa.array([2])], ["x", "x"])
     assert read("parquet", parquet(pa.table({"c": both})))[1] == [
-        "The rest of the file cannot be read: Column c: Two fields of struct<x: int64, x: int64> have one name"
+        "The rest of the file cannot be read: Column c: Two fields of struct<x: int64, x: int64> have the same name"
     ]
 
 
