@@ -20,13 +20,13 @@ SECONDS = 60.0
 
 def main(servers: str, topic: str, way: str) -> None:
     quick = {"topic.metadata.refresh.interval.ms": 200, "topic.metadata.propagation.max.ms": 500}
-    consumer = Consumer({**READER_SETTINGS, **quick, "bootstrap.servers": servers, "group.id": topic})
     heard: list[int] = []
 
     def hear(error: KafkaError) -> None:
         print("heard", error.name(), error.str(), flush=True)
         heard.append(error.code())
 
+    consumer = Consumer({**READER_SETTINGS, **quick, "bootstrap.servers": servers, "group.id": topic, "error_cb": hear})
     library = load_librdkafka() if way == "direct" else None
     reader = KafkaReader(consumer, {TopicPartition(topic, 0): (0, ENDLESS)}, frozenset(), hear, library=library)
     is_deleted, deadline = False, time.monotonic() + SECONDS
