@@ -54,5 +54,5 @@ def test_who_may_create_no_namespace_creates_a_table_in_one_that_is_there(tmp_pa
     with rest_catalog(tmp_path, forbids_namespaces=True) as address:
         deliver(rest_config(tmp_path, address), batches([note(1)]))
         assert [row["id"] for row in rows_of(tmp_path, "shop.notes")] == [1]
-        with pytest.raises(ConfigException, match=r"other\.notes for configuration iceberg\.tables: Its namespace is not there"):
+        with pytest.raises(ConfigException, match=r"other\.notes for configuration iceberg\.tables: Its namespace does not exist"):
             deliver(rest_config(tmp_path, address, **{"iceberg.tables": "other.notes"}), batches([note(1)]))
