@@ -36,7 +36,7 @@ from airflow_provider_connect.api_server import dags, runs, serialized_dags
 
 names, dag_id = ["orders", "Orders"], "connect.orders"
 for ask in (
-    lambda session: dags.ConnectorDags().look(session),
+    lambda session: dags.ConnectorDags().read(session),
     lambda session: runs.run_facts(session, names),
     lambda session: runs.failed_since(session, datetime.now(UTC)),
     runs.running_connectors,
