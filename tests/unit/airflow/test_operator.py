@@ -193,8 +193,8 @@ def test_a_late_module_that_is_read_at_once_is_loaded_at_once() -> None:
     """As by OpenLineage's client, which the Spark provider imports where it is installed."""
     code = (
         "import sys\n"
-        "from airflow_provider_connect.operators.spark_submit import _loaded_at_first_use\n"
-        "with _loaded_at_first_use('requests'):\n"
+        "from airflow_provider_connect.operators.spark_submit import _import_lazily\n"
+        "with _import_lazily('requests'):\n"
         "    from requests import Session\n"
         "assert Session is sys.modules['requests'].Session"
     )
