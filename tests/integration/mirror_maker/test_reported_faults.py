@@ -113,7 +113,7 @@ def test_records_that_expired_before_they_were_mirrored_are_named(mirror: Mirror
     remove_before(mirror.origin, topic, 20)
     mirror.run(mirror.config())
     assert values(mirror.target, mirror.remote(topic)) == [b"%d" % number for number in (*range(10), *range(20, 30))]
-    assert f"Partition {topic}-0 holds offsets 20 to 30, and not 10: auto.offset.reset decides" in caplog.text
+    assert f"Partition {topic}-0 has offsets 20 to 30, but not 10: auto.offset.reset decides" in caplog.text
 
 
 def test_a_target_that_was_created_anew_is_named(mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture) -> None:
