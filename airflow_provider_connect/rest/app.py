@@ -62,7 +62,7 @@ def create_app(
     app.state.info, app.state.loggers, app.state.listing = info, loggers or Loggers(), Listing(calls.secrets)
     app.state.warnings, app.state.page = warnings, PageFacts(calls, runs or NoRuns())
     routers = [*_ROUTERS, *([server_routes.admin_router] if has_admin else []), *([page.page_router] if has_page else [])]
-    routers.append(remaining_routes(routers, has_admin=has_admin))
+    routers.append(remaining_routes(routers))
     for router in routers:
         app.include_router(router)
     routes = [route for router in routers for route in router.routes]  # from FastAPI 0.137 on, app.routes nests them

@@ -63,9 +63,12 @@ def add_route(
     """Add a route of a verb that reads anything, or changes one connector, by the herder's method of its name.
 
     Its arguments are the names in the path, the query parameters, the fields of ``body``, those of ``given``, and the author of a change.
-    ``view`` turns its result into the answer. Raises TypeError for any other change: its route must check the right that it needs.
+    ``view`` turns its result into the answer. Raises TypeError for any other change, and for a verb of admins: its route must check the
+    right that it needs.
     """
     found = VERBS[verb]
+    if found.is_admin:
+        raise TypeError(f"{verb} is for admins: write its route out, with the right that it needs")
     if found.method != "GET" and "connector" not in found.path_names:
         raise TypeError(f"{verb} changes no single connector: write its route out, with the right that it needs")
 
@@ -104,11 +107,11 @@ async def _carry_out(
     return await calls.ask(request, lambda herder: act(herder, {}))
 
 
-def remaining_routes(routers: Iterable[APIRouter], *, has_admin: bool) -> APIRouter:
-    """A router with a route of each verb that ``routers`` do not serve; ``has_admin``: also of verbs for admins."""
+def remaining_routes(routers: Iterable[APIRouter]) -> APIRouter:
+    """A router with a route of each verb that ``routers`` do not serve, but for those of admins."""
     router, served = APIRouter(), {getattr(route, "name", None) for each in routers for route in each.routes}
     for verb in VERBS.values():
-        if verb.name not in served and (has_admin or not verb.is_admin):
+        if verb.name not in served and not verb.is_admin:
             add_route(router, verb.name)
     return router
 

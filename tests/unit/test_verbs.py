@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import pytest
 from airflow.sdk import BaseHook
+from fastapi import APIRouter
 
 from airflow_provider_connect.client.calls import call
 from airflow_provider_connect.client.rest_client import AsyncConnectClient, ConnectClient
@@ -15,7 +16,7 @@ from airflow_provider_connect.errors import BadRequestException
 from airflow_provider_connect.hooks.connect import AsyncConnectHook, ConnectHook
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
-from airflow_provider_connect.rest.routes import remaining_routes
+from airflow_provider_connect.rest.routes import add_route, remaining_routes
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill_request import BackfillRequest
 from airflow_provider_connect.runtime.model.replays import ReplayRequest
@@ -118,9 +119,11 @@ def test_an_empty_query_parameter_counts_as_not_given() -> None:
     assert VERBS["plugins"].arguments({"connectorsOnly": ["yes"]}) == {"connectors_only": False}
 
 
-def test_only_routes_that_are_written_out_change_more_than_one_connector() -> None:
+def test_only_routes_that_are_written_out_are_for_admins_or_change_more_than_one_connector() -> None:
+    with pytest.raises(TypeError, match="loggers is for admins: write its route out"):
+        add_route(APIRouter(), "loggers")
     with pytest.raises(TypeError, match="create_connector changes no single connector: write its route out"):
-        remaining_routes([], has_admin=True)
+        remaining_routes([])
 
 
 def test_the_herder_carries_out_every_verb_of_connectors_and_plugins() -> None:
