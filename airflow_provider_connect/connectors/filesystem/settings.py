@@ -23,7 +23,7 @@ from airflow_provider_connect.connectors.filesystem.partitioners.time_path impor
 from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Extractor, Timestamps
 from airflow_provider_connect.connectors.filesystem.schema_change import Compatibility
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS
-from airflow_provider_connect.connectors.time_zone import time_zone
+from airflow_provider_connect.connectors.time_zone import check_time_zone
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, OneOf, Range, Type
 
@@ -99,10 +99,6 @@ class _ClassName:
             raise ConfigException.of(name, value, f"Not a supported class. Use one of these: {', '.join(self.values)}.")
 
 
-def _check_time_zone(name: str, value: Any) -> None:
-    time_zone(name, value or "")
-
-
 def _folder(name: str, value: Any) -> None:
     if not {".", ".."}.isdisjoint((value or "").split("/")) or "\0" in (value or ""):
         raise ConfigException.of(name, value, "The path must not have the parts . or .., nor NUL characters. Remove them.")
@@ -164,7 +160,7 @@ CONFIG_DEF = ConfigDef(
     ConfigKey(DURATION_MS, Type.LONG, NO_LIMIT, doc="The length of the periods of TimeBasedPartitioner."),
     ConfigKey(PATH_FORMAT, default="", doc="The folder of a period: 'year'=YYYY/'month'=MM/'day'=dd, with the letters of Java's dates."),
     ConfigKey(LOCALE, default="en", doc="Language of path.format. Only English is supported."),
-    ConfigKey(TIME_ZONE, default="UTC", validator=_check_time_zone, doc="The time zone of periods and schedules."),
+    ConfigKey(TIME_ZONE, default="UTC", validator=check_time_zone, doc="The time zone of periods and schedules."),
     ConfigKey(
         EXTRACTOR,
         default=Extractor.WALL_CLOCK.value,

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.time_zone import check_time_zone
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, Importance, NonEmptyString, OneOf, Range, Type
@@ -104,13 +104,6 @@ def contradictions(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
         yield PK_FIELDS, ",".join(pk_fields), f"{PK_MODE}=kafka takes three names, of topic, partition and offset, or none."
     if len(set(pk_fields)) < len(pk_fields):
         yield PK_FIELDS, ",".join(pk_fields), "A field is named twice."
-
-
-def _time_zone(name: str, value: Any) -> None:
-    try:
-        ZoneInfo(value or "")
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigException.of(name, value, "There is no such time zone. Use a name like UTC or Europe/Berlin.") from error
 
 
 def _url(_name: str, value: Any) -> None:
@@ -216,7 +209,7 @@ CONFIG_DEF = ConfigDef(
         TIME_ZONE,
         Type.STRING,
         "UTC",
-        validator=_time_zone,
+        validator=check_time_zone,
         group="Writes",
         doc="Time zone of columns that hold date and time without a zone.",
     ),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any, Final
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, TableFilter
 from airflow_provider_connect.connectors.jdbc.database.database_url import URL, parse_url
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import QUOTE_IDENTIFIERS
+from airflow_provider_connect.connectors.time_zone import check_time_zone
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, Importance, OneOf, Range, Type
 
@@ -62,12 +62,8 @@ def _check_url(_name: str, value: Any) -> None:
 
 
 def _check_zone(name: str, value: Any) -> None:
-    if value is None:
-        return
-    try:
-        ZoneInfo(value)
-    except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigException.of(name, value, "It must be a time zone such as UTC or Europe/Paris.") from error
+    if value is not None:
+        check_time_zone(name, value)
 
 
 _FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of the years 2 to 9998, which can be written in any time zone
