@@ -44,7 +44,7 @@ class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typ
         self.names = tuple(names)
 
     def notify(self, context: Mapping[str, Any]) -> None:
-        """``context`` is Airflow's; the notifiers get ``notice_context`` it."""
+        """``context`` is Airflow's; the notifiers get ``notice_context`` of it."""
         send_notice(self.connector, self.names, lambda: notice_context(self.connector, context), about="its failure")
 
 
