@@ -100,7 +100,8 @@ class TransactionalFile:
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the appended data together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
 
-        1 fsync the data 2 check for a newer claim and another file 3 fsync and rename the commit file: the commit.
+        1 fsync the data 2 check that no newer claim exists, and that the path still names this file 3 fsync and rename the commit file,
+        which is the commit.
         """
         if self._is_shared:
             with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):

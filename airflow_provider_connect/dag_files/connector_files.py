@@ -34,7 +34,7 @@ def stored_connectors(configs: Mapping[str, Mapping[str, str]], worker_schedule:
 
 
 def refusals(connector: str, config: Mapping[str, str], check: DagCheck) -> list[str]:
-    """Why there is no DAG of a connector that no DAG file defines. Another worker took this config: nothing was checked here before."""
+    """The reasons why no DAG can be generated for a stored connector; empty if one can. Another worker may have accepted the config."""
     try:
         check_name(connector)
     except ConfigException as error:

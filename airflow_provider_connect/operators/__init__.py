@@ -1,1 +1,1 @@
-"""Runs of connectors, and verbs as tasks."""
+"""Operators that run connectors, and operators for verbs."""

@@ -36,7 +36,7 @@ def may_wait(context: Mapping[str, Any]) -> bool:
 
 
 def refuse_backfill(context: Mapping[str, Any]) -> None:
-    """Raises ConfigException in a run of a backfill: Airflow starts several of them at once, whatever the DAG allows."""
+    """Raises ConfigException in a backfill run, because Airflow starts several such runs at once, whatever the DAG allows."""
     if str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", "")) == "backfill":
         raise ConfigException(
             "A connector's DAG has no backfills: its runs go on from its offsets, one at a time. To have a sink's records delivered again, "

@@ -225,7 +225,8 @@ def spark_connection() -> str:
 
 
 def spark_master(conn_id: str) -> str:
-    """The master that a Spark connection names. Raises ConfigException when it names none: the provider would use YARN."""
+    """The master that a Spark connection names. Raises ConfigException if it names none, because Airflow's Spark provider would
+    use YARN."""
     try:
         connection = Connection.get(conn_id)
     except AirflowNotFoundException as error:

@@ -213,7 +213,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
 
 
 def _run_of(runs: Runs, name: str, replay: Replay | None) -> str | None:
-    """The run of the replay; of a completed one, the last run that delivered something, since later runs have no work."""
+    """The replay's run. If the replay is complete, the last run that delivered something, since later runs have no work."""
     delivered = runs.of(name) if replay is not None and replay.is_done else ()
     newest = delivered or runs.attempts(name)
     return newest[0].run if newest else None

@@ -83,7 +83,7 @@ class RestListener:
 
     @property
     def is_local(self) -> bool:
-        """Whether only this machine reaches it."""
+        """Whether the listener can be reached only from this machine."""
         address = _address(self.host)
         return self.host == "localhost" if address is None else address.is_loopback
 
@@ -165,10 +165,11 @@ def _file_with(text: str | None) -> str | None:
 
 
 def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
-    """Users by HTTP Basic if the settings name them, else ``otherwise``. Without both, every client may do everything, if the settings
-    allow it or the listener is local.
+    """HTTP Basic if the settings name users; access without users if they allow it; else ``otherwise``. Without it, every client of a local
+    listener may do everything.
 
-    Raises ConfigException for other extensions, for unreadable credentials, and for a server that would be open by accident.
+    Raises ConfigException for an extension other than Kafka Connect's own, for unreadable credentials, and for a server that would be open
+    by accident.
     """
     file = credentials_file(worker)
     if file is not None:

@@ -177,7 +177,7 @@ class AllowedFolder:
             os.remove(name, dir_fd=folder)
 
     def sync(self) -> None:
-        """Make changes of this folder's entries durable (``fsync``)."""
+        """Make changes to this folder's entries durable (``fsync``)."""
         descriptor = self.open(".", os.O_RDONLY | os.O_DIRECTORY)
         try:
             os.fsync(descriptor)

@@ -112,7 +112,7 @@ class SourceTaskContext(Protocol):
     """None unless ``transaction.boundary=connector``."""
 
     def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
-        """The committed offset of a source partition, or ``default`` if it has none. Any: the task's own JSON, or the default."""
+        """The committed offset of a source partition, or ``default`` if it has none."""
 
     def offsets(self, partitions: Iterable[Mapping[str, object]]) -> list[dict[str, Any] | None]:
         """The committed offsets of several source partitions, in their order; None for a partition without one."""

@@ -52,7 +52,7 @@ _SETTINGS: Final = (
     r"Write the URL, jdbc:",
     r"and in the URL \w+=",
     r"Take the options of stores out of the URL",
-    r"[Tt]ake it out\.$",
+    r"Remove this setting\.$",
     r'^Missing required configuration "[^"]+" which has no default value\.$',
     r"^Must configure one of topics or topics\.regex$",
     r"Leave it out or ask for the worker setting [\w.]+",

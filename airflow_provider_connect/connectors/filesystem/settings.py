@@ -1,4 +1,4 @@
-"""The settings of FileSystemSink, named as in the well-known sinks for S3, HDFS, GCS and Azure, and their contradictions."""
+"""The settings of FileSystemSink and the checks for contradictory ones. Names are those of the sinks for S3, HDFS, GCS and Azure."""
 
 from __future__ import annotations
 

@@ -99,7 +99,7 @@ class LakeSink(TransactionalSink):
         return int(self.config[MAX_RETRIES])
 
     def translate_library_error(self, error: Exception) -> Exception:
-        """The exception of this package for an error of the library; ``error`` itself if it is unknown."""
+        """This package's exception for a library error, or ``error`` itself if it is unknown."""
         raise NotImplementedError
 
     def translate_error(self, error: Exception) -> Exception:

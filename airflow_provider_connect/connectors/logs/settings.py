@@ -142,7 +142,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class LineSettings:
-    """The parsed settings of how bytes become records."""
+    """The parsed settings that control how bytes become records."""
 
     encoding: Encoding
     limits: Limits

@@ -23,7 +23,7 @@ class MultiSearch:
         self._within = self._longest_within()
 
     def replaced(self, text: str, by: str) -> str:
-        """``text`` with each match replaced by ``by``; overlapping matches are replaced once."""
+        """``text`` with each match replaced by ``by``; overlapping matches are merged and replaced as one."""
         parts: list[str] = []
         done = 0
         for begin, end in self._spans(text):

@@ -42,7 +42,7 @@ class Launcher(Protocol):
         ...
 
     def forget(self, connector: str) -> None:
-        """Remove what runs a deleted connector, and keep its history. Its runs have ended."""
+        """Remove a deleted connector's DAG, and keep its history. The caller has ended its runs."""
         ...
 
 

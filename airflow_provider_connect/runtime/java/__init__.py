@@ -1,1 +1,1 @@
-"""Java plugins, each part on a floor of its own; the command ``prepare``, which fetches what they need."""
+"""Java plugins, one package for each layer; and the command ``prepare``, which fetches what they need."""

@@ -101,7 +101,8 @@ class PreviewedStep:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSteps:
-    """A record as it was read, and its ``transforms`` in order; the last one may have dropped it. ``is_cut``: there was no room for all."""
+    """A record as it was read, and its ``transforms`` in order; the last one may have dropped it. ``is_cut``: some were left out,
+    because the preview's limits were reached."""
 
     read: PreviewedRecord
     transforms: Sequence[PreviewedStep]

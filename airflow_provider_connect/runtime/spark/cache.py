@@ -91,7 +91,7 @@ def note_use(folder: Path, now: float, *, days: float = 1) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Holds an exclusive lock on ``path`` among processes; the lock of a process that dies is released."""
+    """Hold an inter-process lock on ``path``. It is released if the process dies."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

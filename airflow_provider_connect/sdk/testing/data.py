@@ -37,7 +37,7 @@ class ConverterSuite:
         raise NotImplementedError
 
     def read_back(self, schema: Schema | None, value: Any) -> tuple[Schema | None, Any]:
-        """Schema and value read from the bytes of ``value``. By default the same."""
+        """The schema and value to expect when ``value`` is written and read back. By default both are unchanged."""
         return schema, value
 
     def _columns(self) -> Iterator[tuple[Schema | None, list[Any]]]:

@@ -103,7 +103,7 @@ def test_the_worker_goes_on_with_the_settings_of_before_and_warns(tmp_path: Path
     assert broken[:2] == [2, "good"]
     assert "Variable connect_worker_config is not JSON" in str(broken[2])
     assert refused[:2] == [3, "good"]
-    assert "the present ones cannot be used: no such cluster" in str(refused[2])
+    assert "the current ones cannot be used: no such cluster" in str(refused[2])
     assert better == [4, "better", []]
 
 

@@ -1,4 +1,4 @@
-"""``json``: one JSON value per line, written as by JsonConverter without schemas, and read without a schema."""
+"""``json``: one JSON value per line, written as JsonConverter without schemas would, and read without a schema."""
 
 from __future__ import annotations
 

@@ -250,7 +250,7 @@ class Dialect:
         return f"{before}{identifier.replace(after, after * 2)}{after}"
 
     def table(self, name: TableName) -> str:
-        """A table's whole name as SQL."""
+        """A table's fully qualified name as SQL."""
         return ".".join(map(self.quoted, name.parts))
 
     # --- types

@@ -57,8 +57,8 @@ from airflow_provider_connect.sdk.transactional_sink import TransactionalSink, T
 
 
 def database_url(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
-    """The database, with the files of the host that the connector may reach. Raises ConfigException for a URL that is malformed, or that
-    could run code or read files."""
+    """The database's URL, limited to the local files that the connector may open. Raises ConfigException for a malformed URL, and
+    for one that could run code or read files."""
     password = config[PASSWORD]
     url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
     return url.within(allowed)

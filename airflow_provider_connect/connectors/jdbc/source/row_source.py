@@ -53,7 +53,7 @@ class RowSource:
         return "the query" if self.table is None else f"table {self.table}"
 
     def reset_advice(self, greatest: int, reached: int) -> str:
-        """The advice for a source whose greatest number is below the last one that was read."""
+        """The advice for a table whose greatest incrementing value is now below the last one that was read."""
         column = "" if self.incrementing is None else f" of column {self.incrementing.name}"
         return (
             f"The greatest number{column} in {self.name} is {greatest}, but it was read up to {reached}: rows up to that number are not "

@@ -178,7 +178,7 @@ def _is_refused_name(key: str, value: str) -> bool:
 
 
 def refused_source(class_name: str) -> str | None:
-    """Why a run of a source of this class cannot end where it should; None: it can, as far as is known, or it is a sink."""
+    """Why runs of this source class cannot be bounded; None: they can, as far as is known, or the class is a sink."""
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (

@@ -57,8 +57,8 @@ class _Part:
 
 
 def validate_config(choice: PluginChoice, config: Given) -> Validation:
-    """Validate ``config``, whose variables are resolved. Raises BadRequestException or ConfigException if validation is impossible: no
-    class, an unknown class, an invalid version range."""
+    """Validate ``config``. Its variables must already be resolved. Raises BadRequestException or ConfigException if validation is
+    impossible: no class, an unknown class, an invalid version range."""
     named = config.get(CLASS_KEY)
     if named is None:
         raise BadRequestException(NO_CLASS)

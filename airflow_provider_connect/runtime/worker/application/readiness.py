@@ -191,7 +191,7 @@ def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved
 
 
 def _probe(settings: WorkerSettings, connector: str, resolved: Mapping[str, str]) -> Readiness:
-    """The readiness of a Java source that only a run can ask for new data: by the time of the last run."""
+    """The readiness of a Java source that reports new data only to a run: decided by when its last run started."""
     work = Readiness(WORK, "a Java source of this class is asked for new data by a run")
     interval = java_seconds(resolved, PROBE_INTERVAL)
     if interval is None:

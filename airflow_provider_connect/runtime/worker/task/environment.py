@@ -108,7 +108,7 @@ class TaskEnvironment:
             _log.warning("Task %s: could not be stopped\n%s", name, trace)
 
     def report(self, state: State) -> None:
-        """Write the task's status, which never waits."""
+        """Write the task's status. Never blocks."""
         self._put(state, self.payload.failures if state is State.RUNNING else 0)
 
     def forget_failures(self) -> None:
