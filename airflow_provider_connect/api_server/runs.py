@@ -21,6 +21,7 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, rows_in_parts
 from airflow_provider_connect.operators.run_conf import covers, run_conf
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
 from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
 
@@ -195,6 +196,8 @@ def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[i
 
 
 def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[int] | None) -> bool:
+    if dag.timetable_summary == CONTINUOUS:  # the present run follows the config topic, and Airflow starts the next one when it ends
+        return True
     if tasks is None and dag.next_dagrun_create_after is not None and dag.next_dagrun_create_after <= now:
         return True
     queued = session.scalars(select(DagRun).where(DagRun.dag_id == dag.dag_id, DagRun.state == DagRunState.QUEUED))

@@ -29,6 +29,7 @@ from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.definition import definition_text
 from airflow_provider_connect.operators.plan import ConnectPlanOperator, ConnectReportOperator
 from airflow_provider_connect.runtime.config.dag_settings import (
+    CONTINUOUS,
     MAX_TASKS,
     PREFIX,
     SCHEDULE,
@@ -70,7 +71,8 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
 
     def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:
         check_definition(name, config)
-        settings = dag_settings(name, config, section_schedule())  # no Variable, no Connection: this runs at each parse
+        steering = {**config, SCHEDULE: _schedule_text(dag_arguments["schedule"])} if "schedule" in dag_arguments else config
+        settings = dag_settings(name, steering, section_schedule())  # no Variable, no Connection: this runs at each parse
         _refuse_conflicts(config, dag_arguments)
         _warn_of_secrets(name, config)
         super().__init__(dag_id_for(name), **_dag_arguments(name, settings, dag_arguments))
@@ -113,7 +115,7 @@ def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: C
 
 def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
     """The tasks of a connector's DAG, in the DAG that is open: the arguments of its first task, of ``run``, and of every task."""
-    run = {**run, "engine": settings.engine}
+    run = {**run, "engine": settings.engine, "stays_seconds": settings.stays_seconds}
     if settings.tasks_per_application is None:
         ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
         return
@@ -122,6 +124,11 @@ def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], 
         task_id="run", connector=connector, map_index_template="{{ task.tasks_label }}", **run, **every
     ).expand_kwargs(plan.output)
     mapped >> ConnectReportOperator(task_id="report", connector=connector, trigger_rule="none_failed", **every)
+
+
+def _schedule_text(schedule: object) -> str:
+    """Of a schedule that is given as keyword argument, which Airflow checks, only whether runs stay concerns the settings."""
+    return CONTINUOUS if schedule == CONTINUOUS else "none"
 
 
 def _refuse_conflicts(config: Mapping[str, str], arguments: Mapping[str, Any]) -> None:

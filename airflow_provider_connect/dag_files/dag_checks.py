@@ -21,7 +21,7 @@ from cachetools import LRUCache, cached
 
 from airflow_provider_connect.dag_files.connector_dag import StoredConnectorDag
 from airflow_provider_connect.dag_files.connector_files import mark_of, steering_keys
-from airflow_provider_connect.runtime.config.dag_settings import DagCheck, DagLimits, steering_errors
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, DagCheck, DagLimits, steering_errors
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_ERROR, cut
 
 _TRIAL = "connector"
@@ -51,8 +51,8 @@ def shortest_interval(schedule: str) -> float | None:
         starts = _starts(timetable)
     except Exception as error:  # (croniter, pendulum and Airflow raise what they like for text that is no schedule)
         raise ValueError(f"Airflow takes no such schedule: {error}") from error
-    if schedule == "@continuous":
-        return 0.0
+    if schedule == CONTINUOUS:
+        return None
     if not starts:
         raise ValueError("no run would ever come")
     return min([*((later - earlier).total_seconds() for earlier, later in pairwise(starts)), *_within_a_day(schedule)], default=None)

@@ -31,7 +31,8 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     """Runs a connector's tasks in one Spark application, or for ``engine="process"`` in one process without Spark, and starts none when
     there is nothing to do.
 
-    ``tasks`` and ``claim`` come from a plan (``tasks.per.application``); without them the application claims and plans. Delivered records
+    ``tasks`` and ``claim`` come from a plan (``tasks.per.application``); without them the application claims and plans. With
+    ``stays_seconds`` the run stays that long, and delivers new records as they come. Delivered records
     become asset events on ``kafka://«first bootstrap server»/«topic»``, through the asset alias of the DAG's id; a sink has its consumer
     group in the asset's URI too. Other keyword arguments are SparkSubmitOperator's.
     """
@@ -49,6 +50,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         claim: str | None = None,
         spark_conn_id: str | None = None,
         engine: str = SPARK,
+        stays_seconds: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(connector=connector, spark_conn_id=spark_conn_id, engine=engine, **kwargs)
@@ -56,6 +58,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         self.dag_mark = dag_mark
         self.tasks = tasks
         self.claim = claim
+        self.stays_seconds = stays_seconds
         self.failure_trace: str | None = None  # of what has failed, for notices
 
     @property
@@ -73,8 +76,15 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         refuse_backfill(context)
         settings = worker_settings()
         asked_for = requested_tasks(context)
-        found = require_started(self, settings, context, is_asked_for=asked_for is not None, is_planned=self.tasks is not None)
-        if found.state == "no-work":
+        found = require_started(
+            self,
+            settings,
+            context,
+            is_asked_for=asked_for is not None,
+            is_planned=self.tasks is not None,
+            stays=self.stays_seconds is not None,
+        )
+        if found.state == "no-work" and self.stays_seconds is None:
             _log.info("Connector %s has nothing to do: %s", self.connector, found.reason)
             return None
         directory = self._make_directory(context)
@@ -90,6 +100,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             define=self.definition(),
             secrets={**airflow_secrets(passed_on), **found.secrets},
             known=None if found.known is None else found.known.to_json(),
+            stays_seconds=self.stays_seconds,
         )
         directory.write_spec(spec)
         try:

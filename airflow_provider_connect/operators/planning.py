@@ -1,6 +1,7 @@
 """What the operators of a run share: its readiness, and a plan of its tasks in a process of its own, without Spark."""
 
 import logging
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from airflow_provider_connect.runtime.worker.application.readiness import Readiness, UnreadyException
 
 _TIMEOUT_MS = 60_000
+_CHECK_SECONDS = 2.0
+_START_SECONDS, _LONGEST_WAIT_SECONDS = 60.0, 3600.0
 _log = logging.getLogger(__name__)
 
 
@@ -39,10 +42,40 @@ def airflow_errors(connector: str) -> Iterator[None]:
 
 
 def require_started(
-    operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool = False
+    operator: DefinesConnector,
+    settings: WorkerSettings,
+    context: Mapping[str, Any],
+    *,
+    is_asked_for: bool,
+    is_planned: bool = False,
+    stays: bool = False,
 ) -> "Readiness":
-    """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED, and what ``check_readiness`` raises;
-    what is no better at a later try is written into the connector's status before."""
+    """Whether the operator's connector has work. Raises AirflowSkipException unless it is STARTED, and what ``check_readiness`` raises; an
+    error that a retry would not fix is written into the connector's status before.
+
+    For a run that ``stays``, it waits here until the wait after failures is over, ``_LONGEST_WAIT_SECONDS`` at most, and for
+    ``_START_SECONDS`` until the connector is STARTED: Airflow starts the next run as soon as this one ends.
+    """
+    started = time.monotonic()
+    while True:
+        found = _check(operator, settings, context, is_asked_for=is_asked_for, is_planned=is_planned)
+        waited = time.monotonic() - started
+        most = {"waiting": _LONGEST_WAIT_SECONDS, "not-started": _START_SECONDS}.get(found.state, 0.0) if stays else 0.0
+        if waited >= most:
+            break
+        if waited < _CHECK_SECONDS:
+            _log.info("Connector %s waits: %s", operator.connector, found.reason)
+        time.sleep(_CHECK_SECONDS)
+    if found.state == "waiting":
+        raise AirflowSkipException(f"Connector {operator.connector} waits: {found.reason}")
+    if found.state == "not-started":
+        raise AirflowSkipException(f"Connector {operator.connector} is not started: {found.reason}")
+    return found
+
+
+def _check(
+    operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool
+) -> "Readiness":
     # loads the Kafka client: not when the DAG is parsed
     from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
     from airflow_provider_connect.runtime.worker.application.readiness import UnreadyException, check_readiness
@@ -50,7 +83,7 @@ def require_started(
     connector, define, mask = operator.connector, operator.definition(), Mask()
     cache = ConfigCache(run_directory())
     try:
-        found = check_readiness(
+        return check_readiness(
             settings,
             connector,
             define=define,
@@ -68,11 +101,6 @@ def require_started(
         if not error.retriable:
             _report_refused(connector, settings, mask(trace_of(error)), cache)
         raise
-    if found.state == "waiting":
-        raise AirflowSkipException(f"Connector {connector} waits: {found.reason}")
-    if found.state == "not-started":
-        raise AirflowSkipException(f"Connector {connector} is not started: {found.reason}")
-    return found
 
 
 def _hide_in_logs(mask: Mask) -> HideSecrets:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import secrets
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import TracebackType
 from typing import Self
 
@@ -12,12 +14,21 @@ from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.herder.ports import Probe
+from airflow_provider_connect.runtime.model.metric_names import merge_metrics
+from airflow_provider_connect.runtime.model.run import RunSpec, TaskResult
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import ConnectorInfo
 from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
+from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+from airflow_provider_connect.runtime.worker.application.connector_host import ConnectorHost, StayingTask
+from airflow_provider_connect.runtime.worker.application.planner import Planner
+from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
+from airflow_provider_connect.runtime.worker.application.task_loop import TaskThread
+from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
-from airflow_provider_connect.standalone.connector_host import ConnectorHost, TaskCounters
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 _END_SECONDS = 2.0  # beyond the graceful time, for threads to end
 
@@ -88,6 +99,7 @@ class ConnectorHosts:
         self._worker_id = worker_id
         self._counters = counters
         self._mask = mask
+        self._owner = secrets.token_hex(8)
         self._lock = threading.Lock()
         self._hosts: dict[str, ConnectorHost] = {}
         self._closed = False
@@ -105,7 +117,7 @@ class ConnectorHosts:
         """A thread cannot be killed: one that has not ended is given up, and what it commits from now on is refused."""
         host = self._hosts.get(connector)
         if host is not None:
-            host.give_up()
+            host.abandon()
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
         with self._lock:
@@ -113,18 +125,21 @@ class ConnectorHosts:
                 return
             host = self._hosts.get(connector)
             if host is None:
-                host = ConnectorHost(
-                    connector,
-                    self._settings,
-                    self._backing,
-                    worker_id=self._worker_id,
-                    counters=self._counters,
-                    mask=self._mask,
-                    fence=self._fence,
-                )
-                self._hosts[connector] = host
+                host = self._hosts[connector] = self._host(connector)
                 host.start()
         host.trigger(tasks)
+
+    def _host(self, connector: str) -> ConnectorHost:
+        settings, backing, mask = self._settings, self._backing, self._mask
+        planner = Planner(settings, backing, backing.configs(), Fence(settings), hide=mask.add, owner=self._owner)
+        spec = RunSpec(connector, settings.originals, run_id="standalone")
+        return ConnectorHost(spec, settings, backing, planner, self._create_task, worker_id=self._worker_id, mask=mask)
+
+    def _create_task(self, payload: TaskPayload, checked: CheckedConnector, on_end: Callable[[], None]) -> StayingTask:
+        name = payload.connector
+        host = TaskHost(self._backing, self._worker_id, None, self._counters.watch(name, payload.task), self._mask, fence=self._fence)
+        named = replace(payload, run_id=f"{payload.run_id}-{payload.claim}")
+        return TaskThread(named, host, checked, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
 
     def obstacle(self, connector: str | None = None) -> str | None:
         """This process runs what it is given."""
@@ -147,3 +162,46 @@ class ConnectorHosts:
         deadline = time.monotonic() + self._settings.task_shutdown_graceful_timeout_ms / 1000 + _END_SECONDS
         ended = [host.join(max(0.0, deadline - time.monotonic())) for host in hosts]
         return all(ended)
+
+
+_Task = tuple[str, int]  # connector, task
+
+
+class TaskCounters:
+    """Adds up what the runs of each task's body counted, including the present one. Safe to share between threads."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._ended: dict[_Task, dict[str, float]] = {}
+        self._running: dict[_Task, TaskMetrics] = {}
+
+    def watch(self, connector: str, task: int) -> Callable[[TaskMetrics], None]:
+        """The callback that takes the counters of a body that begins."""
+
+        def begin(metrics: TaskMetrics) -> None:
+            with self._lock:
+                self._running[connector, task] = metrics
+
+        return begin
+
+    def add(self, connector: str, result: TaskResult) -> None:
+        """A body has ended."""
+        task = (connector, result.task)
+        with self._lock:
+            self._running.pop(task, None)
+            self._ended[task] = merge_metrics(result.metrics, self._ended.get(task, {}))
+
+    def forget(self, connector: str) -> None:
+        """The connector is gone."""
+        with self._lock:
+            for counts in (self._ended, self._running):
+                for task in [task for task in counts if task[0] == connector]:
+                    del counts[task]
+
+    def read(self) -> dict[_Task, dict[str, float]]:
+        """By connector and task."""
+        with self._lock:
+            counts = {task: dict(ended) for task, ended in self._ended.items()}
+            for task, metrics in self._running.items():
+                counts[task] = merge_metrics(metrics.by_name(), counts.get(task, {}))
+        return counts

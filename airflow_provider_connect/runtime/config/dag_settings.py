@@ -31,6 +31,9 @@ PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
 RELEASED = "airflow.released"  # in a config that no DAG file defines any more: the connector's last target state
 SCHEDULE = "airflow.schedule"
+CONTINUOUS = "@continuous"
+"""The schedule of a run that stays."""
+RUN_DURATION = "airflow.run.max.duration"
 ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
 DEADLINE = "airflow.deadline."
 _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
@@ -82,14 +85,22 @@ class DagSettings:
     longest_silence_seconds: float | None = None  # without a successful run
     most_lag: int | None = None  # records
     longest_lag_seconds: float = 600.0  # how long the lag may exceed most_lag
+    run_seconds: float = 86_400.0  # how long a run stays
+
+    @property
+    def stays_seconds(self) -> float | None:
+        """How long each run stays; None: it ends when it has read everything."""
+        return self.run_seconds if self.schedule == CONTINUOUS else None
 
 
 @dataclass(frozen=True, slots=True)
 class DagLimits:
     """The worker settings that limit DAG settings of configs from REST or the config topic; configs in DAG files have no limits. ``pools``,
-    ``queues`` and ``engines`` are allowed in addition to the defaults; ``*`` allows any. ``notifiers`` are those in the worker settings."""
+    ``queues`` and ``engines`` are allowed in addition to the defaults; ``*`` allows any. ``continuous``: they may stay, which takes a slot
+    of Airflow's executor each. ``notifiers`` are those in the worker settings."""
 
     min_interval_seconds: float = 10.0
+    continuous: bool = False
     pools: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     engines: frozenset[str] = frozenset()
@@ -98,7 +109,7 @@ class DagLimits:
     max_priority_weight: int = 100
 
 
-MIN_INTERVAL = "airflow.min.schedule.interval"
+MIN_INTERVAL, ALLOWED_CONTINUOUS = "airflow.min.schedule.interval", "airflow.allowed.continuous"
 ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airflow.allowed.queues", "airflow.allowed.engines"
 MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
 
@@ -154,6 +165,11 @@ def steering_errors(
 
 def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLimits, shortest_interval: ShortestInterval | None) -> None:
     text = read.config[SCHEDULE]
+    if schedule == CONTINUOUS:
+        if not limits.continuous:
+            reason = f"each run that stays takes a slot of Airflow's executor, and the worker setting {ALLOWED_CONTINUOUS} is false"
+            read.refuse(SCHEDULE, text, f"{reason}; ask an admin to set it to true, or give another schedule")
+        return
     try:
         known = isinstance(schedule, str) and shortest_interval is not None
         seconds = shortest_interval(schedule) if known else schedule  # type: ignore[misc, arg-type]  # as ``known`` has it
@@ -174,6 +190,7 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
     for key, parse in RETRY_KEYS.items():
         read.value(key, parse, 0)
     _check_deadlines(read, has_notifiers=bool(settings.get("on_deadline")))
+    _check_stay(read, stays=schedule == CONTINUOUS)
     return DagSettings(schedule=schedule, **settings)
 
 
@@ -187,6 +204,22 @@ def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
         read.refuse(_LAG_DURATION, read.config[_LAG_DURATION], f"it has no effect without {LAG}: set that too, or omit it")
     if has_notifiers and not deadlines:
         read.refuse(ON_DEADLINE, read.config[ON_DEADLINE], f"the connector has no deadline: set one of {', '.join(_DEADLINES)}")
+
+
+_BOUNDED = {
+    TASKS_PER_APPLICATION: "all tasks of a run that stays share one application",
+    "airflow.max.duration": f"Airflow would fail each run that stays; {RUN_DURATION} ends it in good order",
+    _RUN: f"each run that stays would miss it; limit {_SILENCE} or {LAG}",
+}
+
+
+def _check_stay(read: "_Reader", *, stays: bool) -> None:
+    """Refuses what only runs that end can have, and the duration of one that does not stay."""
+    for key, reason in _BOUNDED.items() if stays else ():
+        if key in read.config:
+            read.refuse(key, read.config[key], f"with {SCHEDULE}={CONTINUOUS}, {reason}: omit it")
+    if not stays and RUN_DURATION in read.config:
+        read.refuse(RUN_DURATION, read.config[RUN_DURATION], f"it has no effect without {SCHEDULE}={CONTINUOUS}: set that too, or omit it")
 
 
 def default_schedule(connector: str) -> str:
@@ -293,6 +326,7 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     POLL_TIMEOUT: ("poll_timeout_seconds", positive_duration),
     JAVA_MEMORY: ("java_memory", heap_size),
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
+    RUN_DURATION: ("run_seconds", duration(60)),
 }
 """By key: the field of ``DagSettings``, which has the default, and the parser."""
 

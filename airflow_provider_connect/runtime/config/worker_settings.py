@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.dag_settings import (
+    ALLOWED_CONTINUOUS,
     ALLOWED_ENGINES,
     ALLOWED_POOLS,
     ALLOWED_QUEUES,
@@ -247,6 +248,7 @@ def _dag_limits(read: SettingsReader) -> DagLimits:
     defaults = DagLimits()
     return DagLimits(
         min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
+        continuous=read.flag(ALLOWED_CONTINUOUS, defaults.continuous),
         pools=frozenset(read.names(ALLOWED_POOLS)),
         queues=frozenset(read.names(ALLOWED_QUEUES)),
         engines=frozenset(read.names(ALLOWED_ENGINES)),

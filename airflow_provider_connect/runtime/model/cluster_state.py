@@ -34,12 +34,13 @@ RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
 class ClusterConfigState:
     """The config topic up to ``offset`` (the next record to read).
 
-    ``claims`` holds each connector's newest claim, ``fencing_counts`` how many of its task ids may be alive, ``applied_configs`` the
-    connector config that its committed tasks were planned from, ``generations`` how many task sets this reader has seen committed (in
-    memory only), ``inconsistent`` the connectors whose last commit record lacked tasks, ``pending_fencing`` those with a task set
-    committed since their last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest
-    requests by logger, for workers that run when they are written. ``upgrades`` are the requested ones, by connector; ``notes`` what
-    sources lack. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a reader leaves out.
+    ``claims`` holds each connector's newest claim, ``owners`` the run that made it, if a run did, ``fencing_counts`` how many of its task
+    ids may be alive, ``applied_configs`` the connector config that its committed tasks were planned from, ``generations`` how many task
+    sets this reader has seen committed (in memory only), ``inconsistent`` the connectors whose last commit record lacked tasks,
+    ``pending_fencing`` those with a task set committed since their last fencing record. A deleted connector keeps its count, claim and
+    generation. ``log_levels`` are the newest requests by logger, for workers that run when they are written. ``upgrades`` are the requested
+    ones, by connector; ``notes`` what sources lack. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a
+    reader leaves out.
     """
 
     offset: int = 0
@@ -49,6 +50,7 @@ class ClusterConfigState:
     target_states: dict[str, TargetState] = field(default_factory=dict)
     fencing_counts: dict[str, int] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
+    owners: dict[str, str] = field(default_factory=dict)
     applied_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
     inconsistent: set[str] = field(default_factory=set)
@@ -248,6 +250,10 @@ class ConfigLog:
         claim, known = self._claim_of(record), self.state.claims.get(record.connector)
         if known is not None and claim < known:
             return f"fencing count by claim {claim} of connector {record.connector}, which {known} has taken over"
+        if claim != known:
+            self.state.owners.pop(record.connector, None)
+            if record.owner is not None:
+                self.state.owners[record.connector] = record.owner
         self.state.claims[record.connector] = claim
         self.state.fencing_counts[record.connector] = record.count
         self.state.pending_fencing.discard(record.connector)

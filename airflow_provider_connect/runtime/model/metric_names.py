@@ -3,7 +3,7 @@
 Knows nothing of the source and destination of values. ``docs/metrics.md`` lists the same metrics.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -159,6 +159,12 @@ BY_NAME = {(metric.group, metric.name): metric for metric in METRICS}
 """Every metric by group and name."""
 TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTAL)
 """The names of the metrics whose values are added."""
+
+
+def merge_metrics(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
+    """The metrics of two runs: totals are added, of the others the newer value counts."""
+    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
+    return {**older, **newer, **totals}
 
 
 def group_of(name: str, *, is_source: bool) -> str:

@@ -74,12 +74,14 @@ class RestartRecord:
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
     """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim``, the record is a new claim with its own offset; with
-    ``claim``, a later count by the holder of that claim."""
+    ``claim``, a later count by the holder of that claim. ``owner`` identifies the run that made a new claim; None: a verb made it, to end
+    the tasks of a run."""
 
     connector: str
     count: int
     claim: Claim | None = None
     offset: int = field(default=-1, compare=False)
+    owner: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

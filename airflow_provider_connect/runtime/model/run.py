@@ -44,7 +44,8 @@ class RunSpec:
     ``claim`` is set if an earlier step of the run claimed and planned (``tasks.per.application``); None: the application does both.
     ``define`` is the raw config of a connector that a DAG file defines, written to the config topic if the topic has no config of it.
     ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is a
-    ConfigSnapshot as JSON: the application continues to read the config topic from there.
+    ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds``: the run stays that long, and
+    reads on when it has read everything; None: it ends when it has.
     """
 
     connector: str
@@ -56,6 +57,7 @@ class RunSpec:
     define: Mapping[str, str] | None = None
     secrets: Mapping[str, str] = field(default_factory=dict)
     known: str | None = None
+    stays_seconds: float | None = None
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))

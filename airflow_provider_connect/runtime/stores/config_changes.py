@@ -118,12 +118,19 @@ class ConfigChanges(Closing):
 
         return bool(self.change(decide))
 
-    def claim(self, connector: str) -> Claim:
-        """Claims the connector: from now on, every earlier claim is fenced. Raises NotFoundException."""
+    def claim(self, connector: str, *, owner: str | None = None, again: bool = False) -> Claim:
+        """Claims the connector: from now on, every earlier claim is fenced. Raises NotFoundException.
+
+        ``owner`` identifies the run that claims; None: a verb does. ``again``: the run has claimed the connector before. It raises
+        FencedException, and claims nothing, if another run has claimed it since; a verb's claim does not count.
+        """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
-            return [FencingRecord(connector, state.ids_alive(connector))]
+            newest = state.owners.get(connector)
+            if again and newest is not None and newest != owner:
+                raise FencedException(f"claim {state.claims[connector]} of connector {connector} is a newer run's")
+            return [FencingRecord(connector, state.ids_alive(connector), owner=owner)]
 
         return Claim(self.change(decide)[0], self.topic_id())
 
@@ -134,7 +141,7 @@ class ConfigChanges(Closing):
             _require_claim(state, connector, claim)
             if state.fencing_counts.get(connector) == count and connector not in state.pending_fencing:
                 return []
-            return [FencingRecord(connector, count, claim)]
+            return [FencingRecord(connector, count, claim, owner=state.owners.get(connector))]
 
         self.change(decide)
 

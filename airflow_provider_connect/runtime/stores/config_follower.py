@@ -5,6 +5,7 @@ from abc import abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeGuard
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
@@ -17,6 +18,7 @@ from airflow_provider_connect.runtime.model.records import (
     LoggerRecord,
     TargetStateRecord,
     Unreadable,
+    UpgradeRecord,
 )
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import TargetState
@@ -49,6 +51,11 @@ class ConfigFollower(Closing):
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         """The gravest change since the last call; None: no change concerns this task. A resume is no such change."""
 
+    @abstractmethod
+    def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
+        """Whether the run ``owner``, which stays, has to check its connector: since the last call the config, target state or upgrade was
+        written, or another run or a verb has claimed the connector. A caller uses this method or ``poll``, not both."""
+
 
 class TopicConfigFollower(ConfigFollower):
     """Follows the config topic from the record of ``claim`` on. A poll without new records takes microseconds.
@@ -66,12 +73,22 @@ class TopicConfigFollower(ConfigFollower):
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         try:
-            records = self._tail.poll(timeout_seconds)
+            return gravest_change(self._new(timeout_seconds), self._connector, self._claim)
         except LogTruncatedException as error:
             _log.warning("Connector %s: %s", self._connector, error)
             return Change(ChangeKind.DELETED)
+
+    def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
+        try:
+            return has_changed(self._new(timeout_seconds), self._connector, owner)
+        except LogTruncatedException as error:
+            _log.warning("Connector %s: %s", self._connector, error)
+            return True
+
+    def _new(self, timeout_seconds: float) -> list[ConfigRecord | Unreadable]:
+        records = self._tail.poll(timeout_seconds)
         apply_levels(record for record in records if isinstance(record, LoggerRecord))
-        return gravest_change(records, self._connector, self._claim)
+        return records
 
     def close(self) -> None:
         self._tail.close()
@@ -81,6 +98,19 @@ def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str,
     """The gravest of the changes in ``records``, which are later than ``claim``, for the task that it started; None: no change."""
     changes = (_change(record, connector, claim) for record in records)
     return max((change for change in changes if change is not None), key=lambda change: _GRAVITY[change.kind], default=None)
+
+
+def has_changed(records: Iterable[ConfigRecord | Unreadable], connector: str, owner: str) -> bool:
+    """Whether one of the records changes what the run ``owner``, which stays, has to do for the connector."""
+    return any(_steers(record, owner) and record.connector == connector for record in records)
+
+
+def _steers(
+    record: ConfigRecord | Unreadable, owner: str
+) -> TypeGuard[ConnectorRecord | TargetStateRecord | UpgradeRecord | FencingRecord]:
+    if isinstance(record, FencingRecord):
+        return record.claim is None and record.owner != owner
+    return isinstance(record, ConnectorRecord | TargetStateRecord | UpgradeRecord)
 
 
 _GRAVITY = {ChangeKind.PAUSED: 0, ChangeKind.STOPPED: 1, ChangeKind.DELETED: 2, ChangeKind.CLAIMED: 3}

@@ -8,7 +8,7 @@ from airflow_provider_connect.runtime.model.records import ConfigRecord, Unreada
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.status import StatusRecord, StatusState
 from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges, Decide
-from airflow_provider_connect.runtime.stores.config_follower import Change, ConfigFollower, gravest_change
+from airflow_provider_connect.runtime.stores.config_follower import Change, ConfigFollower, gravest_change, has_changed
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.wire import config_topic, status_topic
 from airflow_provider_connect.runtime.wire.record import WireRecord
@@ -61,6 +61,9 @@ class MemoryConfigFollower(ConfigFollower):
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
         """Never waits: written records are visible at once."""
         return gravest_change(self.new(), self._connector, self._claim)
+
+    def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
+        return has_changed(self.new(), self._connector, owner)
 
     def new(self) -> list[ConfigRecord | Unreadable]:
         """The records since the last call."""

@@ -10,7 +10,9 @@ from airflow_provider_connect.runtime.wire.compact_json import JsonValue
 
 CLAIM_HEADER = "claim"
 AUTHOR_HEADER = "author"
+OWNER_HEADER = "owner"
 _LONGEST_AUTHOR = 250  # characters
+_LONGEST_OWNER = 64
 
 Kind = TypeVar("Kind", dict[str, JsonValue], str, int)
 _KINDS: dict[type, str] = {
@@ -59,6 +61,17 @@ def author_of(headers: Headers | None) -> str | None:
     """The user who asked for the record; None: unknown. Never raises: a foreign writer may have written the text."""
     values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
+
+
+def owner_headers(owner: str | None) -> list[tuple[str, bytes]]:
+    """The header of a claim that a run makes; empty for a verb's."""
+    return [] if owner is None else [(OWNER_HEADER, owner[:_LONGEST_OWNER].encode(errors="replace"))]
+
+
+def owner_of(headers: Headers | None) -> str | None:
+    """The run that made the claim; None: a verb did, or a real worker. Never raises: a foreign writer may have written the text."""
+    values = [value for name, value in headers or () if name == OWNER_HEADER and value]
+    return values[-1].decode(errors="replace")[:_LONGEST_OWNER] if values and values[-1] else None
 
 
 def key_text(key: bytes | None) -> str:

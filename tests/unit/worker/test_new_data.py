@@ -16,11 +16,12 @@ from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.worker.application.readiness import WORK, source_readiness
 from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
+from airflow_provider_connect.runtime.worker.application.task_loop import TaskLoop
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopEvent
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext
 from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
-from airflow_provider_connect.standalone.task_loop import TaskLoop
 
 TEXTS = {"pages": "5", "deep": "true", "password": "the secret", "other": "x"}
 
@@ -106,7 +107,7 @@ def test_the_check_has_the_connectors_default_settings_as_a_run_has_them() -> No
     backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
     host = TaskHost(backing, "w", None, mask=Mask())
     checked: Any = SimpleNamespace(connector=connector)
-    assert TaskLoop(payload, checked, host, on_result=lambda _: None, on_end=lambda: None)._has_new_data() is True
+    assert TaskLoop(payload, host, StopEvent(), checked=checked)._has_new_data() is True
     assert connector.given == TEXTS
 
 
@@ -124,7 +125,7 @@ def test_a_hosted_task_logs_a_check_that_fails_again_and_again_once(caplog: pyte
     checked: Any = SimpleNamespace(connector=connector)
     backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
     host = TaskHost(backing, "w", None, mask=Mask({"the secret"}))
-    loop = TaskLoop(payload, checked, host, on_result=lambda _: None, on_end=lambda: None)
+    loop = TaskLoop(payload, host, StopEvent(), checked=checked)
     with caplog.at_level(logging.INFO):
         assert [loop._has_new_data() for _ in range(3)] == [None] * 3
         connector.error = OSError("another")

@@ -55,7 +55,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
     ran: list[TaskPayload] = []
     loaded: list[str] = []
 
-    def run_task(payload: TaskPayload, *, fenced: bool) -> TaskResult:
+    def run_payload(payload: TaskPayload, *, fenced: bool) -> TaskResult:
         assert fenced
         assert loaded == [*payload.locations]
         loaded.clear()
@@ -64,7 +64,7 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
         logging.getLogger("orders").warning("first\nsecond")
         return TaskResult(payload.task, records=7)
 
-    monkeypatch.setattr("airflow_provider_connect.runtime.worker.application.task_body.run_task", run_task)
+    monkeypatch.setattr("airflow_provider_connect.runtime.worker.application.task_loop.run_payload", run_payload)
     monkeypatch.setattr("airflow_provider_connect.runtime.plugins.loading.plugin_loader.prepend_native_locations", loaded.extend)
     return ran
 

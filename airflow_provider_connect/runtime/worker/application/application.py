@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import os
+import secrets
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
@@ -26,13 +27,13 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
+from airflow_provider_connect.runtime.worker.application.staying_run import StayingRun, TaskRunner, lost_trace
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
-TaskRunner = Callable[[TaskPayload], TaskResult]
 
 
 class Application:
@@ -68,10 +69,16 @@ class Application:
         self._has_new_config = False
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None
+        self._owner = secrets.token_hex(8)
+        self._staying: StayingRun | None = None
+        self._is_end_requested = False
 
     def request_end(self) -> None:
         """Have every task end after its current batch. Safe in a signal handler."""
+        self._is_end_requested = True
         self._stop_server.request_stop()
+        if self._staying is not None:
+            self._staying.request_end()
 
     def run(self) -> RunResult:
         """1 claim 2 plan 3 run the tasks 4 report. Never raises: failures are in the result. Called once."""
@@ -88,9 +95,7 @@ class Application:
             self._mask.add(secret_values(self._settings.originals, self._settings.config_providers(), spec.secrets))
             self._backing.ensure()
             store = self._backing.configs()
-            planner = Planner(
-                self._settings, self._backing, store, Fence(self._settings), hide=self._mask.add, java=self._java, mask=self._mask
-            )
+            planner = self._planner(store, java=self._java)
             claimed = planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
@@ -104,6 +109,8 @@ class Application:
             trial = UpgradeTrial(spec.connector, claim, store, partial(preview_in_subprocess, self._settings, spec.secrets), state=state)
             if spec.claim is None and trial.before_plan(is_whole=spec.tasks is None):
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
+            if spec.stays_seconds is not None and not trial.is_trying:
+                return self._stay(spec.stays_seconds, store, claim)
             return self._run_claimed(planner, store, claim, trial)
         except FencedException as error:
             log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
@@ -129,6 +136,32 @@ class Application:
         store.close()
         return result
 
+    def _planner(self, store: ConfigChanges, *, java: JavaHost | None = None, yields: bool = False) -> Planner:
+        settings, mask = self._settings, self._mask
+        return Planner(
+            settings, self._backing, store, Fence(settings), hide=mask.add, java=java, mask=mask, owner=self._owner, yields=yields
+        )
+
+    def _stay(self, seconds: float, store: ConfigChanges, claim: Claim) -> RunResult:
+        self._read_statuses()
+        spec = dataclasses.replace(self._spec, tasks=None, known=None)
+        self._staying = StayingRun(
+            spec,
+            self._settings,
+            self._backing,
+            self._planner(store, yields=True),
+            self._engine.wait,
+            claim=claim,
+            host=self._stop_server.address[0],
+            worker_id=self._worker_id,
+            mask=self._mask,
+            on_claim=self._on_claim,
+            failures=self._failures,
+        )
+        if self._is_end_requested:
+            self._staying.request_end()
+        return self._staying.run(seconds)
+
     def _read_statuses(self) -> list[str] | None:
         """Read how often tasks have FAILED in a row, while the engine starts. Returns the topics that the connector is known to use; None:
         they are not tracked."""
@@ -153,7 +186,7 @@ class Application:
                 is_lost = not isinstance(error, ConnectException)
                 log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
                 report = self._stop_server.last_report(task) if is_lost else None
-                trace = self._mask(report or (_lost_trace(error) if is_lost else trace_of(error)))
+                trace = self._mask(report or (lost_trace(error) if is_lost else trace_of(error)))
                 results[task] = TaskResult(task, State.FAILED, trace, retriable=is_transient(error))
                 failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
                 statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
@@ -259,9 +292,3 @@ def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:
     result.retriable = True
     for task in result.tasks:
         task.retriable = task.retriable or task.state == State.FAILED
-
-
-def _lost_trace(error: Exception) -> str:
-    """The useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the last line alone."""
-    last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
-    return "\n".join([*str(error).splitlines()[:40], last])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import secrets
 import socket
 import subprocess
 import sys
@@ -113,7 +114,7 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
     backing = TopicBacking(settings, known=received_snapshot(spec), only=spec.connector)
     backing.ensure()
     store = backing.configs()
-    planner = Planner(settings, backing, store, Fence(settings), hide=mask.add)
+    planner = Planner(settings, backing, store, Fence(settings), hide=mask.add, owner=secrets.token_hex(8))
     claim = planner.claim(spec)
     if isinstance(claim, NoPlan):
         return {"skipped": claim.reason}

@@ -51,8 +51,9 @@ class NoPlan:
 
 
 class Planner:
-    """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config,
-    before the connector's code sees them; ``mask`` hides them. ``java`` is given the JVM of a Java connector's plan."""
+    """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config, before the
+    connector's code sees them; ``mask`` hides them. ``java`` is given the JVM of a Java connector's plan. ``owner`` identifies the run in
+    its claims. One that ``yields`` claims a second time only if no other run has claimed the connector since."""
 
     def __init__(
         self,
@@ -64,31 +65,38 @@ class Planner:
         hide: HideSecrets = lambda _: None,
         java: JavaHost | None = None,
         mask: Callable[[str], str] = str,
+        owner: str | None = None,
+        yields: bool = False,
     ) -> None:
+        self.owner = owner
+        self.store = store
+        self._yields = yields
+        self._has_claimed = False
         self._settings = settings
         self._java = java
         self._mask = mask
         self._hide = hide
         self._backing = backing
-        self._store = store
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
         """1 define the connector if its DAG does and the topic has no config 2 check the target state 3 claim.
 
-        Raises ConfigException for a definition that names what is another connector's.
+        Raises ConfigException for a definition that names what is another connector's, FencedException where it yields to another run.
         """
-        state = self._store.read()
+        state = self.store.read()
         if spec.connector not in state.connector_configs:
             if spec.define is None:
                 return NoPlan(f"there is no connector {spec.connector}")
             self._define(spec.connector, spec.define)
-            state = self._store.read()
+            state = self.store.read()
         not_started = _not_started(state, spec.connector)
         if not_started:
             return NoPlan(not_started)
         if spec.claim is None:
-            return self._store.claim(spec.connector)
+            claim = self.store.claim(spec.connector, owner=self.owner, again=self._yields and self._has_claimed)
+            self._has_claimed = True
+            return claim
         newest = state.claims.get(spec.connector)
         if newest != spec.claim:
             return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
@@ -99,7 +107,7 @@ class Planner:
             refuse_foreign(name, config, state)
             return [ConnectorRecord(name, dict(config))]
 
-        self._store.change(decide)
+        self.store.change(decide)
 
     def secrets(self, spec: RunSpec, state: ClusterConfigState) -> set[str]:
         """The secrets of the connector's config, which no output may show."""
@@ -112,7 +120,7 @@ class Planner:
 
         Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim exists.
         """
-        state = self._store.read()
+        state = self.store.read()
         raw = state.connector_config(spec.connector)
         if raw is None:
             raise FencedException(f"connector {spec.connector} was deleted")
@@ -151,11 +159,11 @@ class Planner:
 
     def _is_planned(self, connector: str) -> bool:
         """Whether the published tasks come from the config in force. If not, some of them must not run alone."""
-        state = self._store.read()
+        state = self.store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 
     def _published(self, connector: str) -> list[Mapping[str, str]]:
-        state = self._store.read()
+        state = self.store.read()
         return list(state.all_task_configs(connector).values())
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
@@ -172,12 +180,12 @@ class Planner:
         self._fence.fence(checked.name, range(1, tasks), checked.producer_overrides(self._settings))  # 1
         offsets = self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved))
         with closing(offsets), self._fence.owner(checked.name, checked.producer_overrides(self._settings)) as owner:
-            require_newest_claim(self._store.read(), checked.name, claim)  # 2
+            require_newest_claim(self.store.read(), checked.name, claim)  # 2
             owner.write(repair_records(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
         """Fence the tasks of the last run, which have an open transaction, before the plan rather than after it."""
-        state = self._store.read()
+        state = self.store.read()
         require_newest_claim(state, checked.name, claim)
         if self._has_ids(checked):
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
@@ -185,12 +193,12 @@ class Planner:
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
         """Write task configs, then the commit record. For a smaller set, fence the ids that are no longer used before writing the count."""
         name = checked.name
-        self._store.put_tasks(name, configs, claim, planned_from=checked.raw)
-        alive = self._store.read().fencing_counts.get(name, 0)
+        self.store.put_tasks(name, configs, claim, planned_from=checked.raw)
+        alive = self.store.read().fencing_counts.get(name, 0)
         if alive != len(configs):
             if self._has_ids(checked):
                 self._fence.fence(name, range(len(configs), alive), checked.producer_overrides(self._settings))
-            self._store.put_fencing_count(name, len(configs), claim)
+            self.store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
         """Whether its tasks commit in transactions of their ids. If not, the store of the offsets fences them."""

@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import ConfigException, RetriableException
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.java.catalog.manifests import SETTING, allowed_locations
 from airflow_provider_connect.runtime.model.log_lines import KeptLines, LineReader, write_logs
@@ -51,6 +51,8 @@ class SparkEngine:
         """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
         if payload.needs_spark:
             return self._threads.run(payload)
+        if payload.stays:
+            self._require_cores(payload.hosted)
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
         run = body
@@ -65,6 +67,13 @@ class SparkEngine:
             reader.read(line)
         assert isinstance(result, TaskResult)
         return result
+
+    def _require_cores(self, tasks: int) -> None:
+        """Raise ConfigException if not all tasks of a run that stays fit on this machine at once: the others would never start."""
+        cores = self._context.defaultParallelism
+        if self.is_local and tasks > cores:
+            reason = f"the run stays, so each task needs a core of its own, and the master {self._context.master} has {cores}"
+            raise ConfigException.of("tasks.max", str(tasks), f"{reason}: lower tasks.max, or write more cores into the Spark connection")
 
     def _send(self, locations: Sequence[str]) -> None:
         """Have Spark unpack the plugins of the run with each executor's other files; all tasks of a run have the same ones.
@@ -105,15 +114,15 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
 
             prepend_native_locations(payload.locations)
         # after that; and the driver, which ships this, needs no Arrow
-        from airflow_provider_connect.runtime.worker.application.task_body import run_task
+        from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
         if not keeps_log:
-            yield run_task(payload, fenced=True)
+            yield run_payload(payload, fenced=True)
             continue
         write_logs()
         kept = KeptLines()
         logging.getLogger().addHandler(kept)
-        yield run_task(payload, fenced=True)
+        yield run_payload(payload, fenced=True)
         logging.getLogger().removeHandler(kept)
         yield from kept.lines()
 

@@ -83,20 +83,25 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     ``step`` surrounds each step of a commit. ``fenced``: that process is killed when the task exceeds its memory limit.
     """
     started, cpu = time.monotonic(), time.process_time()
-    settings, mask = WorkerSettings.of(payload.settings, payload.secrets), Mask() if host is None else host.mask
-    mask.add(payload.secrets.values())
-    if host is None:
-        sys.setswitchinterval(_SWITCH_SECONDS)
-        write_logs()
-        mask_output(mask)
-        if payload.known is not None:
-            apply_levels(payload.known.log_levels().values())
-    host = host or replace(_executor_host(payload, settings), fenced=int(fenced))
+    settings = WorkerSettings.of(payload.settings, payload.secrets)
+    host = host or own_process_host(payload, fenced=fenced)
+    host.mask.add(payload.secrets.values())
     with _fence(payload, settings, host) as fence:
-        result = _run(payload, settings, host, mask, step=step, fence=fence)
+        result = _run(payload, settings, host, host.mask, step=step, fence=fence)
     result.seconds = time.monotonic() - started
     result.cpu_seconds += time.process_time() - cpu
     return result
+
+
+def own_process_host(payload: TaskPayload, *, fenced: bool = False) -> TaskHost:
+    """The host of a task that has a process of its own, whose log and output are set up here. ``fenced``: see ``run_task``."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    write_logs()
+    mask = Mask(payload.secrets.values())
+    mask_output(mask)
+    if payload.known is not None:
+        apply_levels(payload.known.log_levels().values())
+    return replace(_executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, fenced=int(fenced))
 
 
 def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskFence | None]:
@@ -111,13 +116,13 @@ def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Ab
     return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, connection=connection)
 
 
-def run_in_driver(
+def driver_host(
     payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
-) -> TaskResult:
-    """Run the task in a thread of the application's driver, which hides the secrets of ``mask``; ``java`` has its JVM for Java plugins.
-    ``backing`` None: the topics keep the task's state."""
+) -> TaskHost:
+    """The host of a task in a thread of the application's driver, which hides the secrets of ``mask``; ``java`` has its JVM for Java
+    plugins. ``backing`` None: the topics keep the task's state."""
     host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
-    return run_task(payload, replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0))
+    return replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0)
 
 
 def _executor_host(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:

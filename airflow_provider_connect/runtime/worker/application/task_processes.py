@@ -71,9 +71,9 @@ def answer(asked: BinaryIO, descriptor: int) -> None:
         from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
         prepend_native_locations(payload.locations)
-    from airflow_provider_connect.runtime.worker.application.task_body import run_task  # after that, since plugins may bring compiled code
+    from airflow_provider_connect.runtime.worker.application.task_loop import run_payload  # after that: plugins may bring compiled code
 
-    result = run_task(payload, fenced=True)
+    result = run_payload(payload, fenced=True)
     with os.fdopen(descriptor, "w") as answered:
         answered.write(RunResult(payload.connector, RunState.DONE, payload.claim, [result]).to_json())
 

@@ -31,6 +31,7 @@ class TaskThreads:
     def run(self, payload: TaskPayload) -> TaskResult:
         """Run the task, and return its result, which may be a failure."""
         with _LOADING:
-            from airflow_provider_connect.runtime.worker.application.task_body import run_in_driver
+            from airflow_provider_connect.runtime.worker.application.task_body import driver_host
+            from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
-        return run_in_driver(payload, self._mask, self._java, self._backing, fenced=self._fenced)
+        return run_payload(payload, driver_host(payload, self._mask, self._java, self._backing, fenced=self._fenced))

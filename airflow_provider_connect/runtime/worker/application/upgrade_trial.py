@@ -69,6 +69,11 @@ class UpgradeTrial:
         self._found = _concerning(state, connector)
         self._is_trying = self._is_own_trial(self._found)  # true already if another process has planned
 
+    @property
+    def is_trying(self) -> bool:
+        """Whether this run is a trial of the new version."""
+        return self._is_trying
+
     def before_plan(self, *, is_whole: bool) -> bool:
         """1 fail a trial that never reported 2 compare the versions if a trial is requested 3 begin the trial.
 

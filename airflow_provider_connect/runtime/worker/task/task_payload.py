@@ -20,7 +20,7 @@ class TaskPayload:
     ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
     their paths in ``plugin.path``. ``failures``: in how many applications in a row before this one the task has FAILED. ``known`` is the
     part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the task runs in the driver.
-    ``hosted`` is how many tasks the run has."""
+    ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end."""
 
     connector: str
     task: int
@@ -44,6 +44,7 @@ class TaskPayload:
     needs_spark: bool = False
     hosted: int = 1
     is_java: bool = False
+    stays: bool = False
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"

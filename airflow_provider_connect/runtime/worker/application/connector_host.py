@@ -1,7 +1,7 @@
-"""One connector, hosted by this process: planned, its tasks looped in threads, planned anew when something asks for that.
+"""A connector that stays: it is planned, its tasks run until there is a reason to end, and it is planned again when something changes.
 
-Works on a thread of its own: 1 claim 2 plan 3 a loop for each task 4 wait; then from the beginning. What it waits for: a trigger, which
-follows every verb that asks something of it; the time to look whether the connector wants other tasks; the end of all loops.
+Works in a thread of its own: 1 claim 2 plan 3 start each task 4 wait; then again from the beginning. It waits for a trigger, which follows
+each verb that concerns it; for the time to check whether the connector needs other tasks; for the end of all its tasks.
 """
 
 from __future__ import annotations
@@ -12,62 +12,92 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from typing import Protocol
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.metric_names import TOTALS
-from airflow_provider_connect.runtime.model.run import Claim, RunSpec, TaskResult
+from airflow_provider_connect.runtime.model.run import Claim, RunSpec
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses
 from airflow_provider_connect.runtime.stores.backing import Backing
-from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
 from airflow_provider_connect.runtime.worker.errors.traces import without_framework
-from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
-from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-from airflow_provider_connect.standalone.task_loop import FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS, TaskLoop
 
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0  # of a plan that failed
 REPLAN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
 
 log = logging.getLogger(__name__)
 
 
+class StayingTask(Protocol):
+    """A task that runs until there is a reason to end. ``reason`` is that reason, after the end; None: the task has FAILED for good, as
+    ``failed`` reports, or not ended. ``request_end`` has it end after its batch, with its offsets committed. ``join`` waits for the end;
+    False: it is overdue, and what it commits is refused once there is a newer claim."""
+
+    task: int
+    reason: StopReason | None
+    failed: bool
+    has_ended: bool
+
+    def start(self) -> None: ...
+
+    def request_end(self) -> None: ...
+
+    def join(self, timeout_seconds: float) -> bool: ...
+
+    @property
+    def is_alive(self) -> bool: ...
+
+
+CreateTask = Callable[[TaskPayload, CheckedConnector, Callable[[], None]], StayingTask]
+"""Creates a task, which calls the last argument at its end."""
+
+
 @dataclass(frozen=True, slots=True)
 class HostedConnector:
-    """A plan and the loops of its tasks."""
+    """A plan and its tasks."""
 
     plan: Plan
-    loops: dict[int, TaskLoop]
+    tasks: dict[int, StayingTask]
 
 
 class ConnectorHost:
-    """See the module."""
+    """Hosts the connector of ``spec``. ``planner`` claims and plans; the host closes its store. ``create_task`` creates the tasks.
+    ``claim`` is one that the caller has just made, for the first plan; None: the host claims. ``on_claim`` gets each later claim.
+
+    ``ended``, once set, is why the host does nothing more by itself: a newer run has claimed the connector, or a plan failed for good.
+    Only a trigger starts it again."""
 
     def __init__(
         self,
-        name: str,
+        spec: RunSpec,
         settings: WorkerSettings,
         backing: Backing,
+        planner: Planner,
+        create_task: CreateTask,
         *,
         worker_id: str,
-        counters: TaskCounters,
         mask: Mask,
-        fence: SharedFence | None = None,
+        claim: Claim | None = None,
+        on_claim: Callable[[Claim], None] = lambda _: None,
     ) -> None:
-        self._name = name
-        self._fence = fence
+        self.ended: Exception | None = None
+        self._spec = spec
+        self._name = spec.connector
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
-        self._counters = counters
-        self._configs = backing.configs()
+        self._configs = planner.store
         self._mask = mask
-        self._planner = Planner(settings, backing, self._configs, Fence(settings), hide=self._mask.add)
+        self._planner = planner
+        self._create_task = create_task
+        self._claimed = claim
+        self._on_claim = on_claim
         self._changed = threading.Condition()
         self._triggered = False
         self._restarts: set[int] = set()  # the tasks that a trigger names
@@ -78,7 +108,7 @@ class ConnectorHost:
         self._hosted: HostedConnector | None = None
         self._is_planning = False
         self._retry = FIRST_RETRY_SECONDS
-        self._thread = threading.Thread(target=self._run, name=f"connector-{name}", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"connector-{self._name}", daemon=True)
 
     # ── called from any thread ──
 
@@ -86,7 +116,8 @@ class ConnectorHost:
         self._thread.start()
 
     def trigger(self, tasks: Iterable[int] | None = None) -> None:
-        """Host it if it is not; restart ``tasks``, also those that have FAILED; without any, see whether it wants other tasks."""
+        """Host the connector unless it is hosted; restart ``tasks``, also those that have FAILED; without any, check whether the connector
+        needs other tasks."""
         with self._changed:
             self._triggered = True
             self._restarts |= set(tasks or ())
@@ -94,31 +125,51 @@ class ConnectorHost:
 
     @property
     def is_running(self) -> bool:
-        """Whether any of its code may be under way; what is overdue is given up."""
+        """Whether code of the connector may run. Overdue tasks do not count."""
         with self._changed:
-            loops = () if self._hosted is None else tuple(self._hosted.loops.values())
-            return not self._overdue and (self._is_planning or any(loop.is_alive for loop in loops))
+            tasks = () if self._hosted is None else tuple(self._hosted.tasks.values())
+            return not self._overdue and (self._is_planning or any(task.is_alive for task in tasks))
 
-    def cut(self) -> None:
-        """Have every loop end after its batch."""
+    @property
+    def failed_tasks(self) -> set[int]:
+        """The tasks that have FAILED for good."""
+        with self._changed:
+            tasks = () if self._hosted is None else tuple(self._hosted.tasks.values())
+            return {task.task for task in tasks if task.failed} | self._failed
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether every task has FAILED for good."""
+        with self._changed:
+            hosted = self._hosted
+        return hosted is not None and bool(hosted.plan.tasks) and self.failed_tasks >= set(hosted.plan.tasks)
+
+    @property
+    def versions(self) -> dict[str, str]:
+        """The versions of the plugins in use; empty before the first plan."""
+        with self._changed:
+            return {} if self._hosted is None else self._hosted.plan.connector.plugins.versions()
+
+    def request_end(self) -> None:
+        """Have every task end after its batch."""
         hosted = self._hosted
-        for loop in () if hosted is None else tuple(hosted.loops.values()):
-            loop.cut()
+        for task in () if hosted is None else tuple(hosted.tasks.values()):
+            task.request_end()
 
-    def give_up(self) -> None:
-        """What has not ended is not waited for any longer."""
-        self.cut()
+    def abandon(self) -> None:
+        """Request the end, and wait for no task any longer."""
+        self.request_end()
         self._overdue = True
 
     def close(self) -> None:
-        """Have it end for good; returns at once."""
+        """Have the host end for good; returns at once."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
-        self.cut()
+        self.request_end()
 
     def join(self, timeout_seconds: float) -> bool:
-        """Wait for the end after ``close``. False: it is overdue."""
+        """Wait for the end after ``close``. False: the host is overdue."""
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
@@ -136,7 +187,8 @@ class ConnectorHost:
         self._configs.close()
 
     def _host_once(self) -> float | None:
-        """Plan, host, and wait until it is over. How long to wait for a trigger before the next time; None: until there is one."""
+        """Plan, start the tasks, and wait until they have ended. Returns how long to wait for a trigger before the next time; None: without
+        end."""
         plan = self._claim_and_plan()
         if not isinstance(plan, Plan):
             return plan
@@ -151,10 +203,10 @@ class ConnectorHost:
             self._hosted, self._is_planning = hosted, False
         for task in plan.tasks:
             if task not in self._failed:
-                self._start_loop(hosted, task)
+                self._start_task(hosted, task)
         self._watch(hosted)
         self._end(hosted)
-        reasons = {loop.reason for loop in hosted.loops.values()}
+        reasons = {task.reason for task in hosted.tasks.values()}
         if StopReason.PAUSED in reasons:
             self._put_status(State.PAUSED, plan)
         state = self._configs.read()
@@ -163,18 +215,23 @@ class ConnectorHost:
         return None if state.claims.get(self._name) != plan.claim else REPLAN_SECONDS  # the new owner of the claim decides what follows
 
     def _claim_and_plan(self) -> Plan | float | None:
-        """The plan; or how long to wait for a trigger before the next try, None: until there is one."""
+        """The plan; or how long to wait for a trigger before the next try, None: without end."""
         with self._changed:
             self._is_planning = True
-        claim: Claim | None = None
+            self.ended = None
+        claim, self._claimed = self._claimed, None
         try:
-            claimed = self._planner.claim(self._spec())
-            if isinstance(claimed, NoPlan):
-                return None
-            claim = claimed
-            return self._plan(claim)
+            if claim is None:
+                claimed = self._planner.claim(self._spec)
+                if isinstance(claimed, NoPlan):
+                    return None
+                claim = claimed
+                self._on_claim(claim)
+            return self._planner.plan(self._spec, claim)
         except FencedException as error:
             log.info("Connector %s: %s", self._name, error)
+            if self._is_superseded():  # a verb's claim ends no host: its trigger follows
+                self.ended = error
             return None
         except Exception as error:  # (the connector's own code: whatever it raises makes the connector FAILED)
             return self._plan_failed(claim, error)
@@ -182,8 +239,9 @@ class ConnectorHost:
             with self._changed:
                 self._is_planning = False
 
-    def _plan(self, claim: Claim) -> Plan:
-        return self._planner.plan(self._spec(), claim)
+    def _is_superseded(self) -> bool:
+        """Whether another run has made the newest claim."""
+        return self._configs.read().owners.get(self._name) not in (None, self._planner.owner)
 
     def _plan_failed(self, claim: Claim | None, error: Exception) -> float | None:
         state = self._configs.read()
@@ -196,12 +254,13 @@ class ConnectorHost:
             version = plugin_version(self._settings, self._name, state)
             report_failed(self._backing, FailedStatuses(self._name, self._worker_id, version, claim), trace)
         if not isinstance(error, ConnectException) or not error.retriable:
+            self.ended = error
             return None
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
         return self._retry
 
     def _watch(self, hosted: HostedConnector) -> None:
-        """Returns when the loops have to end, or have."""
+        """Return when the tasks have to end, or have ended."""
         again = time.monotonic() + REPLAN_SECONDS
         while True:
             with self._changed:
@@ -210,9 +269,10 @@ class ConnectorHost:
                     return
                 triggered, self._triggered = self._triggered, False
                 restarts, self._restarts = self._restarts, set()
-            self._failed = {*self._failed, *(loop.task for loop in hosted.loops.values() if loop.failed)} - restarts
+            self._failed = {*self._failed, *(task.task for task in hosted.tasks.values() if task.failed)} - restarts
             if self._is_outdated(hosted):
-                self.trigger(restarts)
+                if triggered or not self._is_superseded():
+                    self.trigger(restarts)
                 return
             if triggered:
                 self._put_status(State.RUNNING, hosted.plan)
@@ -222,51 +282,51 @@ class ConnectorHost:
             again = time.monotonic() + REPLAN_SECONDS
 
     def _is_outdated(self, hosted: HostedConnector) -> bool:
-        """Whether a newer claim came, or the connector wants other tasks than it has."""
+        """Whether there is a newer claim, or the connector needs other tasks than it has."""
         state = self._configs.read()
         if state.claims.get(self._name) != hosted.plan.claim or state.target_state(self._name) is not TargetState.STARTED:
             return True
         if hosted.plan.connector.is_java:  # its plan starts a JVM
             return state.connector_config(self._name) != hosted.plan.connector.raw
         try:
-            plan = self._plan(hosted.plan.claim)
+            plan = self._planner.plan(self._spec, hosted.plan.claim)
             return plan.task_configs != hosted.plan.task_configs or plan.connector.raw != hosted.plan.connector.raw
-        except Exception as error:  # (the tasks that there are go on)
+        except Exception as error:  # (the present tasks continue)
             log.warning("Connector %s could not be planned anew: %s", self._name, type(error).__name__)
             return isinstance(error, FencedException)
 
     def _restart(self, hosted: HostedConnector, tasks: Iterable[int]) -> None:
-        for task in tasks:
-            loop = hosted.loops.get(task)
-            if loop is not None:
-                loop.cut()
-                loop.join(self._graceful_seconds)
-            if task in hosted.plan.tasks:
-                self._start_loop(hosted, task)
+        for number in tasks:
+            task = hosted.tasks.get(number)
+            if task is not None:
+                task.request_end()
+                task.join(self._graceful_seconds)
+            if number in hosted.plan.tasks:
+                self._start_task(hosted, number)
 
     def _end(self, hosted: HostedConnector) -> None:
-        for loop in hosted.loops.values():
-            loop.cut()
+        for task in hosted.tasks.values():
+            task.request_end()
         deadline = time.monotonic() + self._graceful_seconds
-        for loop in hosted.loops.values():
-            if not loop.join(max(0.0, deadline - time.monotonic())):
-                log.warning("Graceful stop of task %s-%d failed: it is left behind, and commits nothing more", self._name, loop.task)
-        self._failed |= {loop.task for loop in hosted.loops.values() if loop.failed}
+        for task in hosted.tasks.values():
+            if not task.join(max(0.0, deadline - time.monotonic())):
+                log.warning("Graceful stop of task %s-%d failed: it is left behind, and commits nothing more", self._name, task.task)
+        self._failed |= {task.task for task in hosted.tasks.values() if task.failed}
 
-    def _start_loop(self, hosted: HostedConnector, task: int) -> None:
+    def _start_task(self, hosted: HostedConnector, number: int) -> None:
         plan = hosted.plan
         is_endless = not plan.connector.is_source or plan.connector.is_java
         payload = TaskPayload(
             connector=self._name,
-            task=task,
+            task=number,
             tasks=len(plan.task_configs),
-            settings=dict(self._settings.originals),
-            secrets={},
+            settings=dict(self._spec.settings),
+            secrets=dict(self._spec.secrets),
             connector_config=dict(plan.connector.raw),
-            task_config=dict(plan.task_configs[task]),
+            task_config=dict(plan.task_configs[number]),
             claim=plan.claim,
             guarantee=plan.guarantee,
-            run_id=f"standalone-{plan.claim}",
+            run_id=self._spec.run_id,
             stop_address=("", 0),
             stop_token="",
             known_topics=[] if self._settings.topic_tracking_enable else None,
@@ -274,20 +334,18 @@ class ConnectorHost:
             locations=plan.connector.plugins.locations(),
             endless=is_endless,
             max_seconds=None if is_endless else REPLAN_SECONDS,
+            needs_spark=plan.connector.connector.needs_spark,
+            hosted=len(plan.tasks),
+            is_java=plan.connector.is_java,
+            stays=True,
         )
-        loop = TaskLoop(
-            payload,
-            plan.connector,
-            TaskHost(self._backing, self._worker_id, None, self._counters.watch(self._name, task), self._mask, fence=self._fence),
-            on_result=lambda result: self._counters.add(self._name, result),
-            on_end=self._notify_host,
-        )
+        task = self._create_task(payload, plan.connector, self._notify_host)
         with self._changed:
-            hosted.loops[task] = loop
-        loop.start()
+            hosted.tasks[number] = task
+        task.start()
 
     def _notify_host(self) -> None:
-        """A loop is about to end: see to it on the host's thread."""
+        """A task is about to end: have the host's thread check it."""
         with self._changed:
             self._changed.notify_all()
 
@@ -296,64 +354,10 @@ class ConnectorHost:
             version = plan.connector.plugin.version
             statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, version=version, claim=plan.claim))
 
-    def _spec(self) -> RunSpec:
-        return RunSpec(self._name, self._settings.originals, run_id="standalone")
-
     @property
     def _graceful_seconds(self) -> float:
         return self._settings.task_shutdown_graceful_timeout_ms / 1000
 
 
 def _is_over(hosted: HostedConnector) -> bool:
-    return all(loop.has_ended for loop in hosted.loops.values())
-
-
-# --- counters -------------------------------------------------------------------------------------------------------------------------
-
-_Task = tuple[str, int]  # connector, task
-
-
-class TaskCounters:
-    """Adds up what the runs of each task's body counted, the one under way included. Safe to share between threads."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._ended: dict[_Task, dict[str, float]] = {}
-        self._running: dict[_Task, TaskMetrics] = {}
-
-    def watch(self, connector: str, task: int) -> Callable[[TaskMetrics], None]:
-        """The callback that takes the counters of a body that begins."""
-
-        def begin(metrics: TaskMetrics) -> None:
-            with self._lock:
-                self._running[connector, task] = metrics
-
-        return begin
-
-    def add(self, connector: str, result: TaskResult) -> None:
-        """A body has ended."""
-        task = (connector, result.task)
-        with self._lock:
-            self._running.pop(task, None)
-            self._ended[task] = _merge(result.metrics, self._ended.get(task, {}))
-
-    def forget(self, connector: str) -> None:
-        """The connector is gone."""
-        with self._lock:
-            for counts in (self._ended, self._running):
-                for task in [task for task in counts if task[0] == connector]:
-                    del counts[task]
-
-    def read(self) -> dict[_Task, dict[str, float]]:
-        """By connector and task."""
-        with self._lock:
-            counts = {task: dict(ended) for task, ended in self._ended.items()}
-            for task, metrics in self._running.items():
-                counts[task] = _merge(metrics.by_name(), counts.get(task, {}))
-        return counts
-
-
-def _merge(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
-    """Totals add up; of all else the newer value counts."""
-    totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
-    return {**older, **newer, **totals}
+    return all(task.has_ended for task in hosted.tasks.values())

@@ -1,0 +1,211 @@
+"""A run that stays: its driver as a process, with tasks in processes of their own, steered through the config topic as verbs do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+import pytest
+
+from airflow_provider_connect.runtime.model.run import CLAIM_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusWriter
+from airflow_provider_connect.runtime.worker.application.plan_process import write_private
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send, values_of
+
+PROGRAM = "airflow_provider_connect.runtime.worker.application.driver"
+
+
+@dataclass
+class Staying:
+    """The driver of a run that stays."""
+
+    environment: RunEnvironment
+    directory: Path
+    process: subprocess.Popen[bytes]
+
+    def result(self) -> RunResult:
+        """That of the run after its end."""
+        assert self.process.wait(60) == 0
+        return RunResult.from_json((self.directory / RESULT_FILE).read_text())
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process.poll() is None
+
+
+@contextmanager
+def staying(
+    environment: RunEnvironment, define: Mapping[str, str] | None, *, seconds: float = 3600.0, name: str = "run"
+) -> Iterator[Staying]:
+    directory = environment.folder / name
+    directory.mkdir(mode=0o700)
+    spec = RunSpec(environment.connector, environment.properties, name, define=define, stays_seconds=seconds)
+    write_private(directory / RUN_FILE, spec.to_json())
+    paths = [str(environment.folder / "plugins"), os.getcwd()]
+    process = subprocess.Popen(
+        [sys.executable, "-m", PROGRAM, "--run-dir", str(directory)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield Staying(environment, directory, process)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def claim_as_a_verb(environment: RunEnvironment, change: Callable[[ConfigStore], object]) -> None:
+    """What the herder writes for a change of a connector with a living run."""
+    with ConfigStore(environment.settings) as store:
+        change(store)
+        store.claim(environment.connector)
+
+
+def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique), seconds=25.0) as run:
+        send(environment.bootstrap, unique, ["first"])
+        eventually(lambda: environment.lines() == ["first"])
+        for number in range(3):
+            send(environment.bootstrap, unique, [f"later {number}"])
+            eventually(lambda: len(environment.lines()) == number + 2, 5)  # noqa: B023
+        result = run.result()
+    assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [4])
+    assert environment.states() == {0: "RUNNING"}
+    assert [offset.offset for offset in environment.group_offsets().values()] == [4]
+
+
+def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    other = environment.folder / "other.txt"
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        send(environment.bootstrap, unique, ["two"])
+        eventually(lambda: other.exists() and other.read_text() == "two\n", 15)
+        assert run.is_alive
+        assert environment.lines() == ["one"]
+        assert (run.directory / CLAIM_FILE).read_text() == str(environment.configs().claims[environment.connector])
+        os.kill(run.process.pid, signal.SIGTERM)
+        assert run.result().state is RunState.STOPPED
+
+
+def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        environment.put_target_state(TargetState.PAUSED)
+        eventually(lambda: environment.states() == {0: "PAUSED"}, 15)
+        send(environment.bootstrap, unique, ["two"])
+        time.sleep(1)
+        assert environment.lines() == ["one"]
+        claim_as_a_verb(environment, lambda store: store.put_target_state(environment.connector, TargetState.STARTED))
+        eventually(lambda: environment.lines() == ["one", "two"], 15)
+        eventually(lambda: environment.states() == {0: "RUNNING"}, 15)
+        assert run.is_alive
+        environment.put_target_state(TargetState.STOPPED)
+        assert run.result().state is RunState.STOPPED
+
+
+def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique)) as older:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        with staying(environment, None, name="newer") as newer:
+            assert older.result().state is RunState.STOPPED
+            send(environment.bootstrap, unique, ["two"])
+            eventually(lambda: environment.lines() == ["one", "two"])
+            assert newer.is_alive
+            os.kill(newer.process.pid, signal.SIGTERM)
+            assert newer.result().state is RunState.STOPPED
+
+
+def test_a_source_with_two_tasks_goes_on_after_the_kill_of_a_task(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    config = environment.numbers(unique, tasks="2", tasks_max="2", until="300", size="1", poll_ms="20")
+    with staying(environment, config) as run:
+        eventually(lambda: len(values_of(environment.bootstrap, unique)) > 10)
+        victim, other = task_processes(run)
+        victim.kill()
+        eventually(lambda: len(values_of(environment.bootstrap, unique)) >= 600, 60)
+        assert sorted(values_of(environment.bootstrap, unique)) == sorted(f"{task}-{number}" for task in range(2) for number in range(300))
+        assert other.is_running()
+        assert environment.states() == {0: "RUNNING", 1: "RUNNING"}
+
+
+def task_processes(run: Staying) -> list[psutil.Process]:
+    return [child for child in psutil.Process(run.process.pid).children() if any("task_processes" in part for part in child.cmdline())]
+
+
+def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_restart(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 2)
+    config = environment.picky_sink(unique, **{"tasks.max": "2"})
+    with staying(environment, config) as run:
+        send(environment.bootstrap, unique, ["fine", "also fine"], partitions=2)
+        eventually(lambda: sorted(environment.lines()) == ["also fine", "fine"])
+        send(environment.bootstrap, unique, ["broken", "still fine"], partitions=2)
+        eventually(lambda: environment.states() == {0: "FAILED", 1: "RUNNING"}, 30)
+        send(environment.bootstrap, unique, ["sibling"], partitions=2, first=1)
+        eventually(lambda: "sibling" in environment.lines(), 15)
+
+        def restart(store: ConfigStore) -> None:
+            store.claim(environment.connector)
+            with StatusWriter(environment.settings) as statuses:
+                statuses.put_task(TaskStatus(environment.connector, 0, State.RESTARTING, "127.0.0.1:1"))
+                statuses.flush(10)
+
+        before = environment.statuses().task(environment.connector, 0)
+        claim_as_a_verb(environment, restart)
+        eventually(
+            lambda: (now := environment.statuses().task(environment.connector, 0)) != before and now and now.state is State.FAILED, 30
+        )
+        assert run.is_alive
+        os.kill(run.process.pid, signal.SIGTERM)
+        result = run.result()
+    assert result.state is RunState.FAILED
+    assert [task.state for task in result.tasks] == ["FAILED", "RUNNING"]
+
+
+def test_a_connector_whose_tasks_have_all_failed_ends_the_run(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.picky_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["broken"])
+        result = run.result()
+    assert result.state is RunState.FAILED
+    assert result.error
+    assert environment.states() == {0: "FAILED"}
+
+
+@pytest.mark.parametrize("change", [{"tasks.max": "none"}, {"connector.class": "tests.NoSuchConnector"}])
+def test_a_config_that_cannot_be_planned_ends_the_run_with_its_error(
+    environment: RunEnvironment, unique: str, change: Mapping[str, str]
+) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        config = {**environment.configs().connector_configs[environment.connector], **change}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        result = run.result()
+    assert result.state is RunState.FAILED
+    assert next(iter(change.values())) in (result.error or "")
+    connector = environment.statuses().connector(environment.connector)
+    assert connector is not None
+    assert connector.state is State.FAILED
