@@ -131,6 +131,9 @@ class SourceConnector(Connector):
     range_settings: ClassVar[tuple[str, ...]] = ()
     """Settings that limit what a source reads, such as a first and a last key. A backfill is a separate connector with its own offsets;
     it is refused unless it sets one of them. Empty: the source cannot be limited, so it has no backfills."""
+    check_seconds: ClassVar[float] = 2.0
+    """In a run that stays: the longest wait between two calls of ``has_new_data`` while there is no new data. Waits begin with 0.02 s and
+    double up to this."""
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings that a backfill must leave at their default, with that default. With another value the backfill would take data from the
     source that the live connector has not read yet."""

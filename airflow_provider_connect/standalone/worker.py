@@ -135,11 +135,11 @@ class ConnectorHosts:
         spec = RunSpec(connector, settings.originals, run_id="standalone")
         return ConnectorHost(spec, settings, backing, planner, self._create_task, worker_id=self._worker_id, mask=mask)
 
-    def _create_task(self, payload: TaskPayload, checked: CheckedConnector, on_end: Callable[[], None]) -> StayingTask:
+    def _create_task(self, payload: TaskPayload, _: CheckedConnector, on_end: Callable[[], None]) -> StayingTask:
         name = payload.connector
         host = TaskHost(self._backing, self._worker_id, None, self._counters.watch(name, payload.task), self._mask, fence=self._fence)
         named = replace(payload, run_id=f"{payload.run_id}-{payload.claim}")
-        return TaskThread(named, host, checked, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
+        return TaskThread(named, host, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
 
     def obstacle(self, connector: str | None = None) -> str | None:
         """This process runs what it is given."""

@@ -75,6 +75,12 @@ class SourceOffsets:
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 
+def decode_produced(records: Iterable[ProducedOffset]) -> dict[bytes, OffsetRecord]:
+    """The offsets that the records set, by their keys."""
+    decoded = (offset_topic.decode(record.key, record.value) for record in records)
+    return {record.key: record for record in decoded if isinstance(record, OffsetRecord) and record.key is not None}
+
+
 class OffsetStore(Closing):
     """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
     a topic of its own; None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction. Opens nothing

@@ -315,7 +315,6 @@ class ConnectorHost:
 
     def _start_task(self, hosted: HostedConnector, number: int) -> None:
         plan = hosted.plan
-        is_endless = not plan.connector.is_source or plan.connector.is_java
         payload = TaskPayload(
             connector=self._name,
             task=number,
@@ -332,8 +331,7 @@ class ConnectorHost:
             known_topics=[] if self._settings.topic_tracking_enable else None,
             versions=plan.connector.plugins.versions(),
             locations=plan.connector.plugins.locations(),
-            endless=is_endless,
-            max_seconds=None if is_endless else REPLAN_SECONDS,
+            endless=True,
             needs_spark=plan.connector.connector.needs_spark,
             hosted=len(plan.tasks),
             is_java=plan.connector.is_java,

@@ -1,37 +1,28 @@
 """A task of a run that stays: its body runs, and runs again, until there is a reason to end.
 
-A sink reads on as records come. The body of a source ends when there is nothing more to read, and runs again when its connector reports
-more, or cannot report it. A failure that may pass is retried here, with a growing wait; any other failure ends the task.
+The body reads on as records come. It ends when its time is over, or a value of a config provider has expired, and then runs again. A failure
+that may pass is retried here, with a growing wait; any other failure ends the task.
 """
 
 from __future__ import annotations
 
 import logging
-import math
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.errors import RetriableException, trace_of
-from airflow_provider_connect.runtime.config import config_providers
-from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.metric_names import merge_metrics
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.model.status import TaskStatus
-from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, own_process_host, run_task
-from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopEvent, StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-from airflow_provider_connect.sdk.connector import SourceConnector
 
-FIRST_POLL_SECONDS, LAST_POLL_SECONDS = 0.1, 2.0  # between two checks for new data, doubled each time
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0
-STEP_SECONDS = 0.1  # the longest time after which a sleeping loop notices a reason to end
+_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 60.0
+_STEP_SECONDS = 0.1  # the longest time after which a sleeping loop notices a reason to end
 _RENEWED = (None, StopReason.TIME, StopReason.EXPIRED)
 """The ends of a body after which the loop goes on."""
 
@@ -54,8 +45,7 @@ def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, fenced: b
 
 class TaskLoop:
     """Runs one task in the calling thread. ``payload`` names the claim; its body runs in ``host``. ``connection`` requests the end, and
-    the loop closes it. ``checked`` None: the connector is checked when it is first asked for new data. ``on_result`` is called after each
-    run of the body."""
+    the loop closes it. ``on_result`` is called after each run of the body."""
 
     def __init__(
         self,
@@ -63,13 +53,9 @@ class TaskLoop:
         host: TaskHost,
         connection: HostConnection,
         *,
-        checked: CheckedConnector | None = None,
         on_result: Callable[[TaskResult], None] = lambda _: None,
     ) -> None:
         self._payload = payload
-        self._checked = checked
-        self._values: tuple[Mapping[str, str], float] | None = None  # the resolved config, and until when it is valid
-        self._last_trace = ""  # of a check for new data: a repeated failure is logged once
         self._connection = connection
         self._host = replace(host, connection=_Lent(connection))
         self._on_result = on_result
@@ -82,7 +68,7 @@ class TaskLoop:
             return self._until_stopped(FollowedConfig(follower))
 
     def _until_stopped(self, followed: FollowedConfig) -> TaskResult:
-        retry, total = FIRST_RETRY_SECONDS, TaskResult(self._payload.task)
+        retry, total = _FIRST_RETRY_SECONDS, TaskResult(self._payload.task)
         while True:
             result = self._run_body()
             total = merge_results(total, result)
@@ -90,11 +76,11 @@ class TaskLoop:
             if result.state == State.FAILED:
                 if not result.retriable:
                     return total
-                retry = FIRST_RETRY_SECONDS if result.seconds > LAST_RETRY_SECONDS else min(2 * retry, LAST_RETRY_SECONDS)
+                retry = _FIRST_RETRY_SECONDS if result.seconds > _LAST_RETRY_SECONDS else min(2 * retry, _LAST_RETRY_SECONDS)
                 log.warning("%s FAILED and is retried in %g s", self._name, retry)
                 reason = self._sleep(retry, followed)
             elif reason is None:
-                reason = self._until_new_data(followed)
+                reason = self._sleep(_STEP_SECONDS, followed)  # the limit of records is reached
             if reason not in _RENEWED:
                 total.stopped_by = reason
                 return total
@@ -108,66 +94,6 @@ class TaskLoop:
         self._on_result(result)
         return result
 
-    def _until_new_data(self, followed: FollowedConfig) -> StopReason | None:
-        """None: there is new data, or the source does not know."""
-        wait = FIRST_POLL_SECONDS
-        while True:
-            reason = self._sleep(wait, followed)
-            if reason is StopReason.PAUSED:
-                self._put_paused()
-            if reason is not None or self._has_new_data() is not False:
-                return reason
-            wait = min(2 * wait, LAST_POLL_SECONDS)
-
-    def _has_new_data(self) -> bool | None:
-        """None: the connector does not know."""
-        payload = self._payload
-        settings = WorkerSettings.of(payload.settings, payload.secrets)
-        try:
-            connector = self._check(settings).connector
-            if not isinstance(connector, SourceConnector):
-                return None
-            resolved = {**connector.default_settings, **self._resolve_config(settings)}
-            with closing(self._host.backing.offsets(OffsetLocation.of(settings, resolved))) as offsets:
-                known = offsets.read(payload.connector)
-            return connector.check_for_new_data(strip_framework_keys(resolved), known.get)
-        except Exception as error:  # (the connector's own code)
-            trace = self._host.mask(trace_of(error))
-            level, self._last_trace = logging.DEBUG if trace == self._last_trace else logging.WARNING, trace
-            log.log(level, "%s: its connector could not check for new data, so it runs\n%s", self._name, trace)
-            return None
-
-    def _check(self, settings: WorkerSettings) -> CheckedConnector:
-        payload = self._payload
-        if self._checked is None:
-            self._checked = check_connector(
-                payload.connector,
-                payload.connector_config,
-                settings,
-                payload.secrets,
-                versions=payload.versions,
-                hide=self._host.mask.add,
-            )
-        return self._checked
-
-    def _resolve_config(self, settings: WorkerSettings) -> Mapping[str, str]:
-        """The connector's config, with values that are resolved again when their time is over."""
-        if self._values is None or time.monotonic() >= self._values[1]:
-            providers = settings.config_providers(self._payload.connector)
-            values = config_providers.variable_values(self._payload.connector_config, providers, self._payload.secrets)
-            self._host.mask.add(config_providers.hidden_values(self._payload.connector_config, providers, values))
-            resolved = config_providers.resolve(self._payload.connector_config, secrets=values)
-            ttl_ms = config_providers.shortest_ttl_ms(providers)
-            self._values = resolved, math.inf if ttl_ms is None else time.monotonic() + ttl_ms / 1000
-        return self._values[0]
-
-    def _put_paused(self) -> None:
-        """Write PAUSED, as a body does that is paused while it works."""
-        payload = self._payload
-        with self._host.backing.status_notes(payload.claim) as statuses:
-            version = None if self._checked is None else self._checked.plugin.version
-            statuses.put_task(TaskStatus(payload.connector, payload.task, State.PAUSED, self._host.worker_id, version=version))
-
     def _sleep(self, seconds: float, followed: FollowedConfig) -> StopReason | None:
         """Sleep. Returns early with a reason to end; None: the time is over."""
         until = time.monotonic() + seconds
@@ -176,7 +102,7 @@ class TaskLoop:
             left = until - time.monotonic()
             if reason is not None or left <= 0:
                 return reason
-            time.sleep(min(left, STEP_SECONDS))
+            time.sleep(min(left, _STEP_SECONDS))
 
 
 class TaskThread:
@@ -186,7 +112,6 @@ class TaskThread:
         self,
         payload: TaskPayload,
         host: TaskHost,
-        checked: CheckedConnector,
         *,
         on_result: Callable[[TaskResult], None],
         on_end: Callable[[], None],
@@ -196,7 +121,7 @@ class TaskThread:
         self.failed = False
         self.has_ended = False
         self._stop_event = StopEvent()
-        self._loop = TaskLoop(payload, host, self._stop_event, checked=checked, on_result=on_result)
+        self._loop = TaskLoop(payload, host, self._stop_event, on_result=on_result)
         self._on_end = on_end
         self._thread = threading.Thread(target=self._run, name=f"Task {payload.connector}-{payload.task}", daemon=True)
 

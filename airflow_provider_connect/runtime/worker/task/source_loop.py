@@ -58,7 +58,8 @@ class SourceLoop:
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``transactions`` None: the delivery decides where
     transactions end. ``limits`` knows which records client or broker would refuse: the error rules decide about those before any of their
     poll is written; None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` takes secrets out of log
-    lines, ``step`` surrounds the call of ``task.commit``.
+    lines, ``step`` surrounds the call of ``task.commit``. ``renew``, in a run that stays, waits for new data when the task has no more
+    records, and returns the task that reads it, or a reason to stop; None: the run ends.
 
     A poll that fails, or whose records cannot be encoded, does not affect earlier ones: what was read before is committed, then the
     exception is raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
@@ -74,6 +75,7 @@ class SourceLoop:
     sleep: Callable[[float], None] = time.sleep
     mask: Callable[[str], str] = str
     step: StepHook = unobserved
+    renew: Callable[[], SourceTask | StopReason] | None = None
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
     _failure: Exception | None = None
@@ -114,7 +116,11 @@ class SourceLoop:
             with _failing_alone():
                 batches = self._poll()
             if batches is None:
-                return None
+                if self.renew is None or self._failure is not None:
+                    return None
+                if (reason := self._renew(self.renew)) is not None:
+                    return reason
+                continue
             if batches:
                 self._deliver(batches)
             elif not self._end_transaction(None if self.transactions is None else self.transactions.boundary.take_last()):
@@ -123,6 +129,17 @@ class SourceLoop:
                 self._commit()
             if self.progress.has_reached_limit and not self._is_within_transaction:
                 return None
+
+    def _renew(self, renew: Callable[[], SourceTask | StopReason]) -> StopReason | None:
+        """Commit, wait, and continue with another task; or return why the loop ends."""
+        self._end_last_transaction()
+        self._commit()
+        with _failing_alone():
+            renewed = renew()
+        if isinstance(renewed, StopReason):
+            return renewed
+        self.task = renewed
+        return None
 
     def _poll(self) -> list[Batch] | None:
         """The polled batches; empty: nothing now; None: nothing more in this run. While a retry waits, the loop continues without the

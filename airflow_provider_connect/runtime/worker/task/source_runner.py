@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from confluent_kafka import Producer
 
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee, TransactionBoundary
+from airflow_provider_connect.runtime.model.offsets import OffsetRecord
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.stores.backing import OffsetCommitter, Offsets, repair_records
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
-from airflow_provider_connect.runtime.stores.offset_store import ProducedOffset, SourceOffsets
+from airflow_provider_connect.runtime.stores.offset_store import ProducedOffset, SourceOffsets, decode_produced
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaWriter
@@ -44,6 +46,7 @@ from airflow_provider_connect.runtime.worker.task.error_setup import create_tole
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
 from airflow_provider_connect.runtime.worker.task.progress import ProgressLog, distance_of
+from airflow_provider_connect.runtime.worker.task.renewal import Renewal
 from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.source_loop import SourceLoop, TransactionRequests
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
@@ -58,6 +61,7 @@ from airflow_provider_connect.runtime.worker.task.task_producers import (
 from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
 from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
 from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +74,15 @@ class TaskOffsets:
         self._connector = connector
         self._claim = claim
         self._uncopied: list[ProducedOffset] = []
+        self._committed: dict[bytes, OffsetRecord] | None = None
+
+    def follow(self, known: SourceOffsets) -> None:
+        """Keep the committed offsets, ``known`` at first, for ``committed``."""
+        self._committed = dict(known.by_key)
+
+    def committed(self) -> SourceOffsets:
+        """The offsets that are committed now. Call ``follow`` before."""
+        return SourceOffsets(self._connector, self._committed or {})
 
     def records(self, latest: Iterable[SourceOffset]) -> Sequence[ProducerRecord]:
         produced = self._store.records(self._connector, [(partition, offset or None) for partition, offset in latest])
@@ -78,6 +91,8 @@ class TaskOffsets:
 
     def copy(self) -> None:
         self._store.copy(self._uncopied)
+        if self._committed is not None:
+            self._committed.update(decode_produced(self._uncopied))
         self._uncopied.clear()
 
 
@@ -112,28 +127,16 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
 
     def start(self, known: SourceOffsets) -> SourceLoop:
         environment = self._environment
-        connector = environment.checked.connector
-        assert isinstance(connector, SourceConnector)
         requested = self._boundary if isinstance(self._boundary, RequestedBoundary) else None
         errors = create_tolerance(environment, self._metrics)
-        context = TaskSourceContext(
-            environment.task_config,
-            environment.payload.claim,
-            known,
-            lambda: bool(environment.stop),
-            requested,
-            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors, environment.librdkafka),
-        )
-        task = configure_task(connector.task_class(), connector, environment.converters.header)
-        self._stop_at_end(task)
-        task.initialize(context)
-        task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        create_task = partial(self._create_task, errors=errors, requested=requested)
+        task = create_task(known)
         environment.report(State.RUNNING)
         delivery = self._delivery(errors)
         transactions = None
         if requested is not None and isinstance(delivery, ExactlyOnce):
             transactions = TransactionRequests(requested, delivery.drop)
-        self._distance = partial(distance_of, task)
+        self._distance = self._task_distance
         return SourceLoop(
             task=task,
             pipeline=SourcePipeline(
@@ -155,7 +158,48 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             limits=self._limits,
             mask=environment.mask,
             step=environment.step,
+            renew=self._renewal(known, create_task) if environment.payload.endless else None,
         )
+
+    def _create_task(self, known: SourceOffsets, *, errors: Tolerance, requested: RequestedBoundary | None) -> SourceTask:
+        environment, connector = self._environment, self._connector
+        context = TaskSourceContext(
+            environment.task_config,
+            environment.payload.claim,
+            known,
+            lambda: bool(environment.stop),
+            requested,
+            kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors, environment.librdkafka),
+        )
+        task = configure_task(connector.task_class(), connector, environment.converters.header)
+        self._stop_at_end(task)
+        task.initialize(context)
+        task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        return task
+
+    def _renewal(self, known: SourceOffsets, create_task: Callable[[SourceOffsets], SourceTask]) -> Renewal:
+        self._offsets.follow(known)
+        environment, connector = self._environment, self._connector
+        return Renewal(
+            self._name,
+            connector,
+            strip_framework_keys({**connector.default_settings, **environment.checked.resolved}),
+            offsets=self._offsets.committed,
+            create_task=create_task,
+            stop=environment.stop,
+            records=lambda: self._metrics.records_in,
+            mask=environment.mask,
+        )
+
+    @property
+    def _connector(self) -> SourceConnector:
+        connector = self._environment.checked.connector
+        assert isinstance(connector, SourceConnector)
+        return connector
+
+    def _task_distance(self) -> Distance | None:
+        task = self._task_of_author
+        return distance_of(task) if isinstance(task, SourceTask) else None
 
     def _entry(self) -> Sequence[ProducerRecord]:
         return self._batch_log(ranges={}, positions={})

@@ -15,12 +15,12 @@ from airflow_provider_connect.runtime.model.run import Claim
 class TaskPayload:
     """Sent pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so a payload is never logged.
 
-    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: a sink keeps reading
-    new records for ``max_seconds``; otherwise a run ends where its topics ended when it began. ``max_seconds`` None: the settings' limit.
-    ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses. ``locations`` are
-    their paths in ``plugin.path``. ``failures``: in how many applications in a row before this one the task has FAILED. ``known`` is the
-    part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the task runs in the driver.
-    ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end."""
+    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: the task keeps
+    reading new records until its time is over; otherwise a sink ends where its topics ended when it began, and a source when it has no more
+    records. ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses.
+    ``locations`` are their paths in ``plugin.path``. ``failures``: in how many applications in a row before this one the task has FAILED.
+    ``known`` is the part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the task runs in the
+    driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end."""
 
     connector: str
     task: int
@@ -38,7 +38,6 @@ class TaskPayload:
     versions: Mapping[str, str] | None = None
     locations: Sequence[str] = ()
     endless: bool = False
-    max_seconds: float | None = None
     failures: int = 0
     known: ConfigSnapshot | None = None
     needs_spark: bool = False

@@ -85,9 +85,16 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         return AdminConnection.of(self._environment.settings, overrides, seconds, client_id=client_id)
 
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
-        """Have a new task stopped at the end: as in Connect, also if its start fails."""
+        """Have a new task stopped at the end: as in Connect, also if its start fails. A task before it is stopped now."""
+        if self._task_of_author is None:
+            self._open.callback(self._stop_task)
+        else:
+            self._stop_task()
         self._task_of_author = task
-        self._open.callback(self._environment.stop_task, task)
+
+    def _stop_task(self) -> None:
+        if self._task_of_author is not None:
+            self._environment.stop_task(self._task_of_author)
 
     def _last_error(self) -> str:
         """The error of the last record that was skipped, without secrets; empty: no such record, or its error is not known."""

@@ -1,0 +1,83 @@
+"""The wait of a source in a run that stays: until it may have new data, for which a new task is created."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+
+from airflow_provider_connect.errors import trace_of
+from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
+from airflow_provider_connect.sdk.connector import SourceConnector
+from airflow_provider_connect.sdk.task import SourceTask
+
+FIRST_SECONDS = 0.02
+_STEP_SECONDS = 0.1  # the longest time after which a wait notices a reason to stop
+
+log = logging.getLogger(__name__)
+
+
+class Renewal:
+    """Called by a SourceLoop whose task has no more records, after their commit.
+
+    ``config`` is the connector's, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
+    ``create_task`` starts a task. ``records`` returns how many records the run has read. The waits between two checks double, from
+    ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a record. ``mask`` hides secrets in the log.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        connector: SourceConnector,
+        config: Mapping[str, str],
+        *,
+        offsets: Callable[[], SourceOffsets],
+        create_task: Callable[[SourceOffsets], SourceTask],
+        stop: StopSignal,
+        records: Callable[[], int],
+        mask: Callable[[str], str] = str,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._name = name
+        self._connector = connector
+        self._config = config
+        self._offsets = offsets
+        self._create_task = create_task
+        self._stop = stop
+        self._records = records
+        self._mask = mask
+        self._sleep = sleep
+        self._read = -1
+        self._wait = FIRST_SECONDS
+        self._last_trace = ""  # a repeated failure is logged once
+
+    def __call__(self) -> SourceTask | StopReason:
+        """Wait, and return the task that reads the new data, or the reason to stop."""
+        read = self._records()
+        if read != self._read:
+            self._read, self._wait = read, FIRST_SECONDS
+        while True:
+            reason = self._pause(self._wait)
+            if reason is not None:
+                return reason
+            self._wait = min(2 * self._wait, self._connector.check_seconds)
+            if self.has_new_data() is not False:
+                return self._create_task(self._offsets())
+
+    def has_new_data(self) -> bool | None:
+        """Whether the connector reports new data; None: it cannot, or it failed to."""
+        try:
+            return self._connector.check_for_new_data(self._config, self._offsets().get)
+        except Exception as error:  # (the connector's own code)
+            trace = self._mask(trace_of(error))
+            level, self._last_trace = logging.DEBUG if trace == self._last_trace else logging.WARNING, trace
+            log.log(level, "Task %s: its connector could not check for new data, so it runs\n%s", self._name, trace)
+            return None
+
+    def _pause(self, seconds: float) -> StopReason | None:
+        left = seconds
+        while (reason := self._stop.reason()) is None and left > 0:
+            self._sleep(min(left, _STEP_SECONDS))
+            left -= _STEP_SECONDS
+        return reason
