@@ -4,7 +4,7 @@
 
     ConnectException                     500  root of all
     ├── ConfigException                  400  a setting is wrong: name, value and reason; all of them in .errors
-    │   ├── MissingException             400  a connector's source or destination is missing, and it cannot wait for it: its tasks FAIL
+    │   ├── MissingException             400  a connector's source or destination is missing, and it cannot wait: its tasks FAIL
     │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
     ├── BadRequestException              400  the request is invalid in the current state
     ├── UnauthorizedException            401  no user, or a wrong password or token
@@ -28,7 +28,8 @@
         │   └── TransactionExpiredException  500  the broker probably aborted a transaction that took too long
         └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
 
-Names are Kafka Connect's own where it has one. Foreign errors are translated once, in the module that talks to that library.
+Classes have the names of Kafka Connect's classes, if there are such classes. Foreign errors are translated once, in the module that calls
+their library.
 """
 
 import re
@@ -43,7 +44,7 @@ MOST_CHARACTERS: Final = 50_000
 
 
 class ConnectException(Exception):
-    """Root of all exceptions of this package; raised itself if no more specific class fits."""
+    """Root of all exceptions of this package. Raised itself if no more specific class fits."""
 
     status_code: ClassVar[int] = 500
     retriable: ClassVar[bool] = False
@@ -55,7 +56,7 @@ class ConnectException(Exception):
 
 
 class ConfigException(ConnectException):
-    """A setting is wrong. ``ConfigException.of`` words it as Kafka Connect does.
+    """A setting is wrong. ``ConfigException.of`` creates Kafka Connect's message.
 
     ``errors`` has one message per error. ``keys`` has the names of the wrong settings, if they are known.
     """
@@ -69,12 +70,12 @@ class ConfigException(ConnectException):
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> "ConfigException":
-        """The exception for ``value`` of setting ``name``, which is invalid for ``reason``. ``, `` separates several names."""
+        """The exception for the invalid ``value`` of setting ``name``, with its ``reason``. ``, `` separates several names."""
         return cls(f"Invalid value {value} for configuration {name}: {reason}", keys=name.split(", "))
 
 
 class MissingException(ConfigException):
-    """A connector's source or destination is missing or denies access, and it cannot wait for it. Its run and its tasks FAIL."""
+    """A connector's source or destination is missing or denies access, and the connector cannot wait. Its run and its tasks FAIL."""
 
 
 class WorkerSettingsException(ConfigException):
@@ -97,7 +98,7 @@ class UnauthorizedException(ConnectException):
 
 
 class ForbiddenException(ConnectException):
-    """The caller may not do that, or the worker settings forbid it for all users."""
+    """The caller may not do this, or the worker settings forbid it for all users."""
 
     status_code = 403
 
@@ -109,7 +110,7 @@ class NotFoundException(ConnectException):
 
 
 class PluginNotFoundException(NotFoundException):
-    """No plugin has this class name or alias; ``known`` lists the names that exist."""
+    """No plugin has this class name or alias. ``known`` lists the existing names."""
 
     def __init__(self, message: str, *, known: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -117,7 +118,7 @@ class PluginNotFoundException(NotFoundException):
 
 
 class PluginVersionException(PluginNotFoundException):
-    """No installed version of the plugin is in the requested range; ``versions`` lists the installed ones."""
+    """No installed version of the plugin is in the requested range. ``versions`` lists the installed versions."""
 
     def __init__(self, message: str, *, versions: Iterable[str] = ()) -> None:
         super().__init__(message)
@@ -131,7 +132,7 @@ class AlreadyExistsException(ConnectException):
 
 
 class ConflictException(ConnectException):
-    """Another change is in progress, or a DAG file owns what the caller wants to change."""
+    """Another change is in progress, or a DAG file owns the connector that the caller wants to change."""
 
     status_code = 409
 
@@ -152,7 +153,7 @@ class RetriableException(ConnectException):
 
 
 class StoreTimeoutException(RetriableException):
-    """A topic was not read or written in time; ``stage`` is the step that took too long."""
+    """A topic was not read or written in time. ``stage`` is the step that took too long."""
 
     def __init__(self, message: str, *, stage: str = "") -> None:
         super().__init__(message)
@@ -201,7 +202,7 @@ class RecordTooLargeException(ConnectException):
 
 
 class TaskException(ConnectException):
-    """Ends a task; its status becomes FAILED with this as its trace."""
+    """Ends a task. The task's status becomes FAILED, with this exception as the trace."""
 
 
 class JavaException(TaskException):
@@ -225,7 +226,7 @@ class FencedException(TaskException):
 
 
 class TransactionExpiredException(FencedException):
-    """A producer was fenced after its transaction was open for ``transaction.timeout.ms``, probably by the broker itself."""
+    """A producer was fenced, probably by the broker because its transaction was open for ``transaction.timeout.ms``."""
 
 
 class TaskMemoryException(TaskException):
@@ -252,7 +253,7 @@ def is_transient(error: BaseException) -> bool:
 
 
 def trace_of(error: BaseException) -> str:
-    """The trace for a FAILED status. Its first line has class and message, as Kafka Connect's clients expect; Python's traceback follows.
+    """The trace for a FAILED status. The first line has class and message, as Kafka Connect's clients expect. The traceback follows.
 
     For an exception in Java, only Java's trace."""
     if isinstance(error, JavaException):
@@ -262,9 +263,9 @@ def trace_of(error: BaseException) -> str:
 
 
 def shorten(text: str, most: int = MOST_CHARACTERS) -> str:
-    """Cut the middle out of ``text`` so that it has at most ``most`` characters.
+    """Cut the middle of ``text``, so that it has at most ``most`` characters.
 
-    A message may contain a whole body, and a topic refuses records of a megabyte. Mask secrets first, since the cut may go through one.
+    A message may contain a whole body, and a topic refuses records of a megabyte. Mask secrets first, because the cut may divide a secret.
     """
     if len(text) <= most:
         return text
@@ -276,7 +277,7 @@ _JAVA_FRAME: Final = re.compile(r"at [^\s()]+\(.*\)|\.\.\. \d+ (?:more|common fr
 
 
 def last_line(trace: str) -> str:
-    """The line of a trace that a log or page shows: the last one, stripped. Empty for an empty trace.
+    """The line of a trace that a log or page shows: the last line, stripped. Empty for an empty trace.
 
     Skips Java's frames, and a code excerpt with a caret below it, which databases and parsers append to their messages.
     """
@@ -299,7 +300,8 @@ def message_of(error: BaseException) -> str:
 def plugin_code() -> Iterator[None]:
     """Wrap calls of plugin code. Turns SystemExit and asyncio's CancelledError into ConnectException.
 
-    They would end the process or thread as if its work were done. KeyboardInterrupt in the main thread comes from the user and passes.
+    They would end the process or thread as if its work were complete. KeyboardInterrupt in the main thread is from the user and is not
+    changed.
     """
     try:
         yield

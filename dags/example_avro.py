@@ -1,11 +1,11 @@
 """### New rows of a database to Avro topics, and from there to tables
 
-`example-avro-source` writes each table of a database to a topic `avro-«table»`, `example-avro-sink` writes these topics to tables of
-another database. Records are Avro; their schemas stand in a schema registry. A column that is added to a table becomes a new version of
-the topic's schema with the next run, and a column of the other table with the next run after it.
+`example-avro-source` writes each table of a database to a topic `avro-«table»`. `example-avro-sink` writes these topics to tables of
+another database. Records are Avro, with schemas in a schema registry. If a column is added to a table, the next run of the source writes a
+new version of the topic's schema. The next run of the sink then adds the column to the other table.
 
-The registry is that of `CONNECT_EXAMPLE_REGISTRY_URL`, the databases those of `CONNECT_EXAMPLE_JDBC_URL` and
-`CONNECT_EXAMPLE_JDBC_SINK_URL`. Triggered by hand, first the source.
+`CONNECT_EXAMPLE_REGISTRY_URL` names the registry. `CONNECT_EXAMPLE_JDBC_URL` and `CONNECT_EXAMPLE_JDBC_SINK_URL` name the databases.
+Trigger the DAGs yourself, first the source.
 """
 
 import os

@@ -1,11 +1,12 @@
 """### The life of a connector, step by step
 
-Every operator and every sensor for connectors, in the order of a life: validate, create, wait, pause, resume, update, restart, stop, set
-offsets, start over, delete. The Connection named by `CONNECT_EXAMPLE_CONN_ID`, by default `connect_default`, decides which Connect cluster
-it happens in: one with a URL as its host may be a real Kafka Connect. The files lie in the directory of `CONNECT_DEMO_DIR`, on a disk that
-the cluster sees too, below its `connectors.allowed.paths`.
+This DAG uses every operator and every sensor for connectors, in the order of a connector's life. It validates and creates a connector,
+waits, pauses, resumes, updates, restarts and stops it, sets its offsets, starts it over, and deletes it. `CONNECT_EXAMPLE_CONN_ID` names
+the Connection of the Connect cluster, by default `connect_default`. If the Connection's host is a URL, the cluster may be a real Kafka
+Connect. The files are in the directory `CONNECT_DEMO_DIR`. It must be on a disk that the cluster can also read, below its
+`connectors.allowed.paths`.
 
-Triggered by hand. The waits are deferred to the triggerer, so they hold no worker.
+Trigger it yourself. The waits are deferred to the triggerer, so they do not occupy a worker.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""### What has FAILED is restarted
+"""### Restart FAILED connectors and tasks
 
-Once an hour, by the hook in a plain `@task`: connectors of a cluster that are FAILED are restarted, and tasks that are FAILED; those alone.
-The Connection named by `CONNECT_EXAMPLE_CONN_ID`, by default `connect_default`, decides which Connect cluster that is.
+Once an hour, a plain `@task` uses the hook to restart the FAILED connectors and FAILED tasks of a Connect cluster, and no others.
+`CONNECT_EXAMPLE_CONN_ID` names the cluster's Connection, by default `connect_default`.
 """
 
 import os
@@ -22,7 +22,7 @@ with DAG(
 
     @task
     def restart_failed() -> list[str]:
-        """Returns the names of the connectors that were restarted."""
+        """Restart, and return the names of the restarted connectors."""
         from airflow_provider_connect.hooks.connect import ConnectHook
 
         with ConnectHook(CONNECTION) as hook:

@@ -1,9 +1,9 @@
 """### A topic to a Delta table
 
-The records of `example-orders` become rows of a Delta table, created and widened by the records' schema, a row for each `id`, exactly once.
-`example-jdbc-source` fills the topic; any records of JSON with a schema and a field `id` will do.
+The records of `example-orders` become rows of a Delta table: one row for each `id`, exactly once. The records' schema determines the
+table's columns. `example-jdbc-source` fills the topic. Any JSON records with a schema and a field `id` are suitable.
 
-The table is the folder `delta-orders` in the directory of `CONNECT_DEMO_DIR`. Triggered by hand.
+The table is the folder `delta-orders` in the directory `CONNECT_DEMO_DIR`. Trigger the DAG yourself.
 """
 
 import os

@@ -1,7 +1,8 @@
 """### Records of a topic to a file
 
-Each record of the topic `demo-lines` becomes a line of `demo-output.txt`. The offsets are a consumer group's, `connect-demo-file-sink`, so
-every tool that shows lag shows this connector's. The directory is that of the environment variable `CONNECT_DEMO_DIR`.
+Each record of the topic `demo-lines` becomes a line of `demo-output.txt`. The offsets belong to the consumer group
+`connect-demo-file-sink`, so every tool that shows lags also shows this connector's lag. The environment variable `CONNECT_DEMO_DIR` names
+the directory.
 """
 
 import os

@@ -1,10 +1,10 @@
 """### A Spark application for each group of tasks
 
-With `tasks.per.application` the DAG has three tasks: `plan` shares the connector's tasks out, `run` is mapped over groups of that size,
-each a spark-submit job of its own, and `report` adds their counts up. Here four tasks run in two applications. Worth it when one task's
-trouble, memory or cores must not be another's; the default, all tasks in one application, starts fewer of them.
+With `tasks.per.application` the DAG has three tasks. `plan` divides the connector's tasks into groups of that size. `run` is mapped over
+the groups, each of which is a separate spark-submit job. `report` adds up their counts. Here four tasks run in two applications. Use this
+if tasks must not share failures, memory or cores. By default all tasks run in one application, so fewer applications are started.
 
-It never runs by itself: trigger it.
+The DAG has no schedule: trigger it yourself.
 """
 
 import os

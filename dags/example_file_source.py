@@ -1,8 +1,8 @@
 """### Lines of a file to a topic
 
 The smallest connector: every line that is appended to `demo-input.txt` becomes a record of the topic `demo-lines`, exactly once. The
-connector remembers how far it has read; a run with nothing new starts no Spark. The directory is that of the environment variable
-`CONNECT_DEMO_DIR`.
+connector stores how far it has read. A run without new lines does not start Spark. The environment variable `CONNECT_DEMO_DIR` names the
+directory.
 """
 
 import os

@@ -1,9 +1,9 @@
 """### Topics to files
 
-The records of `example-orders` and `example-people` as Parquet files, a folder for each topic and day, exactly once. The topics are those
-that `example-jdbc-source` fills; any records of JSON with a schema will do.
+The records of `example-orders` and `example-people` are written to Parquet files, exactly once, with a folder for each topic and day.
+`example-jdbc-source` fills the topics. Any JSON records with a schema are suitable.
 
-The files lie in the folder of `CONNECT_EXAMPLE_FILES_URL`, by default in that of `CONNECT_DEMO_DIR`, below `files`. Triggered by hand.
+`CONNECT_EXAMPLE_FILES_URL` names the folder of the files, by default `files` in the directory `CONNECT_DEMO_DIR`. Trigger the DAG yourself.
 """
 
 import os

@@ -1,9 +1,8 @@
 """### Files of a folder to a topic
 
-Each file that comes into the folder `connect-demo/incoming` is read once: its JSON lines become records of the topic `demo-files`. When
-they are there, the file moves to `connect-demo/incoming/finished`. A run that finds no new file starts no Spark. Another `url` and
-`format` take Parquet, Avro or CSV files from elsewhere in the same way. The directory is that of the environment variable
-`CONNECT_DEMO_DIR`.
+Each new file in the folder `connect-demo/incoming` is read once: its JSON lines become records of the topic `demo-files`. After that, the
+file is moved to `connect-demo/incoming/finished`. A run without new files does not start Spark. With another `url` and `format`, the
+connector reads Parquet, Avro or CSV files from other locations. The environment variable `CONNECT_DEMO_DIR` names the directory.
 
     mkdir -p /tmp/connect-demo/incoming
     echo '{"order": 1, "what": "tea"}' > /tmp/connect-demo/incoming/orders-1.json

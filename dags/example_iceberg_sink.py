@@ -1,10 +1,10 @@
 """### A topic to an Iceberg table
 
-The records of `example-orders` become rows of the table `shop.orders`, created and widened by the records' schema, a row for each
-`id`, exactly once. `example-jdbc-source` fills the topic; any records of JSON with a schema and a field `id` will do.
+The records of `example-orders` become rows of the table `shop.orders`: one row for each `id`, exactly once. The records' schema determines
+the table's columns. `example-jdbc-source` fills the topic. Any JSON records with a schema and a field `id` are suitable.
 
-The catalog is a SQLite file, and the table lies in a folder beside it, both in the directory of `CONNECT_DEMO_DIR`. In production the
-catalog is PostgreSQL or a REST catalog and the table lies in S3, with keys such as `${airflow:lake:password}`. Triggered by hand.
+The catalog is a SQLite file, and the table is a folder. Both are in the directory `CONNECT_DEMO_DIR`. In production the catalog is
+PostgreSQL or a REST catalog, and the table is in S3, with keys such as `${airflow:lake:password}`. Trigger the DAG yourself.
 """
 
 import os

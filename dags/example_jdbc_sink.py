@@ -1,11 +1,11 @@
 """### Topics to tables of a database
 
-Each topic of `example-orders` and `example-people` becomes a table `orders` and `people`: made and widened as the records' schema asks,
-rows inserted or changed by their `id`, exactly once. The topics are those that `example-jdbc-source` fills; any records of JSON with a
-schema will do.
+The records of `example-orders` and `example-people` become rows of the tables `orders` and `people`. Rows are inserted or updated by their
+`id`, exactly once. The records' schema determines the tables' columns. `example-jdbc-source` fills the topics. Any JSON records with a
+schema are suitable.
 
-The database is that of `CONNECT_EXAMPLE_JDBC_SINK_URL`, by default a SQLite file `warehouse.db` in the directory of `CONNECT_DEMO_DIR`.
-With an Airflow Connection write `"connection.url": "${airflow:warehouse:uri}"`. Triggered by hand.
+`CONNECT_EXAMPLE_JDBC_SINK_URL` names the database, by default the SQLite file `warehouse.db` in the directory `CONNECT_DEMO_DIR`. To use an
+Airflow Connection, write `"connection.url": "${airflow:warehouse:uri}"`. Trigger the DAG yourself.
 """
 
 import os

@@ -1,10 +1,10 @@
 """### New and changed rows of a database to topics
 
-Every table of the database becomes a topic `example-«table»`: rows that are new or were changed since the last run, exactly once, as
-JSON. A table that is added is read by the next run; a run with nothing new starts no Spark.
+Rows that are new or have changed since the last run become JSON records, exactly once. Every table of the database has a topic
+`example-«table»`. The next run also reads a new table. A run without new rows does not start Spark.
 
-The database is that of `CONNECT_EXAMPLE_JDBC_URL`, by default a SQLite file `shop.db` in the directory of `CONNECT_DEMO_DIR`. With an
-Airflow Connection write `"connection.url": "${airflow:shop:uri}"`. Triggered by hand, since the database has to be there first:
+`CONNECT_EXAMPLE_JDBC_URL` names the database, by default the SQLite file `shop.db` in the directory `CONNECT_DEMO_DIR`. To use an Airflow
+Connection, write `"connection.url": "${airflow:shop:uri}"`. Create the database first, then trigger the DAG yourself:
 
     sqlite3 /tmp/connect-demo/shop.db "CREATE TABLE orders (id INTEGER PRIMARY KEY, what TEXT, changed_at TIMESTAMP NOT NULL)"
 """

@@ -1,8 +1,8 @@
 """### Requests of a web server to a topic
 
-Every line that is appended to `access.log`, in the format `combined` of web servers, becomes a record of the topic `demo-requests` with its
-fields and its time, exactly once, also where the file is rotated and compressed. The directory is that of the environment variable
-`CONNECT_DEMO_DIR`.
+Every line that is appended to `access.log` becomes a record of the topic `demo-requests`, with the line's fields and time. The lines have
+the format `combined` of web servers. Delivery is exactly once, even if the file is rotated and compressed. The environment variable
+`CONNECT_DEMO_DIR` names the directory.
 """
 
 import os

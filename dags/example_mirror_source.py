@@ -1,12 +1,12 @@
 """### Topics of another Kafka cluster
 
-Every record of the topics `example-…` of another cluster becomes a record of the topics `shop.example-…` here, exactly once: same
-bytes, headers and timestamp, same partition. A topic that is added is mirrored by the next run; a run with nothing new starts no Spark.
-`example-mirror-checkpoint` then sets where the groups `example-…` of that cluster go on here, and `example-mirror-heartbeat` writes a
-heartbeat.
+Every record of the topics `example-…` of another cluster becomes a record of the topics `shop.example-…` here, exactly once, with the same
+bytes, headers, timestamp and partition. The next run also mirrors a new topic. A run without new records does not start Spark.
+`example-mirror-checkpoint` then sets the offsets from which the groups `example-…` of that cluster can continue here.
+`example-mirror-heartbeat` writes a heartbeat.
 
-The other cluster is that of `CONNECT_EXAMPLE_SOURCE_BOOTSTRAP`, the worker's own is that of `CONNECT_EXAMPLE_TARGET_BOOTSTRAP`.
-Triggered by hand, since the other cluster has to be there first.
+`CONNECT_EXAMPLE_SOURCE_BOOTSTRAP` names the other cluster, and `CONNECT_EXAMPLE_TARGET_BOOTSTRAP` the worker's own. Trigger the DAGs
+yourself when the other cluster exists.
 """
 
 import os

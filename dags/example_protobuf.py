@@ -1,11 +1,11 @@
 """### New rows of a database to Protobuf topics, and from there to tables
 
-`example-protobuf-source` writes each table of a database to a topic `protobuf-«table»`, `example-protobuf-sink` writes these topics to
-tables of another database. Records are Protobuf; their schemas stand in a schema registry. With `optional.for.nullables` null stays null,
-also in columns of numbers and texts. A column that is added to a table becomes a new version of the topic's schema with the next run.
+`example-protobuf-source` writes each table of a database to a topic `protobuf-«table»`. `example-protobuf-sink` writes these topics to
+tables of another database. Records are Protobuf, with schemas in a schema registry. With `optional.for.nullables` null stays null, even in
+columns of numbers and texts. If a column is added to a table, the next run writes a new version of the topic's schema.
 
-The registry is that of `CONNECT_EXAMPLE_REGISTRY_URL`, the databases those of `CONNECT_EXAMPLE_JDBC_URL` and
-`CONNECT_EXAMPLE_JDBC_SINK_URL`. Triggered by hand, first the source.
+`CONNECT_EXAMPLE_REGISTRY_URL` names the registry. `CONNECT_EXAMPLE_JDBC_URL` and `CONNECT_EXAMPLE_JDBC_SINK_URL` name the databases.
+Trigger the DAGs yourself, first the source.
 """
 
 import os

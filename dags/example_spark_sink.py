@@ -1,10 +1,10 @@
-"""### A topic to whatever Spark writes
+"""### A topic to any format that Spark writes
 
-The records of `example-orders` are appended to Parquet files by Spark, at least once. `example-jdbc-source` fills the topic; any records of
-JSON with a schema will do.
+Spark appends the records of `example-orders` to Parquet files, at least once. `example-jdbc-source` fills the topic. Any JSON records with
+a schema are suitable.
 
-The files lie in the folder `spark-orders` in the directory of `CONNECT_DEMO_DIR`. The worker setting `connectors.spark.formats` must name
-`parquet`. Triggered by hand.
+The files are in the folder `spark-orders` in the directory `CONNECT_DEMO_DIR`. The worker setting `connectors.spark.formats` must have
+`parquet`. Trigger the DAG yourself.
 """
 
 import os

@@ -1,11 +1,10 @@
-"""### What Spark reads, to a topic
+"""### Any format that Spark reads, to a topic
 
-The rows of Parquet files become records of the topic `example-spark-rows`. Each run brings those with a larger `id` than the last run has
-read, exactly once.
+The rows of Parquet files become records of the topic `example-spark-rows`. Each run writes the rows with a larger `id` than the last run
+has read, exactly once.
 
-The files lie in the folder `spark-rows` in the directory of `CONNECT_DEMO_DIR`.
-The worker setting `connectors.spark.formats` must name `parquet`.
-Triggered by hand.
+The files are in the folder `spark-rows` in the directory `CONNECT_DEMO_DIR`. The worker setting `connectors.spark.formats` must have
+`parquet`. Trigger the DAG yourself.
 """
 
 import os

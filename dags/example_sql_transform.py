@@ -1,8 +1,7 @@
 """### Lines of a file, filtered and split by SQL
 
-Of the lines that are appended to `payments.txt`, such as `Ada,12.50`, those with an amount become records of the topic `demo-payments`
-with two fields, name and amount. The rest is dropped; offsets advance past it. The directory is that of the environment variable
-`CONNECT_DEMO_DIR`.
+Lines such as `Ada,12.50` are appended to `payments.txt`. Lines with an amount become records of the topic `demo-payments` with two fields,
+name and amount. Other lines are dropped, and offsets advance past them. The environment variable `CONNECT_DEMO_DIR` names the directory.
 """
 
 import os

@@ -2,7 +2,7 @@
 
 from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 
-die_with_parent()  # before anything else: from here on a killed spark-submit takes this process along
+die_with_parent()  # first, because from now on this process ends when spark-submit is killed
 
 import argparse  # noqa: E402
 from pathlib import Path  # noqa: E402

@@ -1,8 +1,8 @@
-"""Access rights by Airflow's auth manager. Users authenticate by bearer token, HTTP Basic or the UI's cookie; rights on a connector are
-those on its DAG.
+"""Access rights by Airflow's auth manager. Users authenticate by bearer token, HTTP Basic or the UI's cookie. A user's rights on a
+connector are the rights on its DAG.
 
-Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. Never
-its ``requires_access_dag``: that one takes the DAG from a query parameter that the caller chooses.
+Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. Must not use
+``requires_access_dag``, which takes the DAG from a query parameter that the caller chooses.
 """
 
 import hashlib
@@ -51,13 +51,13 @@ class AirflowAccess:
 
     @classmethod
     def standalone(cls) -> Self:
-        """For a process other than the API server, where Airflow has not created its auth manager yet."""
+        """Create the Access in a process other than the API server, where Airflow has not created its auth manager yet."""
         create_auth_manager().init()
         return cls()
 
     async def identify(self, request: Request) -> User:
-        """See ``Access``. A change authenticated by the cookie alone must come from a page of this server; one with a password, which
-        browsers also store and send, must not come from another server's page."""
+        """See ``Access``. If only the cookie authenticates a change, it must come from a page of this server. Browsers also store and send
+        passwords, so a change with a password must not come from another server's page."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         try:
             user = await self._user(request, scheme, credentials)
@@ -91,7 +91,7 @@ class AirflowAccess:
     def may_change_some(self, user: User) -> bool:
         if self.may_create_some(user):
             return True
-        held = getattr(user, "perms", None)  # FAB's own list: a role may have rights on DAGs that do not exist yet
+        held = getattr(user, "perms", None)  # FAB's own list, because a role may have rights on future DAGs
         if held is not None:
             return any(action == _FAB_EDIT and resource.startswith(_FAB_DAGS) for action, resource in held)
         return any(dag_id.startswith(DAG_ID_PREFIX) for dag_id in get_auth_manager().get_authorized_dag_ids(user=user, method="PUT"))
@@ -100,7 +100,7 @@ class AirflowAccess:
         return self._authorized(user, Right.READ, connectors)
 
     def may_read_all(self, user: User) -> bool:
-        """Checks the right on a DAG that does not exist: only a right on all DAGs covers it, in each team if there are teams."""
+        """Checks the right on a DAG that does not exist, which only a right on all DAGs covers. With teams, checks it in each team."""
         dag_id, teams = dag_id_for(""), [None, *_team_names()] if _has_teams() else [None]
         details = [DagDetails(id=dag_id, team_name=team) for team in teams]
         return all(get_auth_manager().is_authorized_dag(method="GET", user=user, details=each) for each in details)
@@ -116,7 +116,7 @@ class AirflowAccess:
         return {dag_ids[dag_id] for dag_id in allowed}
 
     def name_of(self, user: User) -> str:
-        assert isinstance(user, BaseUser)  # it came from ``identify``
+        assert isinstance(user, BaseUser)  # returned by ``identify``
         return str(user.get_id())
 
     def author(self, user: User) -> str | None:
@@ -128,7 +128,7 @@ class AirflowAccess:
         return bool(get_auth_manager().is_authorized_variable(method="PUT", user=user, details=VariableDetails(key=VARIABLE)))
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """Write a row ``connect.«verb»`` for the connector's DAG, as Airflow's own API does for actions on DAGs."""
+        """Write a row ``connect.«verb»`` for the connector's DAG, like Airflow's own API for actions on DAGs."""
         extra = {**({} if connector is None else {"connector": connector}), **details}
         dag_id, author = None if connector is None else dag_id_for(connector), self.author(user)
         entry = Log(f"connect.{verb}", owner=author, owner_display_name=author, extra=json.dumps(extra), dag_id=dag_id)
@@ -145,10 +145,10 @@ def _own_address() -> str:
 
 
 def read_teams(dag_id: str) -> list[str | None]:
-    """The teams in each of which a user needs the right on a DAG: the team of its bundle, or None for a bundle without a team.
+    """The teams of a DAG; a user needs the right in each of them. The team of its bundle, or None for a bundle without a team.
 
-    For a DAG unknown to Airflow, the team of the bundle that creates DAGs of stored connectors. Without such a bundle the team is unknown,
-    and all teams count.
+    For a DAG unknown to Airflow, the team of the bundle that creates DAGs of stored connectors. Without such a bundle, the team is unknown,
+    so the result has all teams.
     """
     with create_session() as session:
         bundle = session.scalar(select(DagModel.bundle_name).where(DagModel.dag_id == dag_id)) or connectors_bundle()
@@ -167,7 +167,7 @@ def _has_teams() -> bool:
 
 
 class BasicTokens:
-    """Exchanges user name and password for the auth manager's own token, in this process, and keeps it for a minute."""
+    """Exchanges user name and password for the auth manager's own token in this process, and keeps the token for a minute."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -194,7 +194,7 @@ class BasicTokens:
         return str(answer.json()["access_token"])
 
     def _auth_app(self) -> Any:
-        """The auth manager's own app, created once and outside the event loop: creating FAB's web application takes seconds."""
+        """The auth manager's own app. Created once, and outside the event loop, because creating FAB's web application takes seconds."""
         with self._lock:
             if self._app is None:
                 self._app = get_auth_manager().get_fastapi_app()

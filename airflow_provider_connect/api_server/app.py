@@ -27,7 +27,7 @@ _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
 _SLOTS_SECONDS = 600.0  # each check queries a database server, which takes up to 30 s
 _DEADLINES_SECONDS = 15.0
-_LAGS_SECONDS = 15.0  # often enough to measure once in each minute
+_LAGS_SECONDS = 15.0  # often enough for one measurement per minute
 
 _log = logging.getLogger(__name__)
 

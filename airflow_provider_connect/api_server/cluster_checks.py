@@ -31,7 +31,7 @@ _COMMANDS = {"scheduler": "airflow scheduler", "dag_processor": "airflow dag-pro
 
 
 class Outcome(StrEnum):
-    """WARNING: connectors run, but something is at risk, or a feature is missing that not every installation needs."""
+    """WARNING: connectors run, but there is a risk, or a feature is missing that some installations need."""
 
     OK = "ok"
     WARNING = "warning"
@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check: a sentence, and unless OK the command to run or the setting to change."""
+    """The result of a check: a sentence. Unless it is OK, also the command to run or the setting to change."""
 
     subject: str
     outcome: Outcome
@@ -170,7 +170,7 @@ def _not_running(process: str) -> Finding:
 
 
 def page_findings() -> list[Finding]:
-    """Whether users see the page. Airflow's UI finds it by ``GET /api/v2/plugins``, which FAB's roles for users may not read."""
+    """Whether users see the page. Airflow's UI finds it with ``GET /api/v2/plugins``, which FAB's roles for users may not read."""
     try:
         manager = conf.getimport("core", "auth_manager")
     except AirflowConfigException as error:
@@ -201,7 +201,7 @@ _GRANTED = (
     "JOIN ab_permission_view pair ON pair.id = held.permission_view_id JOIN ab_permission ON ab_permission.id = pair.permission_id "
     "JOIN ab_view_menu ON ab_view_menu.id = pair.view_menu_id WHERE ab_permission.name = 'can_read' AND ab_view_menu.name = 'Plugins'"
 )
-"""FAB's tables are read as they are: importing its models makes them part of Airflow's own."""
+"""Reads FAB's tables by SQL, because importing FAB's models would add them to Airflow's own models."""
 
 
 def problems(findings: Sequence[Finding]) -> list[str]:

@@ -1,7 +1,7 @@
-"""Requests the DAGs of stored connectors, their changes, and the first runs of new ones.
+"""Requests new and changed DAGs of stored connectors, and the first runs of new DAGs.
 
-Knows nothing of threads. It repeats requests until it sees their effect. So nothing is lost when a process dies between a config's record
-and its DAG, or when the dag-processor drops a request because it is parsing the file's old text at that time.
+Knows nothing of threads. It repeats requests until they take effect. So no request is lost if a process dies between a config's record and
+its DAG, or if the dag-processor drops a request because it is parsing the file's old text.
 """
 
 import logging
@@ -35,13 +35,13 @@ class RefusalControl(Protocol):
         ...
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """DAGs can be created for these connectors: restart those that were refused."""
+        """DAGs can be created for these connectors: restart the connectors that were refused before."""
         ...
 
 
 class DagFollower:
-    """``bundle`` is the name of the Dag bundle, ``worker_schedule`` the schedule of connectors without one. ``check`` decides which configs
-    become DAGs, and ``control`` refuses the others. ``now`` is in seconds since 1970."""
+    """``bundle`` is the name of the Dag bundle. ``worker_schedule`` is the schedule of connectors without a schedule of their own.
+    ``check`` decides which configs become DAGs, and ``control`` refuses the others. ``now`` is in seconds since 1970."""
 
     def __init__(
         self,
@@ -58,9 +58,9 @@ class DagFollower:
         self._worker_schedule = worker_schedule
         self._check = check
         self._control = control
-        self._refused: dict[str, str] = {}  # connectors without a DAG, and why none can be created
+        self._refused: dict[str, str] = {}  # connectors without a DAG, and the reason why it cannot be created
         self._unreported: dict[str, str] = {}  # refused connectors whose statuses lack the reason
-        self._unaccepted: set[str] = set()  # connectors with a valid config that may still be FAILED for an earlier one
+        self._unaccepted: set[str] = set()  # connectors with a valid config that may still be FAILED because of an earlier config
         self._warnings = RepeatedWarnings(now=now)
         self._now = now
         self._state = ClusterConfigState()
@@ -71,8 +71,8 @@ class DagFollower:
         self._requested: dict[str, tuple[float, float]] = {}  # when a DAG was first missing, and when to request it again
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Request the DAGs that differ. Called every second, in one API server at a time. Without changes this compares in memory; the
-        database is read when a connector has changed, and each minute."""
+        """Request the DAGs that differ. Called every second, in one API server at a time. Without changes, this only compares values in
+        memory. The database is read when a connector has changed, and once a minute."""
         now = self._now()
         if self._is_changed(state) or now > self._compared_at + _COMPARE_SECONDS:
             self._compare(state, now)
@@ -90,7 +90,7 @@ class DagFollower:
             self._warnings.end_pass()
 
     def _is_changed(self, state: ClusterConfigState) -> bool:
-        """Ignores the records of runs, which arrive every second with many connectors and change no DAG."""
+        """Whether a config or target state has changed. Ignores records of runs: with many connectors they arrive every second."""
         old, new = self._state, state
         return (
             old.connector_configs.keys() != new.connector_configs.keys()
@@ -116,7 +116,7 @@ class DagFollower:
         self._requested = {name: requested for name, requested in self._requested.items() if name in self._expected}
 
     def _compare_refusals(self, changed: Mapping[str, Mapping[str, str]], state: ClusterConfigState) -> None:
-        """Collect the status changes of connectors: those refused a DAG, with reasons, and those accepted."""
+        """Collect the connectors whose DAGs are refused, with reasons, and the connectors whose DAGs are accepted."""
         reasons = {name: "; ".join(refusals(name, config, self._check)) for name, config in changed.items() if DEFINED_IN not in config}
         self._unreported = {name: reason for name, reason in self._unreported.items() if name in state and name not in reasons}
         for name, reason in reasons.items():
@@ -133,7 +133,7 @@ class DagFollower:
         del self._unreported[name]
 
     def _request(self, missing: Iterable[str], now: float) -> None:
-        """Record the DAGs with the expected marks; request the others, every second at first, then less and less often."""
+        """Record the DAGs with the expected marks. Request the others, first every second, then at growing intervals."""
         ids = {dag_id_for(name): name for name in missing}
         with self._sessions() as session:
             found = dag_marks(session, ids)
@@ -148,7 +148,7 @@ class DagFollower:
                     self._requested[name] = (since, now + wait)
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
-        """Start the first run of each DAG without runs, unless its schedule does."""
+        """Start the first run of each DAG without runs, unless its schedule starts it."""
         ids = {dag_id_for(name): name for name in connectors}
         with self._sessions() as session:
             ran = dags_with_runs(session, ids)
@@ -157,5 +157,5 @@ class DagFollower:
             self._warnings.attempt(ids[dag_id], partial(self._start, dag_id, now), "first run")
 
     def _start(self, dag_id: str, now: float) -> None:
-        with self._sessions() as session:  # a session for each: a DAG whose run fails must not roll back another's
+        with self._sessions() as session:  # one session each, so that a DAG whose run fails does not roll back another DAG's
             start_run(session, dag_id, now=datetime.fromtimestamp(now, UTC))

@@ -1,4 +1,4 @@
-"""The connectors' DAGs in Airflow's database: reading them, their paused flags, their removal.
+"""The connectors' DAGs in Airflow's database: reads DAGs, sets paused flags, and removes DAGs.
 
 Internals of Airflow 3.3.2: ``DagModel``, ``DagTag`` and ``delete_dag``. For the API server only: tasks and DAG files may not use the
 database.
@@ -37,8 +37,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDagRow:
-    """One connector's DAG. ``version`` changes with its content. ``is_gone``: its file no longer defines it. ``bundle`` and ``file``,
-    relative to the bundle, are those of the last parse that found it."""
+    """One connector's DAG. ``version`` changes with its content. ``is_gone``: its file no longer defines it. ``bundle``, and ``file``
+    relative to the bundle, are from the last parse that found the DAG."""
 
     connector: str
     dag_id: str
@@ -50,9 +50,9 @@ class ConnectorDagRow:
 
 
 class ConnectorDags:
-    """Reads the connectors' DAGs, for a caller that does so every second: versions are read only for DAGs parsed since the last call.
+    """Reads the connectors' DAGs, for a call every second. Versions are read only for DAGs that were parsed since the last call.
 
-    With 1,000 DAGs a call costs 5 ms of CPU; reading every version would cost 19 ms.
+    With 1,000 DAGs, a call takes 5 ms of CPU time. Reading every version would take 19 ms.
     """
 
     def __init__(self) -> None:
@@ -121,7 +121,7 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
 
 
 def _schedule_text(summary: str | None, description: str | None) -> str | None:
-    """The schedule from Airflow's text about a timetable: a description of a cron expression, or ``str(timedelta)`` of an interval."""
+    """The schedule in Airflow's texts about a timetable: the description of a cron expression, or ``str(timedelta)`` of an interval."""
     if summary is None:
         return None
     if summary in ("", "None"):
@@ -142,7 +142,7 @@ def dags_of(session: Session, bundle: str) -> set[str]:
 
 
 def dag_marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
-    """The marks of the DAGs that a file defines now, by DAG id; ``""`` for a DAG that the bundle did not create."""
+    """The marks of the DAGs that a file currently defines, by DAG id; ``""`` for a DAG that the bundle did not create."""
     return marks(session, list(in_parts(session, select(DagModel.dag_id).where(~DagModel.is_stale), DagModel.dag_id, dag_ids)))
 
 
@@ -156,8 +156,8 @@ def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:
 def hide_dag(session: Session, dag_id: str) -> None:
     """Hide the DAG from all lists, and its ended runs from all counts. ``DagRemoval`` deletes it later.
 
-    Not at once: the dag-processor may have just read the DAG's row to update it, or the scheduler a run's row. On SQLite, where readers do
-    not lock, they would not find the row again and crash (``handle_parsing_result`` and ``_do_scheduling``).
+    The DAG is not deleted at once: the dag-processor may have just read its row for an update, or the scheduler a run's row. On SQLite
+    readers do not lock, so they would not find the row again and crash (``handle_parsing_result`` and ``_do_scheduling``).
     """
     session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_stale=True))
     mark_forgotten(session, dag_id)
@@ -172,7 +172,7 @@ class DagRemoval:
         self._failed: dict[str, str] = {}  # the last warning about each DAG
 
     def tick(self, state: ClusterConfigState) -> None:
-        """Called every second, acts every ten. A DAG whose connector exists stays."""
+        """Called every second, but acts every ten seconds. A DAG whose connector exists is kept."""
         now = self._now()
         if now < self._due:
             return
@@ -188,14 +188,14 @@ class DagRemoval:
                         delete_dag(dag_id, session=session)  # everything except its audit log entries
                 except AirflowException as error:  # one of its tasks is running; the next call retries
                     _log.debug("DAG %s is not deleted yet: %s", dag_id, error)
-                except Exception as error:  # a row that cannot be deleted must not keep other DAGs
+                except Exception as error:  # a row that cannot be deleted must not prevent the removal of other DAGs
                     if self._failed.get(dag_id) != (line := error_line(error)):
                         _log.warning("DAG %s of a deleted connector cannot be deleted: %s", dag_id, line)
                     self._failed[dag_id] = line
 
 
 def _hidden_dags(session: Session, untouched_since: datetime) -> list[str]:
-    """The connectors' DAGs without a file that were not parsed and had no run end since ``untouched_since``."""
+    """The connectors' DAGs without a file. Since ``untouched_since``, they were not parsed, and none of their runs ended."""
     statement = select(DagModel.dag_id).where(DagModel.is_stale, DagModel.last_parsed_time < untouched_since)
     statement = statement.where(~ended_since(DagModel.dag_id, untouched_since))
     return list(session.scalars(statement.where(DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))))

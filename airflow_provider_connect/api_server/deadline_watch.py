@@ -1,7 +1,7 @@
 """Finds connectors without a successful run, and sinks that lag behind their topics, for longer than their configs allow.
 
-Airflow knows only the deadlines of runs that it has created, not of runs that never happen. Sent notices are remembered in memory: after a
-restart of the process a notice may be repeated. Knows nothing of threads, leases and notifiers.
+Airflow has deadlines only for runs that it has created, not for runs that never happen. Sent notices are kept in memory, so a notice may be
+repeated after a restart of the process. Knows nothing of threads, leases and notifiers.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.states import TargetState
 
 FORGOTTEN_SECONDS = 120.0
-"""After this time without a tick another process may have watched, so the remembered state is dropped."""
+"""After this time without a tick, another process may have watched, so the state is dropped."""
 _OVERLAP_SECONDS = 60.0  # a run that ends now may be committed a little later
 _LAG = "records-lag"
 _NEVER = datetime.fromtimestamp(0, UTC)
@@ -33,7 +33,7 @@ class WatchedHerder(Protocol):
         ...
 
     def task_metrics(self) -> Mapping[tuple[str, int], Mapping[str, float]]:
-        """Read the batch log to its end, which gives ``sink_lags`` the positions."""
+        """Read the batch log to its end. ``sink_lags`` needs the positions from it."""
         ...
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
@@ -53,13 +53,13 @@ class MissedDeadline:
 
 @dataclass(slots=True)
 class Episode:
-    """A condition that may last: one notice, until it ends or begins again."""
+    """A condition that may last. It causes one notice, until it ends or begins again."""
 
     since: float | None = None
     is_notified: bool = False
 
     def is_due(self, since: float | None, *, now: float, longest_seconds: float) -> bool:
-        """Whether a notice is due now, which then counts as sent. ``since`` None: the condition does not hold."""
+        """Whether a notice is due now; it then counts as sent. If ``since`` is None, the condition is not met."""
         if since != self.since:
             self.since, self.is_notified = since, False
         if since is None or self.is_notified or now - since < longest_seconds:
@@ -70,7 +70,7 @@ class Episode:
 
 @dataclass(slots=True)
 class _Running:
-    """A connector with target state STARTED. ``started``: since when, as far as known."""
+    """A connector with target state STARTED. ``started`` is its known start."""
 
     started: float
     succeeded: float = 0.0
@@ -79,7 +79,7 @@ class _Running:
 
 
 class DeadlineWatch:
-    """``send`` is called for each deadline that was missed; it raises nothing. ``now`` is in seconds since 1970."""
+    """``send`` is called for each missed deadline and raises no exception. ``now`` is in seconds since 1970."""
 
     def __init__(
         self, control: WatchedHerder, sessions: Sessions, *, send: Callable[[MissedDeadline], None], now: Callable[[], float]
@@ -90,7 +90,7 @@ class DeadlineWatch:
         self._checked_at = float("-inf")
 
     def tick(self) -> None:
-        """Called at intervals by the process with the lease. Raises what the stores and the database raise."""
+        """Called at intervals by the process with the lease. Raises the errors of the stores and the database."""
         now = self._now()
         if now - self._checked_at > FORGOTTEN_SECONDS:
             self._running.clear()
@@ -106,7 +106,7 @@ class DeadlineWatch:
         self._check_lags(started, now)
 
     def _update_running(self, started: Mapping[str, DagSettings], now: float) -> None:
-        """Update ``_running``. One database query for all connectors, and two for each new one."""
+        """Update ``_running``. Takes one database query for all connectors, and two for each new connector."""
         self._running = {name: running for name, running in self._running.items() if name in started}
         silent = {name for name, settings in started.items() if settings.longest_silence_seconds is not None}
         with self._sessions() as session:
@@ -117,7 +117,7 @@ class DeadlineWatch:
             self._running |= {name: _Running(now) for name in new}
             for name, ended in _by_connector(last_successes(session, map(dag_id_for, silent & new), _NEVER), silent):
                 self._running[name].succeeded = ended
-            for name in (silent & new) - self._resting:  # it was running before this process watched
+            for name in (silent & new) - self._resting:  # the connector was running before this process watched
                 queued = first_queued(session, dag_id_for(name), datetime.fromtimestamp(self._running[name].succeeded, UTC))
                 self._running[name].started = now if queued is None else queued.timestamp()
 
@@ -150,7 +150,7 @@ class DeadlineWatch:
 
 
 def _limits(state: ClusterConfigState) -> dict[str, DagSettings]:
-    """The deadlines that are watched here, by connector. A config that another worker accepted may be invalid: it is left out."""
+    """The deadlines that are watched here, by connector. A config that another worker accepted may be invalid, and is then left out."""
     found = {}
     for name, config in state.connector_configs.items():
         if ON_DEADLINE not in config:

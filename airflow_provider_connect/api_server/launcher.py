@@ -1,5 +1,5 @@
-"""The launcher and stores of a herder inside Airflow: the launcher starts, ends and finds runs of connectors as runs of their DAGs; the
-stores resume the config topic from the last read of any process of this host. For processes that may use Airflow's database."""
+"""The launcher and stores of a herder inside Airflow: the launcher starts, ends and finds runs of connectors as runs of their DAGs. The
+stores read the config topic from the last position of any process of this host. For processes that may use Airflow's database."""
 
 import logging
 from collections.abc import Sequence
@@ -45,14 +45,14 @@ class AirflowLauncher:
             return running_connectors(session)
 
     def end(self, connector: str) -> None:
-        """End the runs in progress, which kills their tasks gracefully, and the queued ones."""
+        """End the queued runs and the runs in progress. Tasks of the latter are killed gracefully."""
         with self._sessions() as session:
             end_runs(session, dag_id_for(connector))
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        """Queue a run, only of ``tasks`` if given, unless one is queued already or the schedule starts one now.
+        """Queue a run (only of ``tasks`` if given), unless a run is already queued or the schedule starts a run now.
 
-        For a connector without a DAG the DAG is requested instead, and the DAG follower starts its first run.
+        If the connector has no DAG, the DAG is requested, and the DAG follower starts its first run.
         """
         dag_id = dag_id_for(connector)
         with self._sessions() as session:
@@ -62,7 +62,7 @@ class AirflowLauncher:
                 self._request_dag(session, connector, 1)
 
     def obstacle(self, connector: str | None = None) -> str | None:
-        """Without the bundle, a connector that no DAG file defines has no DAG, and so no runs."""
+        """The reason why a connector cannot run: without the bundle, a connector that no DAG file defines has no DAG."""
         if connectors_bundle() is not None:
             return None
         if connector is not None:
@@ -72,11 +72,11 @@ class AirflowLauncher:
         return NO_BUNDLE
 
     def forget(self, connector: str) -> None:
-        """Remove the connector's runs at once and its DAG later; Airflow's audit log stays. Does nothing without a DAG."""
+        """Remove the connector's runs at once and its DAG later. Airflow's audit log is kept. Does nothing without a DAG."""
         with self._sessions() as session:
             hide_dag(session, dag_id_for(connector))
             drop_agreement(session, agreement_key(connector))  # a new connector of this name starts without history
-            self._request_dag(session, connector, 0)  # its file is written and parsed without it
+            self._request_dag(session, connector, 0)  # its file is written and parsed without this connector
 
     @staticmethod
     def _request_dag(session: Session, connector: str, more: int) -> None:
@@ -86,7 +86,7 @@ class AirflowLauncher:
 
 
 def airflow_backing(settings: WorkerSettings) -> TopicBacking:
-    """Stores that continue from the current end of the config topic, which is read once for all of them. The topics must exist.
+    """Stores that continue from the current end of the config topic. The topic is read once for all stores. The topics must exist.
 
     If another user owns the run directory, each store reads the whole topic. Raises StoreTimeoutException: the records read so far are kept
     in the run directory, and the next call continues after them.

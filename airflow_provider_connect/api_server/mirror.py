@@ -41,17 +41,17 @@ _log = logging.getLogger(__name__)
 
 
 def rebuild(*, keep_history: bool = True) -> None:
-    """Empty the mirror; a running API server fills it again from the topics within seconds.
+    """Empty the mirror. A running API server fills it again from the topics within seconds.
 
-    For a process that may use Airflow's database, such as a command. ``keep_history`` as in ``sql_mirror.follower.rebuild``.
+    For a process that may use Airflow's database, such as a command. ``keep_history`` is that of ``sql_mirror.follower.rebuild``.
     """
     with create_session() as session:
         rebuild_rows(session, keep_history=keep_history)
 
 
 class MirroredRuns:
-    """Runs from the mirror, for the page, whichever API server fills it; empty if its tables are missing. Plans come from Airflow's own
-    tables. Safe to share between threads: concurrent calls share one query.
+    """Runs for the page from the mirror, which any API server may fill. Empty if the mirror's tables are missing. Plans are from Airflow's
+    own tables. Safe to share between threads. Concurrent calls share one query.
     """
 
     def __init__(self) -> None:
@@ -123,7 +123,7 @@ def recorded_history() -> RecordedHistory:
 
 
 class Mirror:
-    """Steps a follower of the topics, and replaces it when ``settings`` returns new settings. ``hide`` hides secrets of configs; ``holder``
+    """Steps a follower of the topics, and replaces it when ``settings`` returns new settings. ``hide`` hides secrets of configs. ``holder``
     names this process."""
 
     def __init__(self, settings: Callable[[], WorkerSettings | None], *, holder: str, hide: Hide) -> None:
@@ -133,13 +133,13 @@ class Mirror:
         self._forget_due = 0.0
 
     def step(self) -> float | None:
-        """Apply new records, waiting up to ``POLL_SECONDS`` for them. Returns the seconds until the next step; None: no settings yet."""
+        """Apply new records, after waiting up to ``POLL_SECONDS``. Returns the seconds until the next step; None: no settings yet."""
         settings = self._settings()
         if settings is None:
             return None
         if settings is not self._used:
             self.close()
-            sessions: Any = create_session  # Any: it yields ORM sessions, which is all that the follower needs
+            sessions: Any = create_session  # Any: the follower needs only that it yields ORM sessions
             self._follower = MirrorFollower(settings, sessions, holder=self._holder, now=time.time, hide=self._hide)
             self._used = settings
         assert self._follower is not None
@@ -170,7 +170,7 @@ class Mirror:
 
 
 def history_days(text: str | None) -> float | None:
-    """How many days history is kept; None: without limit. Raises ConfigException."""
+    """The number of days for which history is kept; None: no limit. Raises ConfigException."""
     if text is None:
         return None
     try:

@@ -1,6 +1,6 @@
-"""The plugin that Airflow loads into each of its processes. Only the API server gets the mounted app, with the reconciler, and the page.
+"""The plugin that Airflow loads into each of its processes. Only the API server has the mounted app, with the reconciler, and the page.
 
-Airflow evaluates ``fastapi_apps`` and ``react_apps`` in the API server only, so nothing else is imported before that.
+Airflow evaluates ``fastapi_apps`` and ``react_apps`` only in the API server, so other processes import nothing else.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -24,7 +24,7 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def operator_extra_links(self) -> list[Any]:
-        """Evaluated where the UI's links are created."""
+        """Evaluated by the process that creates the UI's links."""
         from airflow_provider_connect.dag_files.links import ConnectorStatusLink
 
         return [ConnectorStatusLink()]
@@ -38,10 +38,10 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def react_apps(self) -> list[dict[str, Any]]:
-        """One bundle for all three; each name is that of a component in it. Evaluated in the API server, and by ``airflow plugins``."""
+        """One bundle with three components, by name. Evaluated in the API server, and by ``airflow plugins``."""
         from airflow_provider_connect.rest.page import BUNDLE_PATH, bundle
 
-        url = f"{URL_PREFIX.removeprefix('/')}{BUNDLE_PATH}?v={bundle()[1]}"  # relative: Airflow may be served below a path
+        url = f"{URL_PREFIX.removeprefix('/')}{BUNDLE_PATH}?v={bundle()[1]}"  # relative, because Airflow may be served below a path
         return [
             {"name": "Connect", "bundle_url": url, "destination": "nav", "url_route": "connect", "nav_top_level": True},
             {"name": "Connector", "bundle_url": url, "destination": "dag", "url_route": "connector"},
@@ -55,9 +55,9 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
 
 class BarePrefix:
-    """A middleware of the whole API server that treats ``/connect`` as ``/connect/``. It runs at every request, so it only compares.
+    """A middleware of the whole API server that treats ``/connect`` as ``/connect/``. It is called for every request, so it must be fast.
 
-    Airflow forwards only paths below the mounted app's address, and serves its UI's page for the address without the slash.
+    Airflow forwards only paths below the mounted app's address. For the address without the slash, it serves its UI's page.
     """
 
     def __init__(self, app: App, prefix: str) -> None:

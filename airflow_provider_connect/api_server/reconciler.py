@@ -33,12 +33,12 @@ class ConnectorControl(Protocol):
         ...
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create the connector or change its config; nothing is written if the topic has this config. Raises ConfigException if the config
-        names a resource of another connector."""
+        """Create the connector or change its config. Writes nothing if the topic already has this config. Raises ConfigException if the
+        config names a resource of another connector."""
         ...
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
-        """The connectors that are FAILED because the config of their DAG file was refused."""
+        """The connectors that are FAILED because the config in their DAG file was refused."""
         ...
 
     def accept_definition(self, name: str) -> None:
@@ -50,7 +50,7 @@ class ConnectorControl(Protocol):
         ...
 
     def release_connector(self, name: str) -> None:
-        """No DAG file defines the connector any more."""
+        """Note that no DAG file defines the connector any more."""
         ...
 
     def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None: ...
@@ -70,10 +70,10 @@ class Step(StrEnum):
 
 
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
-    """The rule: the side that differs from the last agreement has changed. If both have, or without a last agreement, the record wins.
+    """The next step. The side that differs from the last agreement has changed. If both differ, or there is no agreement, the record wins.
 
-    For a connector that ``is_new``, just created from its DAG and thereby STARTED, the flag wins: only a user can have set it. A new one
-    that is not STARTED was already paused or stopped by another client.
+    A connector that ``is_new`` was just created from its DAG, in the state STARTED. For such a connector the flag wins, because only a user
+    can have set it. If a new connector is not STARTED, another client has already paused or stopped it.
     """
     if paused == (target is not TargetState.STARTED):
         return Step.NOTHING if last == Agreement(paused, target) else Step.NOTE
@@ -82,16 +82,16 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
 
 
 def connectors_to_release(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
-    """The rule for which connectors with missing DAGs to stop and release. If more than ``limit`` are missing at once, the cause is a late
-    mount, a moved folder or a bundle that was not fetched: then none is released."""
+    """The connectors with missing DAGs that are to be stopped and released. If more than ``limit`` DAGs are missing at once, the cause is
+    probably a late mount, a moved folder or a bundle that was not fetched. In this case no connector is released."""
     if len(gone_since) > limit:
         return set()
     return {name for name, since in gone_since.items() if now - since >= grace_seconds}
 
 
 def deletion_guard_warnings(count: int, limit: int) -> list[str]:
-    """The warning if more than ``limit`` connectors have lost their DAGs, otherwise nothing. It names no connector: not every user who sees
-    it may see all connectors."""
+    """The warning if more than ``limit`` connectors have lost their DAGs. It names no connector, because some users who see it may not see
+    all connectors."""
     if count <= limit:
         return []
     return [
@@ -101,8 +101,8 @@ def deletion_guard_warnings(count: int, limit: int) -> list[str]:
 
 
 class Reconciler:
-    """Stops a connector when its DAG has been gone for ``grace_seconds``, but none while more than ``limit`` are gone. ``now`` is in
-    seconds since 1970."""
+    """Stops a connector when its DAG has been gone for ``grace_seconds``, unless more than ``limit`` DAGs are gone. ``now`` is in seconds
+    since 1970."""
 
     def __init__(
         self, control: ConnectorControl, sessions: Sessions, *, now: Callable[[], float], grace_seconds: float = 600.0, limit: int = 10
@@ -112,7 +112,7 @@ class Reconciler:
         self._now = now
         self._dags = ConnectorDags()
         self._defined: dict[str, str] = {}
-        self._accepted: set[str] = set()  # connectors with a valid definition that may still be FAILED for an earlier one
+        self._accepted: set[str] = set()  # connectors with a valid definition that may still be FAILED because of an earlier one
         self._new: set[str] = set()
         self._files: dict[str, tuple[str, str]] = {}  # the bundle and file that last defined each connector
         self._warnings = RepeatedWarnings(now=now)
@@ -121,11 +121,11 @@ class Reconciler:
         self._gone_since: dict[str, float] = {}
         self._watch_due = float("-inf")
         self.warnings: list[str] = []
-        """Warnings for an admin: too many DAGs are gone at once. Kept up to date even while another process has the lease."""
+        """Warnings for an admin: too many DAGs are gone at once. Updated even while another process has the lease."""
 
     def tick(self) -> None:
-        """Compare everything once and change what differs. Called every second by the process with the lease. Raises the stores' errors,
-        but not those of single connectors (``RepeatedWarnings``)."""
+        """Compare all connectors and correct differences. Called every second by the process with the lease. Raises the stores' errors, but
+        not errors of single connectors (``RepeatedWarnings``)."""
         with self._sessions() as session:
             dags, last = self._dags.read(session), agreements(session)
         to_release = self._connectors_to_release(dags)
@@ -135,7 +135,7 @@ class Reconciler:
                 attempt = self._warnings.attempt_bounded if dag.is_gone else self._warnings.attempt
                 attempt(dag.connector, partial(self._define, dag), "definition")
             else:
-                self._defined.pop(dag.connector, None)  # written again when it returns
+                self._defined.pop(dag.connector, None)  # written again when the file returns
         self._restart_accepted()
         state = self._control.config_state()
         for dag in dags:
@@ -152,8 +152,8 @@ class Reconciler:
         self._warnings.end_pass()
 
     def watch(self) -> None:
-        """Called instead of ``tick`` while another process has the lease: update ``warnings``, and drop the state that that process may
-        change."""
+        """Update ``warnings``, and drop the state that another process may change. Called instead of ``tick`` while that process has the
+        lease."""
         self._gone_since.clear()
         self._defined.clear()
         self._accepted.clear()
@@ -166,11 +166,11 @@ class Reconciler:
         self.warnings = deletion_guard_warnings(len(self._gone(dags)), self._limit)
 
     def _define(self, dag: ConnectorDagRow) -> None:
-        """Write the config of the newest version of the DAG; if its file no longer defines it, stop and release the connector."""
+        """Write the config of the newest version of the DAG. If its file no longer defines the DAG, stop and release the connector."""
         seen = "gone" if dag.is_gone else dag.version
         if self._defined.get(dag.connector) == seen:
             return
-        self._defined.pop(dag.connector, None)  # after a refused version the previous one is written again
+        self._defined.pop(dag.connector, None)  # after a refused version, the previous version is written again
         if dag.is_gone:
             self._files[dag.connector] = (dag.bundle, dag.file)
             self._release(dag.connector)
@@ -179,7 +179,7 @@ class Reconciler:
             with self._sessions() as session:
                 found = definition(session, dag.dag_id)
                 if found is None and (file := self._files.pop(dag.connector, None)) is not None:
-                    # The bundle of stored connectors has created the DAG, possibly after the file returned. Then the file's version is no
+                    # The bundle of stored connectors has created the DAG, possibly after the file returned. The file's version is then no
                     # longer the newest, and is found only when the file is parsed again.
                     request_parse(session, *file)
             if found is not None:
@@ -191,8 +191,8 @@ class Reconciler:
         self._defined[dag.connector] = seen
 
     def _restart_accepted(self) -> None:
-        """Restart the connectors that are FAILED for an earlier definition. One read for all, because at the start of a process all are
-        new.
+        """Restart the connectors that are FAILED because of an earlier definition. They are read together, because at the start of a
+        process all connectors are new.
 
         The next tick retries failed restarts.
         """
@@ -207,7 +207,7 @@ class Reconciler:
         self._accepted.discard(name)
 
     def _connectors_to_release(self, dags: Iterable[ConnectorDagRow]) -> set[str]:
-        """The connectors whose DAGs have been gone for the grace period. It begins again in a process that takes over."""
+        """The connectors whose DAGs have been gone for the grace period. The period begins again in a process that takes over."""
         gone, now = self._gone(dags), self._now()
         self._gone_since = {name: self._gone_since.get(name, now) for name in gone}
         for name in sorted(name for name, since in self._gone_since.items() if since == now):
@@ -229,7 +229,7 @@ class Reconciler:
         return {name: configs[name][DEFINED_IN] for name in gone if DEFINED_IN in configs.get(name, ())}
 
     def _release(self, connector: str) -> None:
-        """1 record the target state 2 stop 3 release. After a kill in between, the next tick does the rest."""
+        """(1) Record the target state. (2) Stop. (3) Release. If the process is killed before (3), the next tick continues."""
         state = self._control.config_state()
         defined = (state.connector_config(connector) or {}).get(DEFINED_IN)
         if defined is None:
@@ -250,9 +250,7 @@ class Reconciler:
             with self._sessions() as session:
                 author = flag_author(session, dag.dag_id, paused=dag.is_paused)
             if dag.is_paused:
-                self._control.pause(
-                    dag.connector, keep_failed=True, author=author
-                )  # Airflow itself may have paused it, after too many failures
+                self._control.pause(dag.connector, keep_failed=True, author=author)  # Airflow may have paused it after too many failures
             else:
                 self._control.resume(dag.connector, author=author)
             target = TargetState.PAUSED if dag.is_paused else TargetState.STARTED

@@ -1,4 +1,4 @@
-"""Failures of single connectors in a loop over many: logged once, without stopping the loop."""
+"""Failures of single connectors in a loop over many connectors. A failure is logged once and does not stop the loop."""
 
 import logging
 import threading
@@ -11,16 +11,16 @@ from airflow_provider_connect.errors import ConnectException
 _WAIT_SECONDS = 0.2
 _MOST_AT_ONCE = 32
 _LONGEST_BACK_OFF_SECONDS = 30.0
-_MOST_LOST_SECONDS = 10.0  # time that failures may cost in one pass
+_MOST_LOST_SECONDS = 10.0  # the longest time of failures in one pass
 
 _log = logging.getLogger(__name__)
 
 
 class RepeatedWarnings:
-    """Remembers the last warning about each connector, so that a warning is logged when it changes, not every second.
+    """Keeps the last warning about each connector, so that a warning is logged only when it changes.
 
-    A change that raised a retriable error, and may have waited for a timeout, backs off longer after each further one. Separate changes of
-    one connector have different ``kind``s: the success of one does not clear the other. ``now`` is in seconds.
+    A change that raised a retriable error, perhaps after a timeout, backs off. The back-off grows with each further error. Independent
+    changes of one connector have different ``kind``s, so that the success of one does not clear the other. ``now`` is in seconds.
     """
 
     def __init__(self, *, now: Callable[[], float]) -> None:
@@ -31,8 +31,8 @@ class RepeatedWarnings:
         self._begin_pass()
 
     def attempt(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
-        """Call ``change``, unless it backs off or a long change of the connector (``attempt_bounded``) is in progress, which would undo it.
-        Raises nothing: see ``end_pass``."""
+        """Call ``change``, unless it backs off. Also does not call it during a long change of the connector (``attempt_bounded``), which
+        would undo it. Raises no exception (see ``end_pass``)."""
         running = self._running.get(connector)
         if (running is not None and not running.done()) or self._must_wait(connector, kind):
             return
@@ -40,9 +40,9 @@ class RepeatedWarnings:
         self._call(connector, change, kind)
 
     def attempt_bounded(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
-        """Like ``attempt``, but a slow change continues in its own thread while the loop goes on with the other connectors.
+        """Like ``attempt``, but a slow change continues in its own thread while the loop handles the other connectors.
 
-        Until it ends no other change of the connector starts; the call that finds it ended logs its error.
+        Until it ends, no other change of the connector starts. The first call after its end logs its error.
         """
         running = self._running.get(connector)
         if running is None:
@@ -58,8 +58,8 @@ class RepeatedWarnings:
             self._call(connector, running.result, kind)
 
     def end_pass(self) -> None:
-        """Called after the loop. Raises the first retriable error if it seems to concern all connectors: no change succeeded, or the errors
-        took so long that connectors were skipped. The next pass handles the skipped ones while the failed ones back off."""
+        """Called after the loop. Raises the first retriable error if it seems to affect all connectors: no change succeeded, or the errors
+        took so long that connectors were skipped. The next pass handles the skipped connectors while the failed ones back off."""
         failures, is_cut = self._failures, self._lost_seconds > _MOST_LOST_SECONDS
         concerns_all = is_cut or not self._has_worked
         if is_cut:
@@ -103,7 +103,7 @@ def _start_thread(change: Callable[[], object]) -> "Future[object]":
     def run() -> None:
         try:
             outcome.set_result(change())
-        except BaseException as error:  # (raised again by Future.result)
+        except BaseException as error:  # Future.result raises it again
             outcome.set_exception(error)
 
     threading.Thread(target=run, name="connect-change", daemon=True).start()

@@ -31,7 +31,7 @@ _SUBJECT = "slots"
 
 @dataclass(frozen=True, slots=True)
 class SlotReport:
-    """The slot of a connector. ``held`` None: it could not be queried, for the reason ``problem``."""
+    """The slot of a connector. If ``held`` is None, the slot could not be queried because of ``problem``."""
 
     connector: str
     target: TargetState
@@ -47,7 +47,7 @@ class SlotReport:
 
     @property
     def view(self) -> RetainedWalView | None:
-        """The view for users of the connector; None: unknown."""
+        """The view for users of the connector. None: unknown."""
         return None if self.held is None else RetainedWalView(self.held.held_bytes, self._note(self.held))
 
     def _note(self, held: RetainedWal) -> str | None:
@@ -60,11 +60,11 @@ class SlotReport:
 
 
 def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
-    """A report for each connector with a slot. Connects to the database servers in the configs, as runs do, for at most 30 s each."""
+    """A report for each connector with a slot. Connects to the database servers in the configs, like runs, for at most 30 s each."""
     try:
         with closing(ConfigStore(settings)) as store:
             state = store.read()
-    except ConnectException:  # missing topics or brokers have findings of their own
+    except ConnectException:  # missing topics or brokers have their own findings
         return
     choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
     for name in state.connectors():
@@ -83,7 +83,7 @@ def slot_reports(settings: WorkerSettings) -> Iterator[SlotReport]:
 
 
 def slot_problems(findings: Iterable[Finding]) -> list[str]:
-    """A sentence for ``/health``, without names: not every user may see all connectors."""
+    """A sentence for ``/health``, without names, because some users may not see all connectors."""
     count = sum(each.outcome is not Outcome.OK for each in findings)
     text = f"Connectors with a replication slot that has lost WAL, holds much of it back or could not be queried: {count}"
     return [f"{text}. airflow connect doctor names them."] if count else []
@@ -105,7 +105,7 @@ def _resolve(settings: WorkerSettings, name: str, config: Mapping[str, str], mas
 
 
 def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
-    """The finding for the slot of connector ``name``. Only runs advance it, so the slot of a connector that is not STARTED is a warning."""
+    """The finding for the slot of connector ``name``. Only runs advance a slot, so it is a warning if the connector is not STARTED."""
     drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
     text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"
     if found.held_bytes is None:

@@ -35,8 +35,8 @@ _READS_AFTER_END = 2  # the supervisor writes its last lines after the state
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One try of an Airflow task. With several applications, ``label`` names the connector's tasks once the try has begun; otherwise it is
-    empty."""
+    """One try of an Airflow task. If the run has several applications, ``label`` names the connector's tasks after the try has begun.
+    Otherwise it is empty."""
 
     task: str
     map_index: int
@@ -45,7 +45,7 @@ class Attempt:
 
 
 class RunLog:
-    """The log of one run, read incrementally. With ``task``, one of the connector's tasks, only the logs of its applications are read."""
+    """The log of one run, read incrementally. With ``task``, one of the connector's tasks, only logs of its applications are read."""
 
     def __init__(self, sessions: Sessions, connector: str, run_id: str, *, task: int | None = None) -> None:
         self.run_id = run_id
@@ -86,8 +86,8 @@ class RunLog:
 
 
 def last_run(session: Session, connector: str, *, or_queued: bool = False) -> str:
-    """The id of the run that was started last, or with ``or_queued`` of the newest one, even if queued. Raises NotFoundException if the
-    connector has not run since its creation, or Airflow has removed its runs."""
+    """The id of the run that was started last. With ``or_queued``, the id of the newest run, even if it is queued. Raises NotFoundException
+    if the connector has not run since its creation, or if Airflow has removed its runs."""
     runs = select(DagRun.run_id).where(DagRun.dag_id == dag_id_for(connector), DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
     if or_queued:
         runs = runs.where(DagRun.start_date.is_not(None) | (DagRun.state == DagRunState.QUEUED))
@@ -132,7 +132,9 @@ def _order(attempt: Attempt, row: Any) -> tuple[Any, ...]:
 
 
 def _strip_sources(records: Iterator[Record]) -> Iterator[Record]:
-    """Drop the leading group of lines that names the reader's sources. Without other records, the sources explain why nothing is logged."""
+    """Drop the first group of lines, which names the reader's sources.
+
+    Without other records, one record with the sources explains why nothing is logged."""
     first = next(records, None)
     if first is None:
         return

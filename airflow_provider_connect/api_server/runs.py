@@ -1,4 +1,4 @@
-"""Runs of connectors' DAGs in Airflow's database: their state, why one failed, starting and ending them.
+"""Runs of connectors' DAGs in Airflow's database: reads their states and reasons of failures, starts and ends them.
 
 Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.exceeds_max_non_backfill``, ``DBDagBag``,
 ``create_dagrun``, states of runs and tasks. For the API server only: tasks and DAG files may not use the database.
@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
-FORGOTTEN = "connect: deleted"  # on runs of a connector that was deleted, until they are removed with its DAG
+FORGOTTEN = "connect: deleted"  # on runs of a deleted connector, until they are removed with its DAG
 _NOT_FORGOTTEN = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
 _AUDIT_DELAY = timedelta(seconds=5)
@@ -60,7 +60,7 @@ def failed_since(session: Session, since: datetime) -> list[str]:
 
 
 def last_successes(session: Session, dag_ids: Iterable[str], since: datetime) -> dict[str, datetime]:
-    """The end of each DAG's last successful run since the connector was created; DAGs without one that ended after ``since`` are left
+    """The end of each DAG's last successful run since the connector was created. DAGs without a successful end after ``since`` are left
     out."""
     statement = select(DagRun.dag_id, func.max(DagRun.end_date)).group_by(DagRun.dag_id)
     statement = statement.where(DagRun.state == DagRunState.SUCCESS, DagRun.end_date > since, _NOT_FORGOTTEN)
@@ -68,7 +68,7 @@ def last_successes(session: Session, dag_ids: Iterable[str], since: datetime) ->
 
 
 def first_queued(session: Session, dag_id: str, since: datetime) -> datetime | None:
-    """When the DAG's first run after ``since``, and since the connector was created, was queued; None: there is none."""
+    """The time at which the DAG's first run after ``since`` and after the connector's creation was queued. None: no such run."""
     statement = select(func.min(DagRun.queued_at)).where(DagRun.dag_id == dag_id, DagRun.queued_at > since, _NOT_FORGOTTEN)
     found: datetime | None = session.scalar(statement)
     return found
@@ -89,13 +89,13 @@ class ConnectorRun:
 
 
 def last_begun_run(session: Session, connector: str) -> int:
-    """The number of the connector's newest run that is no longer queued; 0: there is none."""
+    """The number of the connector's newest run that is no longer queued. 0: no such run."""
     statement = select(func.max(DagRun.id)).where(DagRun.dag_id == dag_id_for(connector), DagRun.state != DagRunState.QUEUED)
     return session.scalar(statement) or 0
 
 
 def run_after(session: Session, connector: str, number: int) -> ConnectorRun | None:
-    """The connector's first run after the one with this number; None: there is none yet."""
+    """The connector's first run after the run with this number. None: not yet."""
     statement = select(DagRun.run_id, DagRun.state).where(
         DagRun.dag_id == dag_id_for(connector), DagRun.id > number, DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
     )
@@ -114,7 +114,7 @@ def ended_since(dag_id: Any, since: datetime) -> Any:  # a column; an SQL condit
 
 
 def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
-    """Facts about the connectors' runs; each connector has an entry, an empty one if it has no DAG."""
+    """Facts about the connectors' runs, by connector. The entry of a connector without a DAG is empty."""
     names = {dag_id_for(name): name for name in connectors}
     live = set(in_parts(session, select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE)), TaskInstance.dag_id, names))
     unfinished = select(DagRun.dag_id).distinct().where(DagRun.state.in_(_UNFINISHED))
@@ -127,7 +127,7 @@ def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts
 
 
 def _add_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
-    """``facts`` with the run's end and the reason of its failure, since a killed run cannot report it itself."""
+    """``facts`` with the run's end and the reason of its failure, which a killed run cannot report itself."""
     if run is None or run.end_date is None:
         return facts
     facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))
@@ -149,8 +149,8 @@ def _tasks(session: Session, run: DagRun) -> Sequence[TaskInstance]:
 
 
 def _failing_user(session: Session, run: DagRun) -> str | None:
-    """The user who marked the run or one of its tasks as failed, by the last such entry of Airflow's audit log before the run ended. None:
-    no user did."""
+    """The user who marked the run or one of its tasks as failed: from the last such entry of Airflow's audit log before the run ended.
+    None: no user marked it."""
     entries = select(Log).where(Log.dag_id == run.dag_id, Log.run_id == run.run_id, Log.event.in_(_MARKS))
     since, until = (run.start_date or run.queued_at or run.end_date) - _AUDIT_DELAY, run.end_date + _AUDIT_DELAY
     latest = session.scalars(entries.where(Log.dttm.between(since, until)).order_by(Log.id.desc()))
@@ -159,7 +159,7 @@ def _failing_user(session: Session, run: DagRun) -> str | None:
 
 
 def flag_author(session: Session, dag_id: str, *, paused: bool) -> str | None:
-    """The user who has just set the DAG's paused flag, by Airflow's audit log; ``scheduler`` if Airflow paused the DAG after too many
+    """The user who has just set the DAG's paused flag, from Airflow's audit log. ``scheduler``: Airflow paused the DAG after too many
     failures. None: the newest entry did not set this value."""
     entries = select(Log).where(Log.dag_id == dag_id, Log.event.in_(_FLAGS), Log.dttm > datetime.now(UTC) - _FLAG_AGE)
     entry = session.scalar(entries.order_by(Log.id.desc()).limit(1))
@@ -172,8 +172,8 @@ def flag_author(session: Session, dag_id: str, *, paused: bool) -> str | None:
 
 
 def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
-    """Queue a run of the DAG, only of the connector's ``tasks`` if given. False if it is not needed: a queued run covers it, or the
-    schedule starts one now.
+    """Queue a run of the DAG, only of the connector's ``tasks`` if given. Returns False if the run is not needed: a queued run covers it,
+    or the schedule starts a run now.
 
     The run of a paused DAG waits until the DAG is unpaused.
     """
@@ -205,11 +205,11 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """End the runs in progress, so that Airflow kills their tasks, and the queued ones, which would wait without end in a paused DAG.
+    """End the runs in progress, so that Airflow kills their tasks, and the queued runs, which would wait forever in a paused DAG.
 
-    Unfinished tasks become skipped: stopping a connector is not a failure. Airflow kills the process of a task that its database no longer
-    reports as running at the task's next heartbeat. No run is deleted: the scheduler may have just read its row. On SQLite, where readers
-    do not lock, it would not find the row again and crash (``StaleDataError`` in ``_do_scheduling``).
+    Unfinished tasks become skipped, because stopping a connector is not a failure. At a task's next heartbeat, Airflow kills its process if
+    the database no longer has the task as running. No run is deleted, because the scheduler may have just read its row. On SQLite readers
+    do not lock, so it would not find the row again and crash (``StaleDataError`` in ``_do_scheduling``).
     """
     statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
     for run in session.scalars(statement).all():
@@ -218,10 +218,10 @@ def end_runs(session: Session, dag_id: str) -> None:
 
 
 def end_paused_runs(session: Session) -> list[str]:
-    """End runs of paused connectors without a live task; returns the ids of their DAGs.
+    """End runs of paused connectors without a live task. Returns the ids of their DAGs.
 
-    Airflow schedules nothing of a paused DAG, so such a run would stay in progress and keep the next one from starting. Tasks that it had
-    not started become skipped, without alert or failure; a run with failed tasks has failed.
+    Airflow schedules no task of a paused DAG, so such a run would stay in progress and prevent the next run. Tasks that have not started
+    become skipped, without alert or failure. A run with failed tasks has failed.
     """
     statement = (
         select(DagRun)
@@ -243,7 +243,7 @@ def _end_paused(session: Session, run: DagRun) -> bool:
 
 
 def _end(session: Session, run: DagRun, note: str) -> None:
-    """Skip its unfinished tasks; a run with a failed task has failed."""
+    """End a run and skip its unfinished tasks. A run with a failed task has failed."""
     tasks = _tasks(session, run)
     for task in tasks:
         if task.state not in State.finished:
@@ -254,8 +254,8 @@ def _end(session: Session, run: DagRun, note: str) -> None:
 
 
 def _allow_scheduling(session: Session, dag_ids: Collection[str]) -> None:
-    """Clear the scheduler's mark on DAGs at their limit of active runs. The scheduler itself clears it only if it saw the run end, or when
-    the file is parsed again (Airflow 3.2 and later)."""
+    """Clear the scheduler's mark on DAGs at their limit of active runs. The scheduler itself clears the mark only if it detected the end of
+    the run, or when the file is parsed again (Airflow 3.2 and later)."""
     session.flush()
     active = select(DagRun.id).where(DagRun.dag_id == DagModel.dag_id, DagRun.state.in_(_UNFINISHED))
     for dag_id in dag_ids:

@@ -1,4 +1,4 @@
-"""Serialized DAGs in Airflow's database: the attributes in the JSON of a connector DAG's tasks; and requests to parse a file soon.
+"""Serialized DAGs in Airflow's database: attributes in the JSON of a connector DAG's tasks. Also requests to parse a file soon.
 
 Internals of Airflow 3.3.2: ``DagVersion``; ``SerializedDagModel``, and of its JSON ``dag``, ``tasks``, ``__var``, ``relative_fileloc`` and
 ``fileloc``; ``DagPriorityParsingRequest``, its arguments, and how its id is computed. The dag-processor ignores a request for a file that
@@ -26,8 +26,8 @@ _IN_LIMIT = 500
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """The connector's config in a DAG file, in the form of the config topic, and the file, relative to its bundle. ``version`` is the
-    bundle's when the file was parsed, such as a commit; None: bundles of this kind have no versions."""
+    """A connector's config in a DAG file, in the form of the config topic, and the file relative to its bundle. ``version`` is the bundle's
+    version when the file was parsed, such as a commit. None: bundles of this kind have no versions."""
 
     config: dict[str, str]
     file: str
@@ -35,7 +35,7 @@ class Definition:
 
 
 def definition(session: Session, dag_id: str) -> Definition | None:
-    """The definition in the newest version of a DAG; None: its connector is defined elsewhere."""
+    """The definition in the newest version of a DAG. None: its connector is defined elsewhere."""
     row = next(_rows(session, [dag_id]), None)
     text = None if row is None else _attribute(row, ATTRIBUTE)
     connector = _connector(row) if text else None
@@ -47,12 +47,12 @@ def definition(session: Session, dag_id: str) -> Definition | None:
 
 
 def marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
-    """The marks (``StoredConnectorDag``) in the newest versions of the DAGs; ``""`` for a DAG without one."""
+    """The marks (``StoredConnectorDag``) in the newest versions of the DAGs; ``""`` for a DAG without a mark."""
     return {row.dag_id: _attribute(row, MARK) or "" for row in _rows(session, dag_ids)}
 
 
 def connector_names(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
-    """The connectors of the DAGs, by DAG id; other DAGs are left out. A shortened id lacks the name, so it is read from the DAG's tasks."""
+    """The connectors of the DAGs, by DAG id. Other DAGs are left out. If an id is shortened, the name is read from the DAG's tasks."""
     ordered = list(dag_ids)
     carried = {row.dag_id: _connector(row) for row in _rows(session, filter(is_shortened, ordered))}
     return {dag_id: name for dag_id in ordered if (name := carried.get(dag_id) or connector_for(dag_id)) is not None}
@@ -76,7 +76,7 @@ def _rows(session: Session, dag_ids: Iterable[str]) -> Iterator[SerializedDagMod
 
 
 def _newest(dag_ids: list[str]) -> Any:  # a subquery
-    """The id of each DAG's newest version: ids of version 7 rise with time, so the largest is the newest."""
+    """The id of each DAG's newest version: the largest, because UUIDs of version 7 increase with time."""
     latest = func.row_number().over(partition_by=SerializedDagModel.dag_id, order_by=SerializedDagModel.id.desc())
     ranked = select(SerializedDagModel.dag_id, SerializedDagModel.id, latest.label("age")).where(SerializedDagModel.dag_id.in_(dag_ids))
     found = ranked.subquery()
@@ -111,7 +111,7 @@ def _parts(names: Iterable[str]) -> Iterator[list[str]]:
 
 
 def request_parse(session: Session, bundle: str, file: str) -> None:
-    """Request that the dag-processor refreshes the bundle and parses the file next. Repeated requests have no effect until then."""
+    """Request that the dag-processor refresh the bundle and parse the file next. Until then, repeated requests have no effect."""
     request = hashlib.md5(f"{bundle}:{file}".encode(), usedforsecurity=False).hexdigest()  # Airflow's id
     if session.get(DagPriorityParsingRequest, request) is not None:
         return

@@ -1,7 +1,7 @@
-"""Compares statuses with target states and runs, to complete the work of killed processes and to end the RUNNING of dead runs.
+"""Compares statuses with target states and runs. Completes the work of killed processes, and ends the status RUNNING of dead runs.
 
-Statuses that contradict their target state are usually about to be changed by a verb or a run; those that still do later are corrected.
-Every minute all runs are read, to find those that failed without a report.
+If a status contradicts its target state, a verb or a run usually changes it soon. A status that still contradicts it later is corrected.
+All runs are read every minute, to find runs that failed without a report.
 """
 
 import logging
@@ -45,8 +45,8 @@ class StatusControl(Protocol):
 
 
 class StatusComparison:
-    """``tick`` is called every second by the process with the lease, ``reset`` when it takes the lease. Without changes a tick compares two
-    numbers. ``verb_seconds`` is how long verbs may take; ``has_bundle``: connectors that no DAG file defines get DAGs; ``now`` is in
+    """The process with the lease calls ``tick`` every second, and ``reset`` when it takes the lease. Without changes, a tick compares two
+    numbers. ``verb_seconds`` is the longest time of a verb. ``has_bundle``: connectors that no DAG file defines get DAGs. ``now`` is in
     seconds since 1970."""
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Periodic work of an API server in named parts: each has its own interval, counts its own failures, and does not stop the others.
+"""Periodic work of an API server in named parts. Each part has its own interval, counts its own failures, and does not stop the others.
 
 Knows nothing of Airflow, Kafka and databases.
 """
@@ -16,7 +16,7 @@ _log = logging.getLogger(__name__)
 
 
 class Part:
-    """``act`` does the work once. It returns the seconds until the next call, or None for the part's interval ``seconds``.
+    """One part. ``act`` does the work once. It returns the seconds until the next call, or None for the interval ``seconds``.
 
     Consecutive failures double the wait, up to ``longest_seconds``. A part that ``is_slow`` gets its own thread. ``close`` is called in the
     thread of ``act`` when the ticker stops.
@@ -42,7 +42,7 @@ class Part:
         self._seconds, self._longest_seconds = seconds, longest_seconds
 
     def tick(self, now: Callable[[], float]) -> None:
-        """Act if due. Logs a failure if its reason differs from the last one's, and the recovery. Raises nothing."""
+        """Act if due. Logs a failure if its reason is new, and the recovery. Raises no exception."""
         if now() < self.due:
             return
         try:
@@ -70,7 +70,7 @@ class Part:
 
 
 class Ticker:
-    """Calls parts when they are due: the quick ones in order in one thread, each slow one in its own."""
+    """Calls parts when they are due. Quick parts share one thread, in order; each slow part has its own thread."""
 
     def __init__(self, parts: Sequence[Part], *, now: Callable[[], float] = time.monotonic) -> None:
         self._parts, self._now = tuple(parts), now
@@ -82,12 +82,12 @@ class Ticker:
             thread.start()
 
     def stop(self) -> None:
-        """End all threads, those of slow parts first, and close the parts."""
+        """End all threads, first those of slow parts, and close the parts."""
         for thread in reversed(self._threads):
             thread.stop()
 
     def warnings(self) -> list[str]:
-        """A sentence for each failing part, for ``/health``. Without the reason, which may contain names that not every user may see."""
+        """A sentence for each failing part, for ``/health``. It has no reason, which may contain names that some users may not see."""
         return [
             f"Part '{part.name}' of the API server has failed {part.failures} times in a row; the API server's log gives the reason."
             for part in self._parts

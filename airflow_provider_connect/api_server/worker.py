@@ -43,9 +43,9 @@ _log = logging.getLogger(__name__)
 
 
 class ServerWorker:
-    """See the module. Among several API servers one holds the lease; ``holder`` names this process.
+    """The worker of one API server process. Only one of several API servers has the lease. ``holder`` names this process.
 
-    Each method below is a part of the ticker, and raises the errors of the stores and the database. All but ``check_cluster``,
+    Each method below is a part of the ticker, and raises the errors of the stores and the database. All except ``check_cluster``,
     ``watch_deadlines`` and ``sample_distances`` are called in one thread.
     """
 
@@ -101,14 +101,14 @@ class ServerWorker:
                 _log.warning("%s", text)
 
     def check_slots(self) -> None:
-        """Query database servers for the WAL that they retain for connectors."""
+        """Ask database servers for the WAL that they retain for connectors."""
         found = list(slot_reports(self.settings))
         self._slots = slot_problems(each.finding for each in found)
         self.herder.retained_wal.replace({each.connector: each.view for each in found if each.view is not None})
 
     def reconcile(self) -> None:
-        """Take or renew the lease, and reconcile. The other parts act only after this has succeeded: while it fails and backs off, the
-        lease expires, and another process may take it."""
+        """Take or renew the lease, and reconcile. The other parts act only after this succeeds. While it fails and backs off, the lease
+        expires, and another process may take the lease."""
         had_lease, self._lease_end, asked = self._has_lease, 0.0, time.monotonic()
         with create_session() as session:
             takes_lease = hold_lease(session, LEASE, self._holder, now=time.time(), seconds=_LEASE_SECONDS)
@@ -122,7 +122,7 @@ class ServerWorker:
 
     @property
     def _has_lease(self) -> bool:
-        """Checked by the other parts, since the lease may have expired after it was taken."""
+        """Whether this process has the lease. The other parts check this, because the lease may have expired."""
         return time.monotonic() < self._lease_end
 
     def follow_dags(self) -> None:
@@ -159,7 +159,7 @@ class ServerWorker:
             drop_lease(session, LEASE, self._holder)
 
     def close(self) -> None:
-        """Called when no request uses the herder any longer."""
+        """Close the stores. Called when no request uses the herder any longer."""
         self.herder.close()
         self._probe.close()
 
@@ -178,8 +178,8 @@ def _resolve(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str
 
 
 class CurrentWorker:
-    """The worker for the settings in force, replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the other
-    methods from any thread."""
+    """The worker for the settings in force. It is replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the
+    other methods in any thread."""
 
     def __init__(self, *, holder: str) -> None:
         self.worker: ServerWorker | None = None
@@ -190,11 +190,11 @@ class CurrentWorker:
         self._warnings: list[str] = []
 
     def settings(self) -> WorkerSettings | None:
-        """The settings in force; None while there is no worker."""
+        """The settings in force. None: there is no worker."""
         return None if self.worker is None else self.worker.settings
 
     def herder(self) -> Herder:
-        """The herder of this process; waits until it is created. Raises ConnectException with the reason if it cannot be created."""
+        """The herder of this process. Waits until it is created. Raises ConnectException with the reason if it cannot be created."""
         until = time.monotonic() + _START_SECONDS
         while (worker := self.worker) is None:
             if self._failure is not None or time.monotonic() > until:
@@ -207,14 +207,14 @@ class CurrentWorker:
         return [*self._warnings, *([] if self.worker is None else self.worker.warnings)]
 
     def act(self, action: Callable[[ServerWorker], None]) -> None:
-        """Call ``action`` with the worker; nothing while there is no worker."""
+        """Call ``action`` with the worker, if there is one."""
         if self.worker is not None:
             action(self.worker)
 
     def renew(self) -> float:
-        """Apply changed settings: Variable, Connection and secrets can change at any time. Returns the seconds until the next call.
+        """Apply changed settings. Variable, Connection and secrets can change at any time. Returns the seconds until the next call.
 
-        Invalid settings leave the current worker in force, and become a warning.
+        If settings are invalid, the current worker stays in force, and there is a warning.
         """
         try:
             found = settings_now()

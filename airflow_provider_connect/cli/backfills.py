@@ -1,4 +1,4 @@
-"""``airflow connect backfill|backfills``: deliver ranges of a sink's topics again, and the progress of such backfills."""
+"""``airflow connect backfill|backfills``: deliver ranges of a sink's topics again, and list backfills with their progress."""
 
 import time
 from datetime import datetime
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 
 @connect_command
 def backfill(arguments: Any, verbs: Verbs) -> None:
-    """1 with --dry-run, only print the ranges 2 create the backfill 3 with --wait, follow its run."""
+    """Create the backfill. With --dry-run, only print the ranges; with --wait, follow its run."""
     request = _request(arguments)
     if arguments.dry_run:
         if arguments.wait:
@@ -41,7 +41,7 @@ def backfill(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def backfills(arguments: Any, verbs: Verbs) -> None:
-    """Print one row per backfill; as JSON or YAML with all ranges."""
+    """Print one row per backfill. JSON and YAML have all ranges."""
     found = verbs.backfills(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -71,7 +71,7 @@ def _request(arguments: Any) -> BackfillRequest:
 
 
 def _bound(text: str | None) -> int | str | None:
-    """An offset, or a time; without a zone it is in this machine's. Raises BadRequestException."""
+    """An offset or a time. A time without a zone is in this machine's zone. Raises BadRequestException."""
     if text is None:
         return None
     if text.isascii() and text.isdecimal():

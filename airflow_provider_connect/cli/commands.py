@@ -356,12 +356,12 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
 
 
 def _verb(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand:
-    """A command that calls a Connect."""
+    """A command that calls a Connect server or herder."""
     return _command(name, text, function, *arguments, *_WHERE)
 
 
 def _command(name: str, text: str, function: str, *arguments: Arg) -> ActionCommand:
-    """``function`` is a module and its function, in ``cli`` or, after a slash, in another package."""
+    """``function`` names a module and its function. The module is in ``cli``, or after a slash in another package."""
     path = function.replace("/", ".") if "/" in function else f"cli.{function}"
     return ActionCommand(name=name, help=text, func=lazy_load_command(f"{_PACKAGE}.{path}"), args=arguments)
 

@@ -1,4 +1,4 @@
-"""Connector configs on the command line: read from arguments, printed with secrets hidden, and hidden secrets restored."""
+"""Connector configs on the command line: reads them from arguments, prints them with hidden secrets, and restores hidden secrets."""
 
 import sys
 from collections.abc import Mapping
@@ -72,8 +72,8 @@ def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: Wor
 
 
 def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """The values of the variables in ``config``, also Airflow's, that its connector may have. Each is resolved separately: the others stay
-    hidden if one has no value here."""
+    """The values of the variables in ``config`` that its connector may have, including Airflow's variables. Each is resolved separately, so
+    the other values stay hidden if one has no value here."""
     found: dict[str, str] = {}
     for variable in variables(config):
         with suppress(ConnectException):
@@ -83,12 +83,12 @@ def values_of_variables(config: Mapping[str, str], providers: Mapping[str, Confi
 
 
 def unhidden(verbs: Verbs, name: str, config: Mapping[str, str | None]) -> dict[str, str | None]:
-    """``config`` with the connector's secrets where ``shown`` has hidden them, so that printed configs can be edited and put back."""
+    """``config`` with the secrets that ``shown`` has hidden, so that printed configs can be edited and put back."""
     return Secrets(verbs.plugin_config).restore(config, _known(verbs, name))
 
 
 def unhidden_patch(verbs: Verbs, name: str, patch: Mapping[str, str | None]) -> dict[str, str | None]:
-    """``patch`` with the connector's own secrets where ``shown`` has hidden them."""
+    """``patch`` with the connector's own secrets that ``shown`` has hidden."""
     known = _known(verbs, name)
     secrets = Secrets(verbs.plugin_config)
     return secrets.restore(patch, None) if known is None else secrets.restore_patch(patch, known)

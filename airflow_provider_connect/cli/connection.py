@@ -1,6 +1,6 @@
-"""The Connect that a command calls: that of Airflow's settings, through a herder in this process, or a server, through its REST API.
+"""The Connect cluster that a command calls: Airflow's own through a herder in this process, or a server through its REST API.
 
-The herder and the clients have the same verbs, so a command does not depend on which it has.
+The herder and the clients have the same verbs, so a command works with both.
 """
 
 import functools
@@ -28,7 +28,7 @@ Command = Callable[[Any, Verbs], None]
 
 
 def connect_command(command: Command) -> Callable[[Any], None]:
-    """An Airflow command from one that takes verbs. Prints an error to standard error; the exit code is then 1."""
+    """Turn a command that takes verbs into an Airflow command. An error is printed to standard error, and the exit code is 1."""
 
     @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
     def run(arguments: Any) -> None:

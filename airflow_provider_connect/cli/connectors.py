@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 @connect_command
 def list_connectors(arguments: Any, verbs: Verbs) -> None:
-    """Print one row per connector, without a state if it has none yet."""
+    """Print one row per connector. A new connector may have no state yet."""
     known, rows = verbs.expanded(info=False, status=True), []
     for name in sorted(verbs.connectors()):
         status = known.get(name, {}).get("status")
@@ -42,7 +42,7 @@ def list_connectors(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def get(arguments: Any, verbs: Verbs) -> None:
-    """Print the config as ``key=value``, or the whole connector as JSON or YAML. A server leaves ``airflow.*`` keys out."""
+    """Print the config as ``key=value``, or the whole connector as JSON or YAML. A server omits ``airflow.*`` keys."""
     info = verbs.connector_info(arguments.name)
     steering = _steering_keys(verbs, arguments.name) if isinstance(verbs, Herder) else {}
     config = shown(verbs, {**info.config, **steering})
@@ -72,7 +72,7 @@ def create(arguments: Any, verbs: Verbs) -> None:
 
 
 def _waiting(arguments: Any, verbs: Verbs, *names: str, is_new: bool = False) -> "Waiting | None":
-    """A wait, created before the change; None without --wait."""
+    """A wait, which must be created before the change. None without --wait."""
     if not arguments.wait:
         if arguments.timeout is not None:
             raise BadRequestException("--timeout is for --wait")
@@ -111,7 +111,7 @@ def delete(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def status(arguments: Any, verbs: Verbs) -> None:
-    """Print one row for the connector and one per task, then a missing input of its source, and the traces of failures."""
+    """Print one row for the connector and one per task, then the missing input of its source, if any, and the traces of failures."""
     found = verbs.connector_status(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -199,10 +199,10 @@ def restart(arguments: Any, verbs: Verbs) -> None:
 
 
 def _require_started(verbs: Verbs, name: str) -> None:
-    """A paused or stopped connector stays so, and only its FAILED tasks can be restarted. Raises BadRequestException."""
+    """Raise BadRequestException for a paused or stopped connector without FAILED tasks: a restart would not start it."""
     try:
         found = verbs.connector_status(name)
-    except NotFoundException:  # the restart reports what is wrong
+    except NotFoundException:  # the restart reports the problem
         return
     state = found.connector.state
     if state in (TargetState.PAUSED, TargetState.STOPPED) and not any(task.state == "FAILED" for task in found.tasks):
@@ -266,7 +266,7 @@ def get_offsets(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def alter_offsets(arguments: Any, verbs: Verbs) -> None:
-    """From ``--file``, as ``get -o json`` prints it or as Connect's PATCH takes it, or one ``--partition`` with its ``--offset``."""
+    """Set offsets from ``--file``, in the form of ``get -o json`` or of Connect's PATCH, or one ``--offset`` of a ``--partition``."""
     print(visible(verbs.alter_offsets(arguments.name, _wanted(arguments))))
 
 
@@ -307,9 +307,9 @@ def _object(value: object) -> dict[str, object] | None:
 
 
 def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:
-    """Change each connector. A refusal goes to standard error; the others are changed, and the exit code is 1.
+    """Change each connector. A refusal goes to standard error; the other connectors are changed, and the exit code is 1.
 
-    Raises the refusal of a single connector. Raises and stops at an error that concerns all: no answer, or a user without access.
+    If there is only one connector, raises its refusal. Stops and raises at an error that concerns all: no answer, or a user without access.
     """
     left, is_refused = list(dict.fromkeys(names)), False
     is_single = len(left) == 1

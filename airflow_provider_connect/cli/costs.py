@@ -14,7 +14,7 @@ _TOTAL = "total"
 
 @connect_command
 def cost(arguments: Any, verbs: Verbs) -> None:
-    """Print a row per connector and day, or with --runs per run, and their total; as JSON or YAML the whole answer."""
+    """Print a row per connector and day, or with --runs per run, and the total. JSON and YAML have the whole answer."""
     if arguments.name is not None:
         _print_one(verbs.connector_costs(arguments.name, days=arguments.days), arguments)
     elif arguments.runs:
@@ -47,7 +47,7 @@ def _print(found: Costs | ConnectorCosts, rows: list[dict[str, object]], argumen
 
 
 def _columns(found: Costs | ConnectorCosts, cost: Cost) -> dict[str, object]:
-    """The columns of one row; without a cost if no prices are set."""
+    """The columns of one row. Without prices, they have no cost."""
     columns: dict[str, object] = {
         "runs": cost.runs,
         "records": cost.records,

@@ -1,7 +1,7 @@
 """``airflow connect dlq get``: the last dead-letter records of a sink, with the headers that describe each failure.
 
-Read from the brokers of this host's worker settings. Only the connector's own records are printed, and only a part of each: other
-connectors may use the same topic.
+Reads from the brokers of this host's worker settings. Prints only the connector's own records, because other connectors may use the same
+topic, and only a part of each record.
 """
 
 import sys
@@ -25,8 +25,8 @@ MOST_RECORDS: Final = 1000
 
 @connect_command
 def dead_letters(arguments: Any, verbs: Verbs) -> None:
-    """Print the records, the newest last, with the secrets of the connector's config hidden. After a timeout, prints the records read by
-    then and exits with code 1."""
+    """Print the records, the newest last. Secrets of the connector's config are hidden. After a timeout, prints the records that were read
+    and exits with code 1."""
     if not 1 <= arguments.limit <= MOST_RECORDS:
         raise BadRequestException(f"--limit is a number from 1 to {MOST_RECORDS}, not {arguments.limit}")
     settings = _settings(verbs)
@@ -65,7 +65,7 @@ def line_of(row: Row) -> Row:
 
 
 def _when(timestamp: int) -> str | None:
-    """The time; the number itself if it is out of range, since producers may write any."""
+    """The time, or the number itself if it is out of range, because producers may write any number."""
     try:
         at = datetime.fromtimestamp(timestamp / 1000).astimezone()
     except (ValueError, OverflowError, OSError):

@@ -1,7 +1,7 @@
 """``airflow connect doctor``: checks this host and the cluster, and prints each problem with the command that fixes it.
 
-``api_server/cluster_checks.py`` checks the cluster, also for ``/health``. Run it on each kind of host: tasks need Java and Spark, the API
-server does not.
+``api_server/cluster_checks.py`` checks the cluster, also for ``/health``. Run the command on each kind of host: tasks need Java and Spark,
+but the API server does not.
 """
 
 import os
@@ -53,7 +53,7 @@ _MARKS = {Outcome.OK: "ok     ", Outcome.WARNING: "warning", Outcome.WRONG: "WRO
 
 @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
 def doctor(arguments: Any) -> None:
-    """Print each finding; the exit code is 1 if something is wrong. Creates and changes nothing."""
+    """Print each finding. The exit code is 1 if there is a problem. Creates and changes nothing."""
     use_database()
     found = list(_findings())
     if arguments.output == "text":
@@ -66,7 +66,7 @@ def doctor(arguments: Any) -> None:
 
 def _findings() -> Iterator[Finding]:
     yield from package_findings()
-    yield from airflow_findings()  # before Spark, whose Connection needs the database
+    yield from airflow_findings()  # before Spark's, because Spark's Connection needs the database
     yield from _java_and_spark()
     settings, findings = settings_findings()
     yield from findings
@@ -151,7 +151,7 @@ def _java_and_spark() -> Iterator[Finding]:
 
 
 def _folders(settings: WorkerSettings | None) -> Iterator[Finding]:
-    """The folders that runs on this host write to, and those in the settings."""
+    """The folders that runs on this host write to, and the folders in the settings."""
     found = []
     for make in (cache_directory, run_directory):
         try:
@@ -209,7 +209,7 @@ def _rest() -> Iterator[Finding]:
 
 
 def _unreachable(host: str, port: int) -> str | None:
-    """Why nothing answers; None: something listens."""
+    """The reason why no server answers. None: a server listens."""
     try:
         socket.create_connection((host, port), _CONNECT_SECONDS).close()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""``airflow connect config history|diff|rollback`` and ``airflow connect offsets history|undo``: the past of a connector, and ways back."""
+"""``airflow connect config history|diff|rollback`` and ``airflow connect offsets history|undo``: a connector's past, and restoring it."""
 
 import sys
 from datetime import datetime
@@ -17,7 +17,7 @@ _STOPPED, _PAUSED = "STOPPED", "PAUSED"
 
 @connect_command
 def config_history(arguments: Any, verbs: Verbs) -> None:
-    """One row a revision, the newest first; as JSON or YAML with whole configs."""
+    """Print one row per revision, newest first. JSON and YAML have whole configs."""
     found = verbs.config_history(arguments.name, limit=arguments.limit, before=arguments.before)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -32,7 +32,7 @@ def config_history(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def config_diff(arguments: Any, verbs: Verbs) -> None:
-    """Print the differences between a revision and the current config; without a revision, those of the last change."""
+    """Print the differences between a revision and the current config, or without a revision, the last change."""
     last = _revision(verbs, arguments.name, None)
     if arguments.revision is None:
         changes: list[KeyChange] = list(last.changes)
@@ -52,7 +52,7 @@ def rollback(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def offsets_history(arguments: Any, verbs: Verbs) -> None:
-    """Print one row per change and partition, the newest first."""
+    """Print one row per change and partition, newest first."""
     found = verbs.offsets_history(arguments.name, limit=arguments.limit, before=arguments.before)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -75,9 +75,9 @@ def offsets_history(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def undo(arguments: Any, verbs: Verbs) -> None:
-    """1 print the changes 2 ask for confirmation 3 with --stop, stop the connector 4 undo 5 with --stop, restore its state.
+    """(1) Print the changes. (2) Ask for confirmation. (3) With --stop, stop the connector. (4) Undo. (5) With --stop, restore its state.
 
-    If 4 is refused, nothing was changed, and 5 still follows. After another failure the connector stays STOPPED.
+    If (4) is refused, nothing has changed, and (5) still follows. After another failure, the connector stays STOPPED.
     """
     to = None if arguments.to is None else _instant(arguments.to)
     planned = verbs.undo_offsets(arguments.name, to=to, entry=arguments.entry, dry_run=True)
@@ -102,7 +102,7 @@ def undo(arguments: Any, verbs: Verbs) -> None:
 
 
 def _wanted(verbs: Verbs, name: str) -> str:
-    """The target state; of a foreign server only the status is known, which follows it."""
+    """The target state. A foreign server returns only the status, which follows the target state."""
     target = cast("Herder", verbs).config_state().target_state(name) if isinstance(verbs, Herder) else None
     return verbs.connector_status(name).connector.state if target is None else str(target)
 
@@ -135,7 +135,7 @@ def _show(planned: OffsetUndo, output: str) -> None:
 
 
 def _confirm(question: str) -> None:
-    """Raises BadRequestException unless the user answers yes at a terminal."""
+    """Raise BadRequestException unless the user answers yes at a terminal."""
     if not sys.stdin.isatty():
         raise BadRequestException("Nothing was changed: repeat the command with --yes, or at a terminal")
     if input(f"{question} [y/N] ").strip().lower() not in ("y", "yes"):
@@ -143,7 +143,7 @@ def _confirm(question: str) -> None:
 
 
 def _revision(verbs: Verbs, name: str, revision: int | None) -> ConfigRevision:
-    """One revision; None: the newest. Raises NotFoundException."""
+    """One revision, or by default the newest. Raises NotFoundException."""
     found = verbs.config_history(name, limit=1, before=None if revision is None else revision + 1).revisions
     if not found or revision not in (None, found[0].revision):
         raise NotFoundException(f"Connector {name} has no revision {'yet' if revision is None else revision}")
@@ -160,7 +160,7 @@ def _when(at_ms: int) -> str:
 
 
 def _instant(text: str) -> str:
-    """The time in ISO 8601; without a zone it is in this machine's."""
+    """The time in ISO 8601. A time without a zone is in this machine's zone."""
     if text.isdecimal():
         return text
     try:

@@ -12,7 +12,7 @@ from typing import Final
 from airflow_provider_connect.runtime.plugins.catalog.next_step import StepKind, must_stay, step_of
 
 FEW: Final = 20
-"""Up to this number, each connector has a line."""
+"""Up to this number of connectors, each has a line."""
 _MOST, _WIDTH = 8, 110
 _MOST_NAMES: Final = 20
 _NO_EFFECT: Final = re.compile(r"The setting ('[^']*') has no effect here: (.*)", re.DOTALL)
@@ -22,7 +22,7 @@ _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
 
 @dataclass(slots=True)
 class ImportCandidate:
-    """A connector to import. ``errors``: why the server refuses its config, each with its key; without one it runs here."""
+    """A connector to import. ``errors`` are the server's reasons to refuse its config, each with its key. Without errors, it runs here."""
 
     name: str
     class_name: str
@@ -31,8 +31,8 @@ class ImportCandidate:
 
 
 def page(found: Sequence[ImportCandidate], source: str) -> str:
-    """The connectors by the next step: 1 ready to run 2 plugins to install 3 archives to download 4 other classes 5 settings 6 not to be
-    moved."""
+    """The connectors by the next step: (1) ready to run, (2) plugins to install, (3) archives to download, (4) other classes, (5) settings,
+    (6) connectors that cannot be moved."""
     runs = [each for each in found if not each.errors]
     by_kind: dict[StepKind | None, list[ImportCandidate]] = {}
     for each in found:
@@ -57,7 +57,7 @@ def page(found: Sequence[ImportCandidate], source: str) -> str:
 
 
 def _kind(candidate: ImportCandidate) -> StepKind | None:
-    """None: a setting."""
+    """The kind of the next step. None: a setting."""
     if must_stay(candidate.class_name) is not None:
         return StepKind.STAY
     if not any(_NO_PLUGIN in error for error in candidate.errors):
@@ -122,7 +122,7 @@ def _reason(error: str) -> str:
 
 
 def _warnings(runs: Iterable[ImportCandidate]) -> list[tuple[str, int]]:
-    """Warnings with their number of connectors. Settings with the same advice are one."""
+    """Warnings with their number of connectors. Settings with the same advice are one warning."""
     settings: dict[str, dict[str, set[str]]] = {}
     for each in runs:
         for warning in each.warnings:

@@ -1,6 +1,7 @@
-"""``airflow connect import``: import connectors of a running Kafka Connect or of files, with their offsets, and hand them back.
+"""``airflow connect import``: import connectors with their offsets from a running Kafka Connect or from files, and hand them back.
 
-Without an option it lists the connectors, with the reason for each that cannot run here. They are created STOPPED, so none runs twice.
+Without an option, it lists the connectors, and the reason if a connector cannot run here. Connectors are created STOPPED, so none runs
+twice.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ _RETRY = RetryLimits(seconds=30.0)
 _STOP_SECONDS = 120.0
 _STATES = {"PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _YAML = (".yaml", ".yml")
-_MOST_NODES = 200_000  # of a YAML file, counted where they are used
+_MOST_NODES = 200_000  # of a YAML file; nodes of an alias count at each use
 _DAG_FILE = '''"""Connector {name}, imported from {source}."""
 
 from airflow_provider_connect import ConnectorDag
@@ -64,7 +65,7 @@ ConnectorDag(
 
 @dataclass(slots=True)
 class Found:
-    """A connector to import. ``problem``: why it cannot run here; None: it can."""
+    """A connector to import. ``problem`` is the reason why it cannot run here; None: it can run."""
 
     name: str
     config: dict[str, str]
@@ -74,12 +75,12 @@ class Found:
     """The parts of ``problem``, if the server refuses the config."""
     warnings: Sequence[str] = field(default_factory=list)
     is_begun: bool = False
-    """Whether an earlier handover has created it here and was interrupted."""
+    """Whether an interrupted handover has created it here."""
 
 
 @connect_command
 def import_connectors(arguments: Any, verbs: Verbs) -> None:
-    """List, create, hand over or hand back connectors. The exit code is 1 if one of them cannot be imported."""
+    """List, create, hand over or hand back connectors. The exit code is 1 if a connector cannot be imported."""
     if sum(map(bool, (arguments.create, arguments.dags, arguments.handover, arguments.handback))) > 1:
         raise BadRequestException("Give one of --create, --dags, --handover and --handback")
     is_server = arguments.source.startswith(("http://", "https://"))
@@ -92,7 +93,7 @@ def import_connectors(arguments: Any, verbs: Verbs) -> None:
 
 
 def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient | None) -> int:
-    source = arguments.source if there is None else there.server.url  # without the login that the URL may have
+    source = arguments.source if there is None else there.server.url  # without the URL's login
     if arguments.handback:
         assert there is not None
         return _each(found, lambda each: _hand_back(each, verbs, there))
@@ -138,7 +139,7 @@ def _row(found: Found, plugins: Sequence[PluginView]) -> dict[str, object]:
 
 
 def _each(found: Sequence[Found], act: Callable[[Found], str]) -> int:
-    """Act on each connector, also after a failure. Returns the exit code."""
+    """Act on each connector, even after a failure. Returns the exit code."""
     failed = 0
     for each in found:
         try:
@@ -164,7 +165,7 @@ def _of_server(there: ConnectClient) -> Iterator[Found]:
 
 
 def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found:
-    """A null counts as not set. A connector with values that are not text cannot run here."""
+    """A null value is left out. A connector with other values that are not text cannot run here."""
     wrong = [key for key, value in config.items() if value is not None and not _is_text(value)]
     found = Found(name, {key: value for key, value in config.items() if isinstance(value, str) and _is_text(key)}, state)
     if wrong or not all(map(_is_text, (name, *config))):
@@ -174,7 +175,7 @@ def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found
 
 
 def _is_text(value: object) -> bool:
-    """Whether it is text without unpaired surrogates, which JSON and YAML may contain."""
+    """Whether it is text without unpaired surrogates. JSON and YAML may contain them."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 
@@ -188,7 +189,7 @@ def _of_file(path: Path) -> Iterator[Found]:
         documents = list(yaml.load_all(path.read_text(encoding="utf-8"), _Resources))
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigException(f"{path} cannot be read: {error}") from error
-    except (ValueError, RecursionError, yaml.YAMLError) as error:  # the error may quote the file, and so a secret
+    except (ValueError, RecursionError, yaml.YAMLError) as error:  # the error may quote a secret from the file
         mark = getattr(error, "problem_mark", None)
         where = "" if mark is None else f", in line {mark.line + 1}, column {mark.column + 1}"
         advice = "Values that begin with one of @ * & ! % ` { [ must be quoted."
@@ -201,7 +202,7 @@ def _of_file(path: Path) -> Iterator[Found]:
 
 
 class _Resources(yaml.SafeLoader):  # type: ignore[misc]  # yaml is not typed for us
-    """Keeps numbers and dates as text. Counts aliases with all of their nodes, so that a small file cannot expand to gigabytes."""
+    """Keeps numbers and dates as text. Counts all nodes of an alias at each use, so that a small file cannot expand to gigabytes."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {  # by the first character of a value
         first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -271,11 +272,11 @@ def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
 
 
 def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:
-    """Whether the connector here is that of an interrupted handover: STOPPED, with the same config and only offsets of the other side."""
+    """Whether an interrupted handover created the connector here: STOPPED, with the same config and only offsets of the other side."""
     here = verbs.connector_info(found.name).config
     if here.keys() != found.config.keys() or any(value not in (found.config[key], HIDDEN) for key, value in here.items()):
         return False
-    with contextlib.suppress(NotFoundException):  # it was just created
+    with contextlib.suppress(NotFoundException):  # the connector is new
         if verbs.connector_status(found.name).connector.state != "STOPPED":
             return False
     offsets = _by_partition(verbs.offsets(found.name))
@@ -321,7 +322,7 @@ def _write_dag(found: Found, folder: Path, source: str, secrets: Secrets) -> str
 
 
 def _variable(connector: str, key: str, taken: Mapping[str, str]) -> str:
-    """A Variable's name that is unique for the connector and the key."""
+    """The name of a Variable, unique for the connector and the key."""
     name = f"{_file_name(connector)}.{re.sub(r'[^A-Za-z0-9_]', '_', key)[:100]}"
     others = (f"{name}_{number}" for number in itertools.count(2))
     return next(each for each in itertools.chain([name], others) if each not in taken)
@@ -343,8 +344,8 @@ def _file_name(name: str) -> str:
 
 
 def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
-    """1 create it here, STOPPED, so that it keeps running there if the config is refused 2 stop it there 3 copy its offsets 4 restore its
-    state. Resumes an interrupted handover; once the connector is STOPPED there, its previous state is unknown."""
+    """(1) Create it STOPPED here; it still runs there if the config is refused. (2) Stop it there. (3) Copy its offsets. (4) Restore its
+    state. Resumes an interrupted handover. If the connector is already STOPPED there, its previous state is unknown."""
     if not found.is_begun:
         verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     try:
@@ -368,12 +369,12 @@ def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
         raise BadRequestException("it is not STOPPED at the other side, so it was not handed over")
     count = _move(found.name, verbs, there)
     there.resume(found.name)
-    _wait_until(found.name, there, stopped=False)  # its status follows some time after
+    _wait_until(found.name, there, stopped=False)  # its status follows later
     return f"is STOPPED here, and continues there with {count} offsets"
 
 
 def _move(name: str, source: Verbs, target: Verbs) -> int:
-    """Stop it at ``source`` and copy its offsets to ``target``, where it is STOPPED. Returns their number."""
+    """Stop the connector at ``source`` and copy its offsets to ``target``, where it is STOPPED. Returns the number of offsets."""
     source.stop(name)
     for side in (source, target):
         _wait_until(name, side, stopped=True)
@@ -388,7 +389,7 @@ def _wait_until(name: str, side: Verbs, *, stopped: bool) -> None:
     while True:
         try:
             status = side.connector_status(name)
-        except NotFoundException:  # it was just created
+        except NotFoundException:  # the connector is new
             status = None
         if status is not None and (status.connector.state == "STOPPED" and not status.tasks) is stopped:
             return
@@ -404,7 +405,7 @@ _NO_VERSION: Final = "not found that matches the version range"
 def verdict_of(
     config: Mapping[str, str], problem: str | None, warnings: Sequence[str], plugins: Sequence[PluginView]
 ) -> tuple[str, str | None]:
-    """A short verdict and its reason. ``problem``: why the server refuses the config; ``plugins``: the server's."""
+    """A short verdict and its reason. ``problem`` is the server's reason to refuse the config; ``plugins`` are the server's."""
     if problem is not None:
         return _problem(config.get(CLASS_KEY, ""), problem, plugins)
     word = "runs in Java" if _is_java(config, plugins) else "runs"
@@ -435,7 +436,8 @@ def _named(name: str, plugins: Sequence[PluginView]) -> list[PluginView]:
 
 
 def _is_java(config: Mapping[str, str], plugins: Sequence[PluginView]) -> bool:
-    """Whether the server would choose a Java plugin: not if Python has one of that name, unless a location or a version selects Java's."""
+    """Whether the server would choose a Java plugin. It prefers a Python plugin of the same name, unless a location or version excludes
+    it."""
     name, spec = config.get(CLASS_KEY, ""), config.get(VERSION_KEY)
     named = _named(name, plugins)
     java = [plugin for plugin in named if plugin.location is not None]

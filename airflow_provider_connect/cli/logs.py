@@ -1,6 +1,6 @@
 """``airflow connect logs``: the log of a connector's run in Airflow, with a heading for each try of each task.
 
-Airflow and the run's processes hide secrets when they log. Here the secrets of the current config are hidden again.
+Airflow and the run's processes hide secrets when they log. This command also hides the secrets of the current config.
 """
 
 import os
@@ -22,14 +22,14 @@ from airflow_provider_connect.errors import BadRequestException, NotFoundExcepti
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.herder.herder import Herder
 
-_PAUSE_SECONDS = 1.0  # Airflow's own between two reads of a log
+_PAUSE_SECONDS = 1.0  # Airflow's own pause between two reads of a log
 _INDENT = "    "
 _NO_FACTS = {"timestamp", "event", "level", "logger", "error_detail", "exception", "filename", "lineno"}
 
 
 @suppress_logs_and_warning  # type: ignore[untyped-decorator]  # Airflow is not typed for us
 def logs(arguments: Any) -> None:
-    """Print the oldest line first; with ``--follow`` until the run has ended."""
+    """Print the oldest line first. With ``--follow``, print new lines until the run has ended."""
     with print_errors():
         if arguments.lines is not None and arguments.lines < 1:
             raise BadRequestException(f"--lines is a number from 1 on, not {arguments.lines}")
@@ -43,7 +43,7 @@ def logs(arguments: Any) -> None:
         log = RunLog(create_session, arguments.name, run_id, task=arguments.task)
         try:
             _print_log(log, mask, arguments.lines, follow=arguments.follow)
-        except BrokenPipeError:  # the reader of the pipe has enough
+        except BrokenPipeError:  # the pipe's reader has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except KeyboardInterrupt:
@@ -61,7 +61,7 @@ def _mask(verbs: Herder, name: str, task: int | None) -> Mask:
 def _print_log(log: RunLog, mask: Mask, most: int | None, *, follow: bool) -> None:
     print(visible(f"Run {log.run_id}"))
     heads = Heads()
-    is_ended = log.is_ended()  # before what is read: an ended run logs no more
+    is_ended = log.is_ended()  # before reading, because an ended run logs no more
     lines = lines_of(log.read(), mask)
     for line in heads.put(lines if most is None else deque(lines, most)):
         print(line)
@@ -77,7 +77,7 @@ def _print_log(log: RunLog, mask: Mask, most: int | None, *, follow: bool) -> No
 
 
 class Heads:
-    """Puts a head before the first line of an attempt, and where lines of another attempt were between."""
+    """Puts a heading before the first of consecutive lines of an attempt."""
 
     def __init__(self) -> None:
         self.last: Attempt | None = None
@@ -91,13 +91,13 @@ class Heads:
 
 
 def head_of(attempt: Attempt) -> str:
-    """Airflow's task, what it runs of the connector where that is not all, and the number of its try."""
+    """Airflow's task, the part of the connector that it runs, and the number of the try."""
     name = attempt.task if attempt.map_index < 0 else f"{attempt.task}[{attempt.map_index}] {attempt.label}".rstrip()
     return f"{name}, try {attempt.number}"
 
 
 def lines_of(records: Iterable[tuple[Attempt, Record]], mask: Mask) -> Iterator[tuple[Attempt, str]]:
-    """Lines for a terminal. All but the first of a record are indented, so that no text can look like a head or like another record."""
+    """Lines for a terminal. All lines of a record except the first are indented, so no text looks like a heading or another record."""
     for attempt, record in records:
         first, *others = visible(mask(_text(record))).splitlines() or [""]
         yield attempt, first
@@ -115,7 +115,7 @@ def _text(record: Record) -> str:
 
 
 def _traces(errors: object) -> Iterator[str]:
-    """Exceptions as Airflow's log has them: a list, the last one that was raised first."""
+    """The exceptions of a log record: a list, with the last one raised first."""
     for error in errors if isinstance(errors, list) else []:
         if not isinstance(error, Mapping):
             continue

@@ -1,4 +1,4 @@
-"""All connectors at one instant, for commands that show them live: the page's rows, and the progress of runs."""
+"""All connectors at one instant, for commands with a live view: the page's rows, and the progress of runs."""
 
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -22,7 +22,7 @@ _PATH = "/ui/connectors"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One connector. ``progress`` None: none of its applications runs."""
+    """One connector. ``progress`` is None if no application of it runs."""
 
     row: ConnectorRow
     progress: Progress | None = None
@@ -33,14 +33,14 @@ class Line:
 
     @property
     def records(self) -> int | None:
-        """Of the run in progress, else of the last one."""
+        """The records of the run in progress, or of the last run."""
         if self.progress is not None:
             return self.progress.records
         return None if self.row.last_run is None else self.row.last_run.records
 
     @property
     def bytes(self) -> int | None:
-        """As ``records``."""
+        """The bytes of the same run."""
         if self.progress is not None:
             return self.progress.bytes
         return None if self.row.last_run is None else self.row.last_run.bytes
@@ -51,7 +51,7 @@ class Line:
 
     @property
     def left(self) -> tuple[int | None, str | None]:
-        """The distance to the end and its unit: a sink's lag; of a source, that of the run in progress or of the last run."""
+        """The distance to the end and its unit. It is a sink's lag, or a source's distance in the run in progress or the last run."""
         if self.progress is None or self.progress.left is None or self.row.lag is not None:
             return self.row.left if self.row.lag is None else self.row.lag, self.row.left_unit
         return self.progress.left, self.progress.left_unit
@@ -65,7 +65,7 @@ class Line:
 class Overview:
     """The connectors of one Connect, read repeatedly. ``now`` is a monotonic clock in seconds.
 
-    Of a real Kafka Connect, which has none of our routes, only states and traces are known.
+    A real Kafka Connect does not have our routes, so it returns only states and traces.
     """
 
     def __init__(self, verbs: Verbs, now: Callable[[], float] = time.monotonic) -> None:
@@ -81,7 +81,7 @@ class Overview:
         return [Line(row, progress.get(row.name)) for row in sorted(rows, key=lambda row: row.name)]
 
     def note(self, name: str) -> str | None:
-        """The missing input of the connector's source; None: nothing is missing, or it is unknown."""
+        """The missing input of the connector's source. None: no input is missing, or unknown."""
         return next((row.note for row in self._rows([name]) if row.name == name), None)
 
     def _rows(self, names: Collection[str]) -> Iterable[ConnectorRow]:
@@ -96,7 +96,7 @@ class Overview:
                 return self._verbs.carry_out(call).connectors
             except NotFoundException:
                 self._has_page = False
-            except ServerException as error:  # a proxy's own page, or what another version answers
+            except ServerException as error:  # a proxy's own page, or another version's answer
                 if error.status not in (200, 404):
                     raise
                 self._has_page = False
@@ -120,7 +120,7 @@ _ROWS = Verb("rows", "GET", _PATH, ConnectorRows, "What the page shows of all co
 
 
 def row_of_views(views: Mapping[str, ConnectorInfo | ConnectorStatusView]) -> ConnectorRow | None:
-    """None: the connector is just being deleted."""
+    """The connector's row. None: the connector is being deleted."""
     info, status = views.get("info"), views.get("status")
     if not isinstance(info, ConnectorInfo):
         return None

@@ -1,4 +1,4 @@
-"""The Connect of this Airflow, in the command's process: its herder, and the rows of the page."""
+"""This Airflow's Connect cluster, in the command's process: the herder, and the rows of the page."""
 
 import getpass
 from collections.abc import Collection, Iterator, Mapping
@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 
 @contextmanager
 def airflow_herder() -> Iterator[Herder]:
-    """The herder of the cluster that Airflow's settings describe, over Airflow's own database. Creates internal topics that are missing."""
+    """The herder of the cluster that Airflow's settings describe, with Airflow's own database. Creates missing internal topics."""
     use_database()
     settings = worker_settings()
     with closing(TopicAdmin(settings)) as admin:

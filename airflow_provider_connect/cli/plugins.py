@@ -27,8 +27,8 @@ _OF_CONNECT = (
     "com.fasterxml.jackson.core:*",
     *("org.slf4j:*", "org.apache.logging.log4j:*", "ch.qos.logback:*", "ch.qos.reload4j:*"),
 )
-"""What Kafka Connect's runtime has itself; makers leave it out of their archives. A plugin's own copies would not be used. Its own Jackson
-would be, and would fail where it finds the modules of Connect's."""
+"""Packages of Kafka Connect's runtime, which archives of plugins leave out. A plugin's own copies would not be used. Only its own Jackson
+would, and would fail with the modules of Connect's Jackson."""
 
 
 @connect_command
@@ -42,7 +42,7 @@ def list_plugins(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def config(arguments: Any, verbs: Verbs) -> None:
-    """Print the settings of a plugin: as a table in one line each, else completely."""
+    """Print the settings of a plugin: one line each in a table, otherwise completely."""
     keys = verbs.plugin_config(arguments.plugin, arguments.plugin_version)
     if arguments.output != "table":
         print_rows([{**asdict(key), "dependents": list(key.dependents)} for key in keys], arguments.output)
@@ -61,8 +61,8 @@ def _short(text: str) -> str:
 
 @print_errors()
 def install(arguments: Any) -> None:
-    """Install each into its own location in one directory of plugin.path, completely or not at all; the installer's output goes to standard
-    error. After a failure, the plugins that were installed before stay."""
+    """Install each plugin into its own location in one directory of plugin.path, completely or not at all. The installer's output goes to
+    standard error. After a failure, plugins that are already installed stay."""
     libraries = [java_installation.Coordinates.of(f"{java_installation.MAVEN}{library}").text for library in arguments.libraries or ()]
     if libraries and not all(plugin.startswith(java_installation.MAVEN) for plugin in arguments.plugins):
         raise BadRequestException("--with names libraries for a plugin of Maven's repository, maven:GROUP:ARTIFACT:VERSION")
@@ -102,7 +102,7 @@ def remove(arguments: Any) -> None:
 
 @print_errors()
 def broken(arguments: Any) -> None:
-    """Print unusable files on plugin.path with the reason; the exit code is 1 if there are any."""
+    """Print unusable files on plugin.path, each with the reason. The exit code is 1 if there are any."""
     paths = [arguments.path] if arguments.path else _plugin_path()
     found = PluginCatalog(paths).broken()
     print_rows([{"location": each.path, "reason": each.reason} for each in found], arguments.output)
@@ -129,7 +129,7 @@ def _scan(location: Path) -> list[Declared]:
 
 
 def _directory(given: str | None) -> Path:
-    """The directory that was named, else the one that plugin.path names."""
+    """The given directory, or else the directory that plugin.path names."""
     if given:
         return Path(given)
     paths = _plugin_path()

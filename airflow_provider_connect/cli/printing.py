@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.model.view_json import escaped
 Row = Mapping[str, object]
 
 STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "STOPPED": "dim", "UNASSIGNED": "cyan", "RESTARTING": "cyan"}
-"""The colours of states, as rich names them."""
+"""The colours of states, by rich's names."""
 _CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
 _COLOURED: Final = ("state", "tasks")
 _CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
@@ -33,7 +33,7 @@ def print_errors() -> Iterator[None]:
 
 
 def print_rows(rows: Sequence[Row], output: str) -> None:
-    """Print a list: a table headed by the keys of the first row, or a list in JSON or YAML."""
+    """Print a list, as JSON or YAML, or as a table with the keys of the first row as its head."""
     if output != "table":
         print_value(list(rows), output)
     elif rows:
@@ -41,7 +41,7 @@ def print_rows(rows: Sequence[Row], output: str) -> None:
 
 
 def print_value(value: Any, output: str) -> None:
-    """Print one value. As a table: a mapping line by line, other values as they are."""
+    """Print one value. In a table, a mapping has one line per key; other values are unchanged."""
     if output == "json":
         print(escaped(json.dumps(value, indent=2, ensure_ascii=False), kept="\n"))
     elif output == "yaml":
@@ -58,7 +58,7 @@ def visible(text: str) -> str:
 
 
 def short_trace(trace: str) -> str:
-    """Only class and message; of a real Kafka Connect also the last cause."""
+    """Only class and message. For a real Kafka Connect, also the last cause."""
     lines = trace.strip().splitlines()
     message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
     causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
@@ -88,7 +88,7 @@ def has_colours() -> bool:
 
 
 def _coloured(cell: str) -> str:
-    """The cell in the colour of its state; of several, that of FAILED."""
+    """The cell in the colour of its state. With several states, FAILED determines the colour."""
     found = [state for state in STYLES if state in cell.replace(",", " ").split()]
     if not found:
         return cell

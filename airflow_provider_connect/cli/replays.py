@@ -1,4 +1,4 @@
-"""``airflow connect dlq replay``: dead-letter records of a sink, written back by a run of the connector ``«sink»-replay``."""
+"""``airflow connect dlq replay``: a run of the connector ``«sink»-replay`` writes a sink's dead-letter records back."""
 
 import json
 import sys
@@ -19,8 +19,8 @@ from airflow_provider_connect.runtime.model.view_json import to_json
 
 @connect_command
 def replay(arguments: Any, verbs: Verbs) -> None:
-    """Request a replay; with --dry-run print its first records, with --status the progress of the last. With --wait, the exit code is 0
-    once all records are written."""
+    """Request a replay. With --dry-run, print its first records; with --status, print the progress of the last replay. With --wait, the
+    exit code is 0 if all records are written."""
     if arguments.status:
         _show(arguments, verbs.dead_letter_replay(arguments.name))
         return
@@ -50,7 +50,7 @@ def replay(arguments: Any, verbs: Verbs) -> None:
 
 
 def _edits(file: str | None) -> Edits:
-    """The edits in a file; the server checks them."""
+    """The edits in a file. The server checks them."""
     if file is None:
         return {}
     try:

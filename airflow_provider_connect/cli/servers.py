@@ -18,8 +18,8 @@ from airflow_provider_connect.standalone import agent
 
 @print_errors()
 def serve_rest(arguments: Any) -> None:
-    """Serve until the process ends. Worker settings give listener, TLS and users; ``--host`` and ``--port`` override them. Without users in
-    the settings, Airflow's users have their rights here; with ``--anonymous`` there is no authentication.
+    """Serve until the process ends. Worker settings define listener, TLS and users; ``--host`` and ``--port`` override them. If the
+    settings define no users, Airflow's users have their rights here. With ``--anonymous``, there is no authentication.
     """
     use_database()
     properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})
@@ -38,7 +38,7 @@ def serve_rest(arguments: Any) -> None:
 
 @print_errors()
 def rebuild(arguments: Any) -> None:
-    """Returns once the tables are empty; the API server's follower fills them."""
+    """Empty the tables and return. The API server's follower fills them again."""
     use_database()
     rebuild_mirror(keep_history=not arguments.drop_history)
     print("The mirror is read again from the topics by the API server, within some seconds")
@@ -60,5 +60,5 @@ def down(arguments: Any) -> None:
 
 
 def serve_standalone(arguments: Any) -> None:
-    """As ``connect-standalone``, which needs no Airflow; ends the process."""
+    """Run ``connect-standalone``, which needs no Airflow. Ends the process."""
     agent.main([arguments.worker, *arguments.connectors])

@@ -1,4 +1,4 @@
-"""``airflow connect settings``: the worker settings, and the layer that sets each."""
+"""``airflow connect settings``: the worker settings, and the layer that sets each one."""
 
 import json
 import os
@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.model.url_passwords import without_url_pas
 
 @print_errors()
 def print_settings(arguments: Any) -> None:
-    """Print the settings, secrets hidden."""
+    """Print the settings, with hidden secrets."""
     use_database()
     layers = {
         "default": default_properties,
@@ -45,8 +45,8 @@ def use_database() -> None:
 
 
 def masked(key: str, value: str) -> str:
-    """``value``, or ``[hidden]`` if ``key`` is named like a secret and the value is written out; and without passwords in URLs. Of
-    notifiers, all that they are created with is hidden: the address of a chat's room often is its password."""
+    """``value`` without passwords in URLs, or ``[hidden]`` if ``key`` is named like a secret and the value is not a variable. All arguments
+    of notifiers are hidden, because the address of a chat room is often its password."""
     is_argument = key.startswith(NOTIFIERS) and not key.endswith(".class") and "${" not in value
     return HIDDEN if is_argument or literal_secrets({key: value}) else without_url_passwords(value)
 

@@ -1,4 +1,5 @@
-"""``airflow connect top``: all connectors on one screen, read every few seconds. Without a terminal, or with ``--once``, one frame."""
+"""``airflow connect top``: all connectors on one screen, updated every few seconds. Prints one frame without a terminal or with
+``--once``."""
 
 import math
 import os
@@ -30,7 +31,7 @@ SHORTEST_SECONDS: Final = 0.2
 _PLAIN_WIDTH = 200
 _GAP = 2
 _LEAST_NAME, _LEAST_FAILURE = 12, 20
-_ROOM = 3  # the summary, the titles, and the note below
+_ROOM = 3  # for the summary, the titles, and the note below
 _UNKNOWN = "-"
 
 
@@ -47,7 +48,7 @@ class Column:
 
 @connect_command
 def top(arguments: Any, verbs: Verbs) -> None:
-    """Show the connectors; the exit code is 0 however the user quits."""
+    """Show the connectors. The exit code is 0 in whatever way the user quits."""
     interval, order = arguments.interval, SORTS[arguments.sort]
     if not SHORTEST_SECONDS <= interval < math.inf:
         raise BadRequestException(f"--interval is a number of seconds from {SHORTEST_SECONDS:g} on, not {interval:g}")
@@ -65,14 +66,14 @@ def top(arguments: Any, verbs: Verbs) -> None:
 
 
 def terminal() -> Console:
-    """Standard output. If it is not a terminal, its width is COLUMNS, or more than enough."""
+    """Standard output. If it is not a terminal, its width is COLUMNS, or very large."""
     named = os.environ.get("COLUMNS", "")
     plain = max(int(named), _LEAST_NAME) if named.isdecimal() else _PLAIN_WIDTH
     return Console(file=sys.stdout, width=None if sys.stdout.isatty() else plain, highlight=False, markup=False, emoji=False)
 
 
 def _watch(console: Console, lines: list[Line], read: Callable[[], list[Line]], interval: float) -> None:
-    """Redraw until a key ends it. While the server is down, the last lines stay, with the reason below them."""
+    """Redraw until the user quits. While the server is down, the last lines are kept, with the reason below them."""
     problem = ""
     with _keys() as is_left, Live(console=console, screen=True, auto_refresh=False) as live:
         while True:
@@ -90,7 +91,7 @@ def _watch(console: Console, lines: list[Line], read: Callable[[], list[Line]], 
 
 @contextmanager
 def _keys() -> Iterator[Callable[[float], bool]]:
-    """A function that waits for some seconds or a key; True: the key was q. Without a keyboard, only a signal ends the wait."""
+    """A function that waits for some seconds or a key, and returns True for q. Without a keyboard, only a signal ends the wait."""
     if not sys.stdin.isatty():
 
         def sleep(seconds: float) -> bool:
@@ -148,7 +149,7 @@ def _table(lines: Sequence[Line], width: int, now_ms: float) -> Table:
 
 
 def fitting(lines: Sequence[Line], width: int, now_ms: float) -> list[tuple[Column, int]]:
-    """The columns that fit, each with its width. Name and state always stay; a long name is truncated."""
+    """The columns that fit, each with its width. Name and state are always kept; a long name is truncated."""
     known = [column for column in COLUMNS if column is not FAILURE or any(map(_failure, lines))]
     widths = {column.title: max(map(cell_len, [column.title, *(column.text(line, now_ms) for line in lines)])) for column in known}
     wanted = {title: min(found, _LEAST_NAME if title == NAME.title else found) for title, found in widths.items()}
@@ -185,7 +186,7 @@ def _failure(line: Line) -> str:
 
 
 def _tasks(line: Line, _: float) -> str:
-    """Running tasks of all tasks."""
+    """The numbers of running tasks and of all tasks."""
     tasks = line.row.tasks
     return f"{tasks.get('RUNNING', 0)}/{sum(tasks.values())}" if tasks else _UNKNOWN
 
@@ -241,7 +242,7 @@ COLUMNS: Final = (
     Column("NEXT", _next, 8),
     FAILURE,
 )
-"""From left to right. LAG: the distance to the end, of sources if they know it. LEFT: the time to the end."""
+"""From left to right. LAG is the distance to the end, which not every source knows. LEFT is the time to the end."""
 
 Order = Callable[[Line], tuple[object, ...]]
 SORTS: Final[dict[str, Order]] = {
@@ -251,4 +252,4 @@ SORTS: Final[dict[str, Order]] = {
     "rate": lambda line: (-(line.rate or 0.0), line.row.name),
     "records": lambda line: (-(line.records or 0), line.row.name),
 }
-"""By ``--sort``: failed first, then running; by name; or the largest first."""
+"""The orders of ``--sort``: failed first, then running; by name; or the largest first."""

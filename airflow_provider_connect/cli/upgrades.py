@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 @connect_command
 def preview(arguments: Any, verbs: Verbs) -> None:
-    """Print what the next run would plan and read first: tasks, types and records as tables, or everything as JSON or YAML."""
+    """Print the tasks that the next run would plan, and the types and first records that it would read. JSON and YAML have everything."""
     config: dict[str, str] | None = None
     if arguments.file is not None:
         file = read_connector_file(Path("/dev/stdin" if arguments.file == "-" else arguments.file), arguments.name)
@@ -34,7 +34,7 @@ def preview(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def upgrade(arguments: Any, verbs: Verbs) -> None:
-    """Request an upgrade with --to, or print the state of the last; the exit code is 1 if it was held back or rolled back."""
+    """Request an upgrade with --to, or print the state of the last upgrade. The exit code is 1 if it was held back or rolled back."""
     if arguments.forget:
         verbs.forget_upgrade(arguments.name)
         print(f"The upgrade of connector {arguments.name} is removed: its config decides which version runs")

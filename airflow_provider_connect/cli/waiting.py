@@ -1,6 +1,6 @@
 """``--wait``: follow the run that a command starts until it succeeds or fails.
 
-The run is read from this Airflow's database. A server has no runs: there the command waits only for the start.
+The run is read from this Airflow's database. A server has no runs, so the command waits only for the start.
 """
 
 import math
@@ -27,8 +27,8 @@ from airflow_provider_connect.runtime.model.views import ConnectorStatusView, St
 
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0
-"""How long after a failed run its trace may arrive, which the API server writes for a killed process; and how long FAILED may last, since
-Airflow retries it."""
+"""How long to wait for the trace of a failed run, which the API server writes for a killed process. FAILED may also last this long, because
+Airflow retries."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
 
@@ -38,7 +38,7 @@ Show = Callable[[str, Line | None], None]
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The observed state. ``is_well`` None: not ended."""
+    """The observed state. ``is_well`` is None until the end."""
 
     text: str
     is_well: bool | None = None
@@ -65,7 +65,7 @@ class Waiting:
         followed: Followed | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``followed`` None: a run of the connector on this Airflow, its start on a server. Raises BadRequestException."""
+        """Without ``followed``, waits for a run of the connector on this Airflow, or its start on a server. Raises BadRequestException."""
         check_timeout(timeout)
         if followed is None and not isinstance(verbs, Herder) and not is_new:
             raise BadRequestException("--wait follows a run in this Airflow's database: give it without --url and --conn-id")
@@ -77,7 +77,7 @@ class Waiting:
         print(visible(self.follow()))
 
     def follow(self) -> str:
-        """Wait for success, and return the last text. Raises ConnectException with the cause of a failure, and after the timeout; exits
+        """Wait for success, and return the last text. Raises ConnectException with the cause of a failure, and after the timeout. Exits
         with code 130 if the user interrupts the wait."""
         try:
             with _status_line(self._name) as show:
@@ -118,7 +118,7 @@ class Waiting:
 
 
 def check_timeout(seconds: float | None) -> None:
-    """Raises BadRequestException for an invalid timeout; None: no timeout."""
+    """Raise BadRequestException for an invalid timeout. None: no timeout."""
     if seconds is not None and not 0 < seconds < math.inf:
         raise BadRequestException(f"--timeout is a number of seconds above 0, not {seconds:g}")
 
@@ -148,7 +148,7 @@ class FollowedRun:
 
 
 def before_run(name: str, status: ConnectorStatusView | None, failed_before: list[str]) -> Seen:
-    """The state before there is a run. ``failed_before``: the failures before the change, by ``failures_of``."""
+    """The state before the run exists. ``failed_before`` has the failures before the change, from ``failures_of``."""
     if status is None:
         return Seen(_AWAITED)
     connector = status.connector
@@ -160,7 +160,7 @@ def before_run(name: str, status: ConnectorStatusView | None, failed_before: lis
 
 
 def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: list[str], *, is_late: bool) -> Seen:
-    """The state of the run. ``is_late``: it has failed, and its trace is no longer expected."""
+    """The state of the run. ``is_late``: the run has failed, and its trace is no longer expected."""
     if run.state == "success":
         return Seen(f"Run {run.run_id} of connector {name} has succeeded", is_well=True)
     if run.state == "failed":
@@ -217,7 +217,7 @@ def failures_of(status: ConnectorStatusView | None) -> list[str]:
 
 @contextmanager
 def _status_line(name: str) -> Iterator[Show]:
-    """A line on standard error that is redrawn; without a terminal, a new line for each new text."""
+    """A line on standard error that is redrawn. Without a terminal, each new text is a new line."""
     console = Console(file=sys.stderr, highlight=False, emoji=False)
     if not console.is_terminal:
         last = ""
@@ -243,7 +243,7 @@ def _status_line(name: str) -> Iterator[Show]:
 
 
 def _distance(line: Line | None) -> tuple[float | None, float]:
-    """The records from the beginning of the run to the end, None: unknown; and the delivered ones."""
+    """The number of records from the beginning of the run to the end (None: unknown), and the number of delivered records."""
     if line is None or line.progress is None or line.row.lag is None:
         return None, 0.0
     done = line.records or 0

@@ -1,4 +1,4 @@
-"""One request to a Connect server as a value, with the function that reads its answer. Knows no HTTP library and no server."""
+"""One request to a Connect server as a value, with the function that reads the answer. Knows no HTTP library and no server."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An HTTP answer. ``body`` is the parsed JSON, None without one; ``text`` is a body that is not JSON."""
+    """An HTTP answer. ``body`` is the parsed JSON, or None; ``text`` is a body that is not JSON."""
 
     status: int
-    body: Any = None  # whatever JSON can hold
+    body: Any = None  # any JSON value
     text: str = ""
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One request. ``path`` is below the server's base URL, with names encoded; ``body`` is JSON, None: no body. ``read`` raises KeyError,
-    TypeError, ValueError or AttributeError for an answer of another shape than the verb's."""
+    """One request. ``path`` is below the server's base URL, with encoded names. ``body`` is JSON; None: no body. ``read`` raises KeyError,
+    TypeError, ValueError or AttributeError for an answer whose shape is not the verb's."""
 
     verb: Verb
     path: str
     read: Callable[[Answer], T]
     query: Sequence[tuple[str, str]] = ()
-    body: Any = None  # whatever JSON can hold
+    body: Any = None  # any JSON value
 
 
 def call(verb: str, *names: object, body: Any = None, read: Callable[[Answer], Any] | None = None, **query: object) -> Call[Any]:
-    """The call of a verb; ``names`` are those in its path, ``query`` has its query parameters by argument, None: not given. ``read`` None:
-    the answer is the value that the verb's type describes."""
+    """The call of a verb. ``names`` are the names in its path. ``query`` has its query parameters by argument; None leaves one out. Without
+    ``read``, the answer is the value that the verb's type describes."""
     found = VERBS[verb]
 
     def answer_of_verb(answer: Answer) -> Any:

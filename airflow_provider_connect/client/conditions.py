@@ -1,5 +1,5 @@
-"""Conditions to wait for: a state, an offset, a topic, the deletion of a connector. Each is a value with the call to make and the
-evaluation of its answer.
+"""Conditions to wait for: a state, an offset, a topic, the deletion of a connector. Each is a value with a call and an evaluation of the
+answer.
 
 Sensors, operators and triggers poll them; a condition is sent to the triggerer as JSON.
 """
@@ -22,8 +22,8 @@ from airflow_provider_connect.runtime.model.views import ConnectorInfo, Connecto
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """``text`` describes the observed state. ``has_failed``: FAILED, and does not recover by itself. ``is_early``: met, but perhaps only
-    because a start is not complete."""
+    """``text`` describes the observed state. ``has_failed``: the state is FAILED and does not recover by itself. ``is_early``: the
+    condition is met, but perhaps only because a start is not complete."""
 
     is_met: bool
     text: str
@@ -38,18 +38,18 @@ class Condition(Protocol):
     def connector(self) -> str: ...
 
     def call(self) -> Call[Any]:
-        """The request whose answer ``evaluate`` takes."""
+        """The request. ``evaluate`` gets its answer."""
         ...
 
     def evaluate(self, seen: Any) -> Verdict:
-        """The verdict on an answer; ``seen`` None: the server does not know the connector, or has no status of it yet (404)."""
+        """The verdict on an answer. If ``seen`` is None, the server does not know the connector or has no status of it yet (404)."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorReaches:
-    """The connector, and with ``with_tasks`` each of its tasks too, is in one of ``states``. STOPPED is reached when no task is left;
-    RUNNING without tasks is early, since a connector runs before its tasks are known."""
+    """The connector is in one of ``states``; with ``with_tasks``, each of its tasks is, too. STOPPED is reached when no task is left.
+    RUNNING without tasks is early, because a connector runs before its tasks are known."""
 
     connector: str
     states: Sequence[str]
@@ -94,8 +94,8 @@ class TaskReaches:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReaches:
-    """Every partition that has all entries of ``partition``, at least one, has reached ``offset``: numbers are as large or larger, other
-    values are equal. A sink's are ``{"kafka_topic": …, "kafka_partition": …}`` and ``{"kafka_offset": …}``."""
+    """Every partition with all entries of ``partition`` has reached ``offset``, and there is at least one. Numbers are at least as large;
+    other values are equal. A sink's partition is ``{"kafka_topic": …, "kafka_partition": …}``; its offset is ``{"kafka_offset": …}``."""
 
     connector: str
     partition: Mapping[str, Any]
@@ -129,8 +129,8 @@ class TopicActive:
 
 @dataclass(frozen=True, slots=True)
 class LagBelow:
-    """A sink's lag, summed over its partitions, is below ``records``. Not a ``Condition``: Connect's API does not report the ends of
-    topics, so the hook asks Kafka too."""
+    """The sum of a sink's lags over its partitions is below ``records``. Not a ``Condition``: Connect's API does not report the ends of
+    topics, so the hook also asks Kafka."""
 
     connector: str
     records: int
@@ -180,7 +180,7 @@ class IsGone:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeSucceeds:
-    """The last requested upgrade is DONE. Has failed once it is held back or rolled back."""
+    """The last requested upgrade is DONE. It has failed if it is held back or rolled back."""
 
     connector: str
 
@@ -197,7 +197,7 @@ class UpgradeSucceeds:
 
 @dataclass(frozen=True, slots=True)
 class ReplayEnds:
-    """The replay of a sink's dead-letter records is complete. Has failed if another was requested since."""
+    """The replay of a sink's dead-letter records is complete. It has failed if another replay was requested since."""
 
     connector: str
     replay: str
@@ -218,8 +218,8 @@ class ReplayEnds:
 
 
 class FailureTimeout:
-    """How long FAILED, or RUNNING without tasks, must last before it counts: a changed or restarted connector keeps its old state for a
-    while, and a new one has no tasks for a while."""
+    """How long FAILED, or RUNNING without tasks, must last before it counts. A changed or restarted connector keeps its old state for a
+    while, and a new connector has no tasks for a while."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now
@@ -250,7 +250,7 @@ _KINDS: dict[str, type[Any]] = {kind.__name__: kind for kind in _CONDITIONS}
 
 
 def as_json(condition: Condition | LagBelow) -> dict[str, Any]:
-    """The condition as JSON can hold it."""
+    """The condition as JSON."""
     return {"kind": type(condition).__name__, **asdict(condition)}  # type: ignore[arg-type]  # all kinds are dataclasses
 
 
@@ -262,7 +262,7 @@ def of_json(value: Mapping[str, Any]) -> Condition | LagBelow:
 
 
 def known_states(states: str | Sequence[str]) -> list[str]:
-    """``states`` in capitals. Raises BadRequestException for one that Kafka Connect does not have."""
+    """``states`` in capitals. Raises BadRequestException for a state that Kafka Connect does not have."""
     names = [state.upper() for state in ([states] if isinstance(states, str) else states)]
     known = [state.value for state in State if state is not State.DESTROYED]
     for name in names:

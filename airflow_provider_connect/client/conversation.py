@@ -1,7 +1,7 @@
 """One call: send it, retry it where that is safe, then read the answer or raise the refusal.
 
-Does no I/O: a generator yields the next step (``Send``, ``Wait``) and receives its outcome (``Answer``, ``Lost``), so that the client and
-its asynchronous twin share it. Refusals become the exceptions of ``errors``.
+Does no I/O: a generator yields the next step (``Send``, ``Wait``) and receives its outcome (``Answer``, ``Lost``). So the blocking and the
+asynchronous client share it. Refusals become the exceptions of ``errors``.
 """
 
 import re
@@ -39,7 +39,7 @@ class UnreachableException(RetriableException):
 
 
 class ServerException(ConnectException):
-    """The server failed, or is not a Kafka Connect; ``status`` is its HTTP status."""
+    """The server failed, or is not a Kafka Connect. ``status`` is the HTTP status."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -50,7 +50,8 @@ class ServerException(ConnectException):
 class RetryLimits:
     """No attempt begins later than ``seconds`` after the first; 0: no retry.
 
-    The wait between attempts doubles up to the longest, each shortened at random by up to a half, so that clients do not retry together.
+    The wait between attempts doubles up to the longest wait. Each wait is shortened at random by up to a half, so that clients do not retry
+    together.
     """
 
     seconds: float = 30.0
@@ -77,7 +78,7 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """No answer. ``was_sent``: the server may have carried the request out."""
+    """No answer. ``was_sent``: the server may have executed the request."""
 
     reason: str
     was_sent: bool
@@ -87,9 +88,9 @@ Conversation = Generator[Send | Wait, Answer | Lost | None, T]
 
 
 def conversation(call: Call[T], server: str, limits: RetryLimits, now: Callable[[], float], random: Callable[[], float]) -> Conversation[T]:
-    """Carry out ``call`` on the ``server`` with this base URL; ``now`` in seconds.
+    """Carry out ``call`` on the server with the base URL ``server``. ``now`` returns seconds.
 
-    Raises UnreachableException when no answer arrived in time, and for a refused request the exception that ``refusal`` returns.
+    Raises UnreachableException if no answer arrives in time. For a refused request, raises the exception that ``refusal`` returns.
     """
     request = f"{call.verb.method} {server}{call.path}"
     started, attempt, was_lost = now(), 0, False
@@ -134,17 +135,17 @@ def _unreachable(outcome: Lost | None, request: str, attempts: int) -> Unreachab
 
 
 def is_outage(error: ConnectException) -> bool:
-    """Whether the server or the network failed, not the request: a wait continues."""
+    """Whether the server or the network failed. The request was not refused, so a wait continues."""
     return error.retriable or (isinstance(error, ServerException) and error.status >= 500)
 
 
 def is_transient(answer: Answer) -> bool:
-    """Whether a retry of the request may succeed soon. A rebalance is a 409, but a 500 for some reads and changes of offsets."""
+    """Whether a retry may succeed soon. During a rebalance, the status is 409, or 500 for some reads and changes of offsets."""
     return answer.status in _TRANSIENT or (answer.status in (409, 500) and _REBALANCE.search(_message(answer)) is not None)
 
 
 def refusal(answer: Answer, request: str) -> ConnectException:
-    """The exception for ``answer``; ``request`` is its method and URL. A Kafka Connect's own message is kept as it is."""
+    """The exception for ``answer``. ``request`` is the method and URL. A message of Kafka Connect is not changed."""
     message = _message(answer)
     if answer.status == 401:
         return UnauthorizedException(
@@ -152,7 +153,7 @@ def refusal(answer: Answer, request: str) -> ConnectException:
         )
     if not message:
         return ServerException(f"{request} answers {answer.status} and not as Kafka Connect does: {_excerpt(answer)}", answer.status)
-    if message.startswith("HTTP ") or "message" not in answer.body:  # not from a route of Kafka Connect's
+    if message.startswith("HTTP ") or "message" not in answer.body:  # not from Kafka Connect
         message = f"{request}: {message}"
     if answer.status == 409 and _EXISTS.search(message):
         return AlreadyExistsException(message)
@@ -165,7 +166,7 @@ def _message(answer: Answer) -> str:
     """The server's message; empty for an answer that is not Kafka Connect's."""
     if not isinstance(answer.body, dict):
         return answer.text if answer.status == 401 and len(answer.text) < _SHOWN_CHARACTERS else ""
-    found = answer.body.get("message", answer.body.get("detail"))  # the second is how Airflow's own server words it
+    found = answer.body.get("message", answer.body.get("detail"))  # Airflow's own server uses ``detail``
     return "" if found is None else str(found)
 
 

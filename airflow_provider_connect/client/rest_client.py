@@ -1,4 +1,4 @@
-"""A client of Kafka Connect's REST API: of a real Kafka Connect, or of ours in Airflow's API server or alone. Needs no Airflow.
+"""A client of Kafka Connect's REST API. The server is a real Kafka Connect, or ours in Airflow's API server or alone. Needs no Airflow.
 
 ::
 
@@ -6,8 +6,8 @@
         connect.put_connector_config("orders", {"connector.class": "FileStreamSource", ...})
         print(connect.connector_status("orders").connector.state)
 
-Every verb raises the exceptions of ``errors`` with the server's own message, ``conversation.ServerException`` for an
-answer that is not Kafka Connect's, ``conversation.UnreachableException`` when no answer came within the limits, ConnectException for one
+Every verb raises the exceptions of ``errors`` with the server's own message. It raises ``conversation.ServerException`` for an answer that
+is not from Kafka Connect, ``conversation.UnreachableException`` if no answer arrives within the limits, and ConnectException for an answer
 of more than 64 MiB.
 """
 
@@ -27,7 +27,7 @@ from airflow_provider_connect.sdk.http.bounded_body import limit_responses, limi
 T = TypeVar("T")
 
 ANSWER_SECONDS = 100.0
-"""Timeout of an answer: a little longer than Kafka Connect's own 90 s."""
+"""The timeout of an answer: slightly longer than Kafka Connect's own 90 s."""
 
 
 class _ByUrl:
@@ -46,7 +46,7 @@ class _ByUrl:
 
 
 class ConnectClient(_ByUrl, ConnectVerbs):
-    """See the module. Several threads may call at once. ``transport`` is httpx."""
+    """A blocking client. Several threads may call it at once. ``transport`` is httpx's."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class ConnectClient(_ByUrl, ConnectVerbs):
 
 
 class AsyncConnectClient(_ByUrl, AsyncConnectVerbs):
-    """The twin of ``ConnectClient``, each verb to be awaited. Belongs to one event loop."""
+    """``ConnectClient`` with verbs that are awaited. Belongs to one event loop."""
 
     def __init__(
         self,

@@ -15,13 +15,13 @@ from airflow_provider_connect.sdk.http.bounded_body import PACKED
 
 _JSON = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect"}
 _CONNECT_SECONDS = 10.0
-# The request was not sent, so the server cannot have carried it out.
+# These errors occur before the request is sent, so the server cannot have executed it.
 _NOT_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """``url`` without credentials and trailing slash. ``login`` with ``password`` for HTTP Basic, or a bearer ``token``."""
+    """``url`` has no credentials and no trailing slash. Use ``login`` with ``password`` for HTTP Basic, or a bearer ``token``."""
 
     url: str
     login: str | None = None
@@ -33,7 +33,7 @@ class Server:
     def of(
         cls, url: str, *, login: str | None = None, password: str | None = None, token: str | None = None, ca_file: str | None = None
     ) -> "Server":
-        """``login:password@`` in the URL counts if no login is given. Raises ConfigException for text that is not an HTTP URL."""
+        """``login:password@`` in the URL is used if no login is given. Raises ConfigException for text that is not an HTTP URL."""
         try:
             parts = urlsplit(url.strip())
             host, port = parts.hostname, parts.port
@@ -77,7 +77,7 @@ class Server:
 
 
 def answer_of(response: httpx.Response) -> Answer:
-    """The answer, its body parsed where it is JSON."""
+    """The answer. A JSON body is parsed."""
     if not response.content:
         return Answer(response.status_code)
     try:

@@ -1,4 +1,4 @@
-"""The verbs of Kafka Connect's REST API as typed methods: one list for blocking and for asynchronous clients and hooks."""
+"""The verbs of Kafka Connect's REST API as typed methods, defined once for blocking and for asynchronous clients and hooks."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class _Verbs:
 
     @verb
     def expanded(self, info: bool = True, status: bool = True) -> Call[dict[str, Views]]:
-        """All connectors with their ``info``, ``status`` or both, in one request. One that is just being deleted has no info."""
+        """All connectors with their ``info``, ``status`` or both, in one request. A connector that is being deleted has no info."""
         wanted = [name for name, is_wanted in (("info", info), ("status", status)) if is_wanted]
         return call("connectors", expand=wanted, read=_expanded)
 
     @verb
     def statuses(self) -> Call[dict[str, ConnectorStatusView]]:
-        """The states of all connectors and their tasks, in one request; a connector that has no status yet is left out."""
+        """The states of all connectors and their tasks, in one request. A connector without a status is left out."""
         return call(
             "connectors",
             expand="status",
@@ -109,30 +109,30 @@ class _Verbs:
 
     @verb
     def connector_info(self, name: str) -> Call[ConnectorInfo]:
-        """Config, tasks and type. NotFoundException for a connector that does not exist, as in all verbs below."""
+        """Config, tasks and type. Raises NotFoundException if the connector does not exist, as all verbs below do."""
         return call("connector_info", name)
 
     @verb
     def connector_config(self, name: str) -> Call[dict[str, str]]:
-        """The config as it was written, variables unresolved."""
+        """The config as it was written, with unresolved variables."""
         return call("connector_config", name)
 
     @verb
     def connector_status(self, name: str) -> Call[ConnectorStatusView]:
-        """The states of the connector and its tasks. A connector that was just created may have none yet: NotFoundException."""
+        """The states of the connector and its tasks. A new connector may have none yet: NotFoundException."""
         return call("connector_status", name)
 
     @verb
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
     ) -> Call[ConnectorInfo]:
-        """Create a connector (KIP-980 for ``initial_state``: Kafka Connect 3.7 and later). AlreadyExistsException if it exists."""
+        """Create a connector. AlreadyExistsException if it exists. ``initial_state`` needs Kafka Connect 3.7 or later (KIP-980)."""
         state = {} if initial_state is None else {"initial_state": _INITIAL[initial_state]}
         return call("create_connector", body={"name": name, "config": dict(config), **state})
 
     @verb
     def put_connector_config(self, name: str, config: Mapping[str, str | None]) -> Call[tuple[ConnectorInfo, bool]]:
-        """Replace the config, or create the connector; the second value is whether it was created."""
+        """Replace the config, or create the connector. The second value is whether the connector was created."""
         return call(
             "put_connector_config",
             name,
@@ -147,38 +147,38 @@ class _Verbs:
 
     @verb
     def config_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[ConfigHistory]:
-        """The configs that the connector had, the newest first, secrets hidden; ``before``: only revisions below this number. A real Kafka
-        Connect has no such route: NotFoundException, as for the three verbs of history below."""
+        """The configs that the connector had, with hidden secrets, newest first. ``before`` limits them to revisions below this number. A
+        real Kafka Connect has no such route: NotFoundException, as for the three verbs of history below."""
         return call("config_history", name, limit=limit, before=before)
 
     @verb
     def rollback_config(self, name: str, revision: int) -> Call[ConnectorInfo]:
-        """Restore the config of this revision; hidden values keep their current value."""
+        """Restore the config of this revision. Hidden values keep their current value."""
         return call("rollback_config", name, body={"revision": revision})
 
     @verb
     def delete_connector(self, name: str) -> Call[None]:
-        """Remove the connector. Its offsets stay."""
+        """Delete the connector. Its offsets are kept."""
         return call("delete_connector", name)
 
     @verb
     def pause(self, name: str) -> Call[None]:
-        """Request PAUSED; returns before it is reached."""
+        """Request PAUSED. Returns before the connector is paused."""
         return call("pause", name)
 
     @verb
     def resume(self, name: str) -> Call[None]:
-        """Request STARTED; returns before it is reached."""
+        """Request STARTED. Returns before the connector is started."""
         return call("resume", name)
 
     @verb
     def stop(self, name: str) -> Call[None]:
-        """Request STOPPED, in which offsets can be altered; returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
+        """Request STOPPED, which allows changes of offsets. Returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
         return call("stop", name)
 
     @verb
     def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusView | None]:
-        """Restart the connector (KIP-745). With a flag, return at once what will restart; without one, None after the restart."""
+        """Restart the connector (KIP-745). With a flag, returns at once what will restart; otherwise returns None after the restart."""
         return call(
             "restart_connector",
             name,
@@ -209,7 +209,7 @@ class _Verbs:
 
     @verb
     def active_topics(self, name: str) -> Call[list[str]]:
-        """The topics that the connector has used, sorted (KIP-558). Empty for one that does not exist."""
+        """The topics that the connector has used, sorted (KIP-558). Empty if the connector does not exist."""
         return call("active_topics", name, read=lambda answer: sorted(answer.body[name]["topics"]))
 
     @verb
@@ -219,28 +219,28 @@ class _Verbs:
 
     @verb
     def offsets(self, name: str) -> Call[list[OffsetView]]:
-        """The connector's committed offsets by partition; None for one that was removed (KIP-875: Kafka Connect 3.5 and later)."""
+        """The connector's committed offsets by partition; None: removed (KIP-875: Kafka Connect 3.5 and later)."""
         return call("offsets", name, read=lambda answer: of_json(list[OffsetView], answer.body["offsets"]))
 
     @verb
     def alter_offsets(self, name: str, changes: Sequence[OffsetView]) -> Call[str]:
-        """Set the offsets of some partitions of a STOPPED connector, None removes one; the server's message (3.6 and later)."""
+        """Set offsets of a STOPPED connector; None removes an offset. Returns the server's message (3.6 and later)."""
         return call("alter_offsets", name, body=to_json(ConnectorOffsets(changes)), read=_message)
 
     @verb
     def reset_offsets(self, name: str) -> Call[str]:
-        """Remove all offsets of a STOPPED connector; the server's message (3.6 and later)."""
+        """Remove all offsets of a STOPPED connector. Returns the server's message (3.6 and later)."""
         return call("reset_offsets", name, read=_message)
 
     @verb
     def offsets_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[OffsetHistory]:
-        """The changes of the connector's offsets, the newest first; ``limit`` counts partitions that changed."""
+        """The changes of the connector's offsets, newest first. ``limit`` counts partitions that changed."""
         return call("offsets_history", name, limit=limit, before=before)
 
     @verb
     def undo_offsets(self, name: str, *, to: str | int | None = None, entry: int | None = None, dry_run: bool = False) -> Call[OffsetUndo]:
-        """Set the offsets of a STOPPED connector to those of the instant ``to`` (ISO 8601 with a zone, or ms since 1970), or to those
-        before change ``entry``; a dry run, in any state, changes nothing."""
+        """Set the offsets of a STOPPED connector to their values at the instant ``to`` (ISO 8601 with a zone, or ms since 1970), or before
+        change ``entry``. A dry run changes nothing and is allowed in any state."""
         asked = {"to": to, "entry": entry, "dry_run": dry_run}
         return call("undo_offsets", name, body={key: value for key, value in asked.items() if value is not None})
 
@@ -251,8 +251,9 @@ class _Verbs:
 
     @verb
     def replay_dead_letters(self, name: str, asked: ReplayRequest, *, dry_run: bool = False, records: int = 10) -> Call[Replay]:
-        """Have dead-letter records of a sink written back, each once; a dry run returns the first ``records`` that would be written, and
-        writes nothing. ConflictException while another replay is in progress. A real Kafka Connect has no such route: NotFoundException."""
+        """Request that dead-letter records of a sink are written back, each once. A dry run writes nothing and returns the first
+        ``records`` records. ConflictException while another replay is in progress. A real Kafka Connect has no such route:
+        NotFoundException."""
         given = {**to_json(asked), "dry_run": dry_run, "records": records}
         return call("replay_dead_letters", name, body={key: value for key, value in given.items() if value is not None})
 
@@ -264,7 +265,7 @@ class _Verbs:
 
     @verb
     def create_backfill(self, name: str, request: BackfillRequest, *, dry_run: bool = False) -> Call[Backfill]:
-        """Deliver ranges of a sink's topics again, next to the live connector; a dry run creates nothing. AlreadyExistsException for an
+        """Deliver ranges of a sink's topics again, while the live connector runs. A dry run creates nothing. AlreadyExistsException for an
         existing id."""
         asked = {"ranges": to_json(request.ranges), "config": dict(request.changes), "id": request.id, "dry_run": dry_run}
         return call("create_backfill", name, body=asked)
@@ -287,12 +288,12 @@ class _Verbs:
 
     @verb
     def plugin_config(self, plugin: str, version: str | None = None, location: str | None = None) -> Call[list[ConfigKeyView]]:
-        """The settings of a plugin, optionally of a version or range (KIP-891) and of the location of that name."""
+        """The settings of a plugin, optionally of a version or range (KIP-891), from the location of that name."""
         return call("plugin_config", plugin, version=version, location=location)
 
     @verb
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Call[Validation]:
-        """Validate the config; writes nothing. A missing ``connector.class`` is added."""
+        """Validate the config without writing it. A missing ``connector.class`` is added."""
         return call("validate", plugin, body={"connector.class": plugin, **config}, read=_validation)
 
     @verb
@@ -307,7 +308,7 @@ class _Verbs:
 
     @verb
     def set_logger_level(self, name: str, level: str, *, whole_cluster: bool = False) -> Call[list[str]]:
-        """Set a level; returns the loggers that changed, none for the whole cluster (KIP-976)."""
+        """Set a level. Returns the loggers that changed, or an empty list for the whole cluster (KIP-976)."""
         scope = "cluster" if whole_cluster else "worker"
         return call("set_logger_level", name, scope=scope, body={"level": level}, read=lambda a: of_json(list[str] | None, a.body) or [])
 
@@ -315,8 +316,8 @@ class _Verbs:
     def preview(
         self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None
     ) -> Call[Preview]:
-        """The connector's next records, as its next run would read them, without a commit; optionally with ``config``, and in another
-        ``version`` of its plugin. A real Kafka Connect has no such route: NotFoundException."""
+        """The records that the connector's next run would read. Commits nothing. Optionally uses another ``config`` and another ``version``
+        of the plugin. A real Kafka Connect has no such route: NotFoundException."""
         given = {"records": records, "version": version, "config": None if config is None else dict(config)}
         return call("preview", name, body={key: value for key, value in given.items() if value is not None})
 
@@ -327,12 +328,12 @@ class _Verbs:
 
     @verb
     def request_upgrade(self, name: str, to: str, *, canary: int = 100, accept_schema_change: bool = False) -> Call[Upgrade]:
-        """Have the next run use another version of the connector's plugin, if that reads ``canary`` records as the old one does."""
+        """Request that the next run use another version of the plugin, if that version reads ``canary`` records like the old one."""
         return call("request_upgrade", name, body={"to": to, "canary": canary, "accept_schema_change": accept_schema_change})
 
     @verb
     def forget_upgrade(self, name: str) -> Call[None]:
-        """Remove the upgrade: only the config decides which version runs."""
+        """Remove the upgrade, so that only the config decides which version runs."""
         return call("forget_upgrade", name)
 
     @verb
@@ -363,7 +364,7 @@ class AsyncConnectVerbs(_Verbs, ABC):
 
 
 def _expanded(answer: Answer) -> dict[str, Views]:
-    """The views by connector; null ones are left out."""
+    """The views by connector. Null views are left out."""
     return {
         name: {part: of_json(kind, parts[part]) for part, kind in _PARTS.items() if parts.get(part) is not None}
         for name, parts in answer.body.items()
@@ -371,7 +372,7 @@ def _expanded(answer: Answer) -> dict[str, Views]:
 
 
 def _validation(answer: Answer) -> Validation:
-    """The validation. Keys without a value, as Kafka Connect may return, are left out; only our answers have warnings."""
+    """The validation. Leaves out keys without a value, which Kafka Connect may return. Only our answers have warnings."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
     return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))

@@ -1,6 +1,6 @@
-"""Dead-letter records by their context headers (docs/contract.md §13.2), and which records of a queue were replayed.
+"""The context headers of dead-letter records (docs/contract.md §13.2), and the offsets of replayed records.
 
-The headers are untrusted, since any producer may write them. Knows nothing of clients.
+The headers are untrusted, because any producer may write them. Knows nothing of clients.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ _ORIGIN: Final = re.compile(rf"{re.escape(ORIGIN_PREFIX)}([0-9]{{1,10}})\.([0-9]
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """What a record's context headers report about its failure. None: missing.
+    """A record's failure, as its context headers report it. None means that a header is missing.
 
-    The last header of a name counts, because a record that failed twice has the newer headers at the end.
+    Of headers with the same name, the last one counts, because a record that failed twice has the newer headers at the end.
     """
 
     connector: str | None
@@ -70,18 +70,19 @@ def strip_context(headers: Iterable[tuple[str, bytes | None]]) -> list[tuple[str
 
 
 def origin_header(partition: int, offset: int) -> str:
-    """The name of the header by which a dry run identifies a record of the queue. It has no value, because converters change values."""
+    """The name of the header by which a dry run identifies a record of the queue. The header has no value, because converters change
+    values."""
     return f"{ORIGIN_PREFIX}{partition}.{offset}"
 
 
 def origin_of(header: str) -> tuple[int, int] | None:
-    """Partition and offset of a name of ``origin_header``. None for any other name."""
+    """The partition and offset in a name from ``origin_header``. None for any other name."""
     match = _ORIGIN.fullmatch(header)
     return None if match is None else (int(match[1]), int(match[2]))
 
 
 class OffsetRanges:
-    """Offsets of one partition as ordered ranges. ``str`` returns their text, such as ``0-14,17``, with inclusive ends."""
+    """Offsets of one partition as ordered ranges. ``str`` returns text such as ``0-14,17``, whose ends are inclusive."""
 
     def __init__(self, ranges: Iterable[tuple[int, int]] = ()) -> None:
         self._firsts: list[int] = []
@@ -118,12 +119,12 @@ class OffsetRanges:
 
     @property
     def first(self) -> int | None:
-        """The lowest offset. None: empty."""
+        """The lowest offset. None if there are no offsets."""
         return self._firsts[0] if self._firsts else None
 
     @property
     def last(self) -> int | None:
-        """The highest offset. None: empty."""
+        """The highest offset. None if there are no offsets."""
         return self._lasts[-1] if self._lasts else None
 
     def __str__(self) -> str:
@@ -155,9 +156,9 @@ def by_partition(entries: Sequence[str]) -> dict[int, OffsetRanges]:
 class ReplayPosition:
     """The source offset of one partition of a queue.
 
-    ``replayed`` has the records that replays have written, or that belong to other connectors. ``read`` is the next offset for the replay
-    with the id ``replay``, and ``records`` the number of records it has written. ``topic_id`` is the queue's: offsets are invalid after a
-    topic is created again.
+    ``replayed`` has the records that replays have written, and the records of other connectors. ``read`` is the next offset for the replay
+    with the id ``replay``, and ``records`` is the number of records that it has written. ``topic_id`` identifies the queue, because offsets
+    are invalid after a topic is recreated.
     """
 
     replayed: OffsetRanges
@@ -168,7 +169,8 @@ class ReplayPosition:
 
     @classmethod
     def of(cls, offset: Mapping[str, object] | None, topic_id: str) -> Self:
-        """Parse ``offset``. Without one, or with another topic id, nothing was replayed. Raises ConnectException for an invalid offset."""
+        """Parse ``offset``. If it is missing, or has another topic id, nothing was replayed. Raises ConnectException for an invalid
+        offset."""
         if offset is None or str(offset.get("topic.id", "")) != topic_id:
             return cls(OffsetRanges(), topic_id)
         replayed, read, records = offset.get("replayed", ""), offset.get("read", 0), offset.get("records", 0)

@@ -1,7 +1,7 @@
 """The bytes of many records at once: a cursor that reads all records in parallel, and pieces that are joined to records.
 
-Formats with consecutive values in each record (Avro, Protobuf) are read and written without a Python object per record. Knows no format
-except variable-length integers with seven bits per byte, lowest first.
+Formats with consecutive values in each record (Avro, Protobuf) are read and written without a Python object per record. The module knows
+nothing about formats, except variable-length integers with seven bits per byte, lowest first.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ if TYPE_CHECKING:
 
 _PADDING: Final = 16  # zero bytes after the data, so that words can be read at its end
 _HIGH_BITS: Final = 0x8080808080808080
-MOST_BYTES: Final = (1 << 31) - 1  # of one Arrow column
+MOST_BYTES: Final = (1 << 31) - 1  # in one Arrow column
 
 
 @dataclass(slots=True)
 class Cursor:
-    """A position ``at`` in each of several rows, which end before ``ends``. ``records`` has the index of each row's record, for errors.
+    """A position ``at`` in each of several rows. ``ends`` are the ends of the rows (exclusive). ``records`` has the index of each row's
+    record, for errors.
 
     Each reading method advances all positions, or raises DataException with the first unreadable ``record``.
     """
@@ -71,11 +72,11 @@ class Cursor:
         return starts
 
     def bytes(self, lengths: NDArray[np.int64] | int) -> pa.Array:
-        """Read ``lengths`` bytes of each row, as a binary column."""
+        """Read ``lengths`` bytes from each row, as a binary column."""
         return self.spans(self.skip(lengths), self.at)
 
     def spans(self, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> pa.Array:
-        """The bytes between two positions of each row, which must be in the rows' order, as a binary column."""
+        """The bytes between two positions of each row, as a binary column. The positions must be in the order of the rows."""
         count = len(starts)
         offsets = np.empty(2 * count + 1, np.int32)
         offsets[0 : 2 * count : 2], offsets[1::2] = starts, ends
@@ -84,7 +85,7 @@ class Cursor:
         return every.take(pa.array(np.arange(0, 2 * count, 2)))
 
     def numbers(self, dtype: str) -> NDArray[Any]:
-        """Read a little-endian number of fixed width of each row."""
+        """Read a little-endian number of fixed width from each row."""
         width = np.dtype(dtype).itemsize
         starts = self.skip(width)
         if width == 1:
@@ -93,7 +94,7 @@ class Cursor:
         return view[starts]
 
     def varints(self) -> NDArray[np.uint64]:
-        """Read a variable-length integer of up to 64 bits of each row."""
+        """Read a variable-length integer of up to 64 bits from each row."""
         first = self.data[self.at]
         if not (first & 0x80).any():
             self.skip(1)
@@ -101,7 +102,7 @@ class Cursor:
         words = np.ndarray((len(self.data) - 7,), "<u8", self.data.data, 0, (1,))[self.at]
         stops = ~words & _HIGH_BITS
         below = (stops & (~stops + 1)) - 1  # all bits before the top bit of the last byte
-        values: Any = words & below & ~np.uint64(_HIGH_BITS)  # numpy's stubs take what follows for signed
+        values: Any = words & below & ~np.uint64(_HIGH_BITS)  # numpy's stubs infer a signed type
         values = (values & 0x007F007F007F007F) | ((values & 0x7F007F007F007F00) >> 1)
         values = (values & 0x00003FFF00003FFF) | ((values & 0x3FFF00003FFF0000) >> 2)
         values = (values & 0x000000000FFFFFFF) | ((values & 0x0FFFFFFF00000000) >> 4)
@@ -112,7 +113,7 @@ class Cursor:
         return np.asarray(values, np.uint64)
 
     def _read_ends(self, values: NDArray[np.uint64], lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """Add the ninth and tenth byte of the numbers that have them."""
+        """Add the ninth and tenth byte of numbers that are so long."""
         ninth, tenth = (self.data[self.at[rows] + n].astype(np.uint64) for n in (8, 9))
         has_tenth = ninth >= 0x80
         self.part(rows).fail_where(has_tenth & (tenth > 1), "an integer has more than 64 bits")
@@ -120,7 +121,7 @@ class Cursor:
         lengths[rows] = 9 + has_tenth
 
     def signed(self) -> NDArray[np.int64]:
-        """Read a variable-length integer with zigzag encoding of each row."""
+        """Read a variable-length integer with zigzag encoding from each row."""
         return from_zigzag(self.varints())
 
 
@@ -143,7 +144,7 @@ def spread(dense: pa.Array, is_valid: NDArray[np.bool_]) -> pa.Array:
 
 @dataclass(slots=True)
 class Pieces:
-    """The bytes of each row: ``data`` split at ``offsets``, which has one entry more than there are rows."""
+    """The bytes of each row: ``data`` split at ``offsets``, which has one more entry than there are rows."""
 
     offsets: NDArray[np.int64]
     data: pa.Buffer
@@ -200,7 +201,7 @@ class Pieces:
         return Pieces(_offsets(lengths) + self.offsets[0], self.data)
 
     def grouped(self, ends: NDArray[Any]) -> Pieces:
-        """Join the bytes of several rows: row n of the result has the rows from ``ends[n]`` up to ``ends[n + 1]``, exclusive."""
+        """Join the bytes of several rows. Row n of the result has the rows from ``ends[n]`` to ``ends[n + 1]`` (exclusive)."""
         return Pieces(self.offsets[ends], self.data)
 
     def column(self) -> pa.Array:

@@ -1,4 +1,4 @@
-"""Values ↔ text as Connect's class ``Values`` writes and reads it for headers (docs/contract.md §11.3). The type of a text is inferred.
+"""Values ↔ text, as Connect's class ``Values`` writes and reads it for headers (docs/contract.md §11.3). The type of a text is inferred.
 
 The grammar is Connect's, with its oddities: text that is not a value is a string, and the value of ``1,2`` is the first number.
 """
@@ -78,7 +78,8 @@ def _collection_text(schema: Schema | None, value: Any) -> str:
 
 
 def _date_text(value: datetime.date | datetime.time) -> str:
-    """A time for instants up to the first day of 1970, a date at midnight, else both. Connect decides by the instant, not by the type."""
+    """The time for instants until the end of 1 January 1970, the date at midnight, else both. Connect decides by the instant, not by the
+    type."""
     if isinstance(value, datetime.datetime):
         day, time = value.astimezone(datetime.UTC).date(), value.astimezone(datetime.UTC).time()
     elif isinstance(value, datetime.date):
@@ -160,14 +161,14 @@ class _Tokens:
 
 
 class _Parser:
-    """Parses one text. ``is_inner``: inside a list or map."""
+    """Parses one text. ``is_inner``: it is inside a list or map."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _Tokens(text)
         self._depth = 0
 
     def parse(self, *, is_inner: bool) -> SchemaAndValue | None:
-        """The next value; None for null. Raises DataException for an inner value that cannot be parsed."""
+        """The next value, or None for null. Raises DataException for an inner value that cannot be parsed."""
         tokens = self._tokens
         if not tokens.has_next():
             return None
@@ -185,7 +186,7 @@ class _Parser:
         return self._scalar(token.strip(BLANKS), is_inner=is_inner)
 
     def _collection(self) -> SchemaAndValue | None:
-        """The list or map that starts here. None, and nothing is consumed, if there is none or it cannot be parsed."""
+        """The list or map that starts here. If there is no list or map, or it cannot be parsed, returns None and consumes nothing."""
         start = self._tokens.mark()
         self._depth += 1
         try:
@@ -194,7 +195,7 @@ class _Parser:
                     if self._depth > MAX_DEPTH:
                         raise ValueError(f"Lists and maps are nested more than {MAX_DEPTH} deep")
                     return parse()
-        except DataException:  # a string after all
+        except DataException:  # the text is a string
             self._tokens.rewind(start)
         finally:
             self._depth -= 1
@@ -279,7 +280,7 @@ class _Parser:
 
 
 class _Schemas:
-    """The common schema of several values, the wider one for numbers. None if they have none."""
+    """The common schema of several values; for numbers, the wider one. None if they have no common schema."""
 
     def __init__(self) -> None:
         self.merged: Schema | None = None
@@ -350,7 +351,8 @@ _TEMPORALS: Final = {
 
 
 def _temporal(text: str) -> SchemaAndValue | None:
-    """The date, time or timestamp that ``text`` is, by its length. The 45th of a month is a day of the next month, as in Java."""
+    """The date, time or timestamp in ``text``, whose length determines the type. The 45th of a month is a day of the next month, as in
+    Java."""
     text = text.replace("\\:", ":")
     pattern, schema = _TEMPORALS.get(len(text), (None, None))
     match = pattern.match(text) if pattern is not None else None

@@ -1,6 +1,6 @@
-"""Access to buckets with the settings of a config only: the keys of S3, and the options of obstore and deltalake, which share a library.
+"""Access to buckets with only the settings of a config: the keys of S3, and the options of obstore and deltalake, which share a library.
 
-The library reads environment variables when it opens a store. They are hidden from it during that call.
+The library reads environment variables when it opens a store. So the variables are hidden during that call.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ ACCESS_DENIED: Final = ("401 Unauthorized", "403 Forbidden")
 _HOST_PREFIXES: Final = ("AWS_", "AZURE_", "GOOGLE_", "IDENTITY_", "MSI_")
 _ENVIRONMENT: Final = threading.Lock()
 S3_CREDENTIALS: Final = {"access_key_id": ACCESS_KEY, "secret_access_key": SECRET_KEY, "session_token": SESSION_TOKEN}
-"""The library's option names with the settings that they are read from."""
+"""The library's option names, and the settings from which their values are read."""
 
 S3_KEYS: Final = (
     ConfigKey(S3_REGION, default="us-west-2", doc="The bucket's region."),
@@ -36,7 +36,7 @@ S3_KEYS: Final = (
 
 
 def check_s3(config: Config) -> None:
-    """Raise ConfigException for an invalid endpoint and for settings that contradict each other."""
+    """Raise ConfigException for an invalid endpoint, and for settings that contradict each other."""
     check_endpoint(config)
     if bool(text_of(config[ACCESS_KEY])) != bool(text_of(config[SECRET_KEY])):
         raise ConfigException.of(f"{ACCESS_KEY}, {SECRET_KEY}", "null", "A key and its secret belong together. Set both, or neither.")
@@ -61,7 +61,8 @@ def scheme_of(address: str) -> str:
 
 
 def s3_options(config: Config) -> dict[str, str | bool]:
-    """The library's options. Without complete credentials, requests are not signed: otherwise the library would use those of the host."""
+    """The library's options. Without complete credentials, requests are not signed, because the library would otherwise use the host's
+    credentials."""
     found: dict[str, str | bool] = given_options(config, S3_CREDENTIALS)
     if not {"access_key_id", "secret_access_key"} <= found.keys():
         found = {"skip_signature": True}
@@ -72,12 +73,12 @@ def s3_options(config: Config) -> dict[str, str | bool]:
 
 
 def client_options(endpoint: str) -> dict[str, str | bool]:
-    """The library's connection options; ``endpoint`` is the URL in the config, or empty."""
+    """The library's connection options. ``endpoint`` is the URL in the config, or empty."""
     return {"allow_http": endpoint.startswith("http://"), "timeout": "60s", "connect_timeout": "10s"}
 
 
 def given_options(config: Config, keys: Mapping[str, str]) -> dict[str, Any]:
-    """The options that the config sets; ``keys`` maps option names to settings."""
+    """The options that the config sets. ``keys`` maps option names to settings."""
     return {name: value for name, key in keys.items() if (value := text_of(config[key]))}
 
 

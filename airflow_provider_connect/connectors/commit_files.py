@@ -1,8 +1,8 @@
-"""The committed state of a data file, in a commit file next to it. Knows neither the content of the file nor who may write it.
+"""The committed state of a data file, in a commit file next to it. Knows nothing of the data file's content and of the right to write it.
 
-The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``, JSON of ``claim``, ``length``, ``inode``, ``offsets`` and the ids
-of their topics. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder cannot
-redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which counts as newer.
+The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``. It has ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
+their topics, in JSON. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder
+cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which counts as newer.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks at once
 
 @dataclass(frozen=True, slots=True)
 class CommittedState:
-    """The state that one claim has committed. Within a ``scope``, the state with the higher ``order``, then ``revision``, is newer."""
+    """The state that one claim has committed. Within a ``scope``, the state with the higher ``order`` is newer, then the one with the
+    higher ``revision``."""
 
     claim: str
     order: int
@@ -36,7 +37,7 @@ class CommittedState:
     inode: int | None = None
     offsets: Mapping[TopicPartition, int] = field(default_factory=dict)
     topic_ids: Mapping[str, str] = field(default_factory=dict)
-    connectors: Mapping[str, str] = field(default_factory=dict)  # by topic: the connector that owns the offsets of its partitions
+    connectors: Mapping[str, str] = field(default_factory=dict)  # by topic: the connector that owns the offsets of the topic's partitions
 
     @property
     def scope(self) -> str:
@@ -72,12 +73,12 @@ class CommitFiles:
         self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
 
     def read(self) -> list[CommittedState]:
-        """All states, oldest first. Raises StoreException for an unreadable one: it may be the state that counts."""
+        """All states, oldest first. Raises StoreException for an unreadable state, because it may be the state that counts."""
         found = []
         for name in self.folder.names():
             match = self._pattern.fullmatch(name)
             if match is not None:
-                with contextlib.suppress(FileNotFoundError):  # a newer claim has just removed it
+                with contextlib.suppress(FileNotFoundError):  # a newer claim has just removed the file
                     found.append(self._load(name, int(match[1]), int(match[2] or 0)))
         return sorted(found, key=lambda committed: committed.rank)
 
@@ -130,7 +131,7 @@ class CommitFiles:
             raise StoreException(f"{path} does not contain a committed length with offsets: {error}") from error
 
     def _create(self, name: str) -> int:
-        """Create a file of this process. A leftover of a process with the same id is removed, never written to."""
+        """Create a file of this process. A leftover file of a process with the same id is removed, and never written to."""
         with contextlib.suppress(FileNotFoundError):
             self.folder.remove(name)
         return self.folder.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
@@ -155,7 +156,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_s
 
 
 def newest_state(found: list[CommittedState], scope: str | None = None) -> CommittedState | None:
-    """The state that counts, of states sorted oldest first: the newest of ``scope``, or the newest of all if the scope has none."""
+    """The state that counts, out of ``states`` (oldest first): the newest of ``scope``, or the newest of all if that scope has no state."""
     own = [committed for committed in found if committed.scope == scope]
     kept = own or found
     return kept[-1] if kept else None

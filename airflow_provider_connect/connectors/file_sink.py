@@ -1,7 +1,7 @@
-"""FileStreamSink: appends the text of each value to a file as a line, with Kafka Connect's settings.
+"""FileStreamSink: appends the text of each value to a file as a line. Has Kafka Connect's settings.
 
-At least once: the file is fsynced before offsets are committed. Exactly once: one claim at a time owns the file, and data, offsets and
-claim are committed together (see ``transactional_file``). Standard output is not supported.
+With at least once, the file is fsynced before offsets are committed. With exactly once, one claim at a time owns the file, and data,
+offsets and claim are committed together (see ``transactional_file``). Standard output is not supported.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ _NO_STATE_FILE: Final = (
 _NO_APPEND_LOCK: Final = (
     "Several tasks share a lock file next to the file, and this folder is not writable. Make it writable, or set tasks.max to 1."
 )
-MAX_BUFFERED_BYTES: Final = 64 << 20  # tasks that share a file request a commit when they keep more than this
+MAX_BUFFERED_BYTES: Final = 64 << 20  # tasks that share a file request a commit when they buffer more than this
 
 
 class AppendFile:
-    """The file at least once: each task appends whole lines.
+    """The file for at-least-once delivery. Each task appends whole lines.
 
-    Tasks that share the file lock ``.out.txt.lock.append`` for each append. The kernel may write only part of a buffer, and no line of
-    another task may come between the two parts of a line.
+    Tasks that share the file lock ``.out.txt.lock.append`` for each append. The kernel may write only part of a buffer, and another task's
+    line must not come between the two parts of a line.
     """
 
     def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
@@ -69,8 +69,8 @@ class AppendFile:
             raise
 
     def append(self, pieces: list[memoryview]) -> None:
-        """Write whole lines with no line of another task between them. Raises RetriableException, with nothing written, if another task
-        keeps the lock."""
+        """Write whole lines, without another task's lines between them. If another task keeps the lock, writes nothing and raises
+        RetriableException."""
         if self._append_lock < 0:
             self._write(pieces)
             return
@@ -78,7 +78,7 @@ class AppendFile:
             text = f"{self._path} has been locked by another task for {APPEND_LOCK_SECONDS:g} s. A later attempt may succeed."
             raise RetriableException(text)
         try:
-            end_last_line(self._descriptor)  # a task that was killed while it wrote has left part of a line
+            end_last_line(self._descriptor)  # a task that was killed during a write has left part of a line
             self._write(pieces)
         finally:
             fcntl.flock(self._append_lock, fcntl.LOCK_UN)
@@ -110,7 +110,7 @@ class AppendFile:
 
 
 class FileStreamSinkTask(SinkTask):
-    """Writes the file. Each value is a line: its text (``convert_to_string``) and ``\\n``; null becomes the word null, as in Connect."""
+    """Writes the file. Each value is a line: its text (``convert_to_string``) and ``\\n``. Null becomes the word null, as in Connect."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkTask"
     required_columns: ClassVar[frozenset[str]] = frozenset()  # only values
@@ -124,7 +124,7 @@ class FileStreamSinkTask(SinkTask):
             folder, name = self.allowed_paths.folder_of(FILE, path)
             is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
-                with contextlib.suppress(FileNotFoundError):  # ``take_over`` creates it: it must know that the committed file is gone
+                with contextlib.suppress(FileNotFoundError):  # ``take_over`` creates the file, to detect a committed file that is gone
                     os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
                 _check_folder_writable(folder, _NO_STATE_FILE)
                 self._transactional_file = TransactionalFile(
@@ -143,14 +143,14 @@ class FileStreamSinkTask(SinkTask):
             raise ConfigException.of(FILE, path, f"Couldn't find or create file for FileStreamSinkTask: {error.strerror}") from error
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Exactly once: take over the file, and return the committed offsets of ``partitions``, as far as the file has some."""
+        """With exactly once, take over the file, and return its committed offsets of ``partitions``, if any."""
         if self._transactional_file is None:
             return None
         found = self._transactional_file.take_over(keep_all=self.context.has_external_commits)
         return {partition: found[partition] for partition in partitions if partition in found}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Whether the file has lines, of any writer. Lines after a known offset are truncated."""
+        """Whether the file has lines, from any writer. Lines after a known offset are truncated."""
         return offset is None and os.path.getsize(self._path) > 0
 
     def put(self, batch: Batch) -> None:
@@ -194,14 +194,14 @@ class FileStreamSinkTask(SinkTask):
 class FileStreamSinkConnector(SinkConnector):
     """Writes the values of topics to one text file, one line per record.
 
-    With several tasks (``tasks.max``) all write to the same file, as in Connect; the order of lines is kept only within a partition.
-    Exactly once, such tasks keep their lines in memory until a commit, about 64 MiB; a single task is fastest.
+    With several tasks (``tasks.max``), all write to the same file, as in Connect, and the order of lines is kept only within a partition.
+    With exactly once, such tasks buffer their lines until a commit, up to about 64 MiB. A single task is fastest.
     """
 
     class_name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     aliases = ("FileStreamSink", "FileStreamSinkConnector")
     task_class: ClassVar[type[SinkTask]] = FileStreamSinkTask
-    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # offsets are next to the file
+    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # because offsets are next to the file
     config_def = ConfigDef(
         ConfigKey(
             FILE,
@@ -228,7 +228,7 @@ class FileStreamSinkConnector(SinkConnector):
         return [self.config.originals] * max_tasks
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Supported for regular files and missing files, not for devices, pipes and standard output."""
+        """Supported for regular and missing files, but not for devices, pipes and standard output."""
         path = self.config_def.parse(config)[FILE]
         if not path:
             return ExactlyOnceSupport.UNSUPPORTED
@@ -240,7 +240,7 @@ class FileStreamSinkConnector(SinkConnector):
         return ExactlyOnceSupport.SUPPORTED if is_file else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Also writes the offsets to the state next to the file, if there is one. That fences a task that still writes."""
+        """Also writes the offsets to the state next to the file, if it exists. This fences a task that is still writing."""
         path = self.config_def.parse(config)[FILE]
         if path:
             folder, name = self.allowed_paths.folder_of(FILE, path)
@@ -250,7 +250,7 @@ class FileStreamSinkConnector(SinkConnector):
 
 
 def _lines(text: pa.Array) -> list[memoryview]:
-    """The values of a string column joined by line feeds, and a final line feed: two pieces, which saves a copy."""
+    """The values of a string column joined by line feeds, and a final line feed. Two pieces save a copy."""
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(text)], type=pa.int32()), text), "\n")
     return [memoryview(joined[0].as_buffer()), memoryview(b"\n")]
 
@@ -294,7 +294,7 @@ def _check_folder_writable(folder: AllowedFolder, why: str) -> None:
 
 
 def _is_regular(folder: AllowedFolder, name: str) -> bool:
-    """Whether the file is a regular file; a missing one will be."""
+    """Whether the file is regular. A missing file will be."""
     try:
         return stat.S_ISREG(folder.stat(name).st_mode)
     except FileNotFoundError:
@@ -302,15 +302,15 @@ def _is_regular(folder: AllowedFolder, name: str) -> bool:
 
 
 def end_last_line(descriptor: int) -> None:
-    """Append a line feed to an open file whose last line has no end, because a process was killed while it wrote."""
+    """Append a line feed to an open file whose last line is incomplete, because a process was killed during a write."""
     length = os.fstat(descriptor).st_size
     if length and os.pread(descriptor, 1, length - 1) != b"\n":
         os.write(descriptor, b"\n")
 
 
 def text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """The text of each value, an Arrow string column without nulls. Text, bytes, integers and booleans are converted as whole columns.
-    Raises DataException for a value without a text."""
+    """The text of each value, as a string column without nulls. Text, bytes, integers and booleans are converted as whole columns. Raises
+    DataException for a value without a text."""
     kind = column.type
     if pa.types.is_string(kind):
         text = column

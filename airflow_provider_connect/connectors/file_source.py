@@ -1,7 +1,7 @@
-"""FileStreamSource: the lines of a growing text file as records, with Kafka Connect's settings, offsets and texts.
+"""FileStreamSource: the lines of a growing text file as records. Has Kafka Connect's settings, offsets and messages.
 
-Differences from Connect: a run ends at the size that the file had when it was opened; positions count bytes, even if the text is not
-ASCII; truncated and replaced files are detected; standard input is not supported.
+Differences from Connect: A run ends at the size that the file had when it was opened. Positions count bytes, even if the text is not ASCII.
+Truncated and replaced files are detected. Standard input is not supported.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _LINE_END: Final = re.compile(rb"\r\n?|\n")
 
 
 class FileReader:
-    """The complete lines of one open file, from a position up to the size that the file had when it was opened."""
+    """The complete lines of one open file, from a position to the size that the file had when it was opened."""
 
     def __init__(self, path: str, position: int, allowed: AllowedPaths, *, chunk_bytes: int = CHUNK_BYTES) -> None:
         """Raises ConfigException for a path outside the allowed folders, OSError if the file cannot be opened. A position beyond the end
@@ -53,7 +53,7 @@ class FileReader:
             self.close()
             raise ConfigException.of(FILE, path, "This is not a regular file, so it has no positions to continue from.")
         self._identity = (status.st_dev, status.st_ino)
-        self._base = position  # where the current lines begin
+        self._base = position  # the start of the current lines
         self._end = status.st_size
         self._is_last = False
         self._lines: Lines | None = None
@@ -62,7 +62,7 @@ class FileReader:
             self._restart()
 
     def next(self, most: int) -> tuple[pa.Array, int] | None:
-        """Up to ``most`` lines and the position after them; None: no complete line before the end.
+        """Up to ``most`` lines and the position after them. None if there is no complete line before the end.
 
         Raises DataException for a line of more than ``MAX_LINE_BYTES`` and skips it: the next call returns the lines after it.
         """
@@ -84,8 +84,8 @@ class FileReader:
         return (status.st_dev, status.st_ino) != self._identity
 
     def finish(self) -> bool:
-        """Also read what was written since the file was opened, and a last line without a line end: no process writes to the file any more.
-        False if this was called before."""
+        """Also read lines that were written since the file was opened, and a last line without a line end, because no process writes to the
+        file any more. False if already called."""
         was_last, self._is_last = self._is_last, True
         self._end = max(self._end, os.fstat(self._fd).st_size)
         return not was_last
@@ -96,7 +96,7 @@ class FileReader:
             self._fd = -1
 
     def _read(self) -> Lines | None:
-        """The next lines; ``_base`` moves to their beginning."""
+        """The next lines. Moves ``_base`` to their start."""
         if self._lines is not None:
             self._base += int(self._lines.ends[-1])
         chunk = self._chunk_bytes
@@ -119,7 +119,7 @@ class FileReader:
     def _skip_line(self) -> None:
         """Skip the current line, a piece at a time, and raise DataException for it.
 
-        Raises ConnectException for a line without an end: its remainder, written later, would be read as a separate line.
+        Raises ConnectException if the line has no end yet: a remainder that is written later would be read as a separate line.
         """
         begin, at = self._base, self._base + MAX_LINE_BYTES - 1  # the last byte may be a \r, whose \n would be the next byte
         self._lines = None
@@ -131,7 +131,7 @@ class FileReader:
             if found is not None and (found.end() < len(piece) or piece[-1:] == b"\n"):
                 self._base = at + found.end()
                 raise self._length_error(begin)
-            at += len(piece) - (1 if piece[-1:] == b"\r" and len(piece) > 1 else 0)  # its line feed may come with the next piece
+            at += len(piece) - (1 if piece[-1:] == b"\r" and len(piece) > 1 else 0)  # the line feed after \r may be in the next piece
         if self._is_last:
             self._base = self._end
             raise self._length_error(begin)
@@ -148,7 +148,7 @@ class FileReader:
 
     @property
     def position(self) -> int:
-        """Where the next lines begin."""
+        """The start of the next lines."""
         return self._base
 
     @property
@@ -165,12 +165,13 @@ class FileReader:
 
 
 class FileStreamSourceTask(SourceTask):
-    """Reads the file. Source partition ``{"filename": path}``, offset ``{"position": bytes}``: where the next line begins.
+    """Reads the file. The source partition is ``{"filename": path}``. The source offset is ``{"position": bytes}``, the start of the next
+    line.
 
-    Values are text (a required STRING), keys are null. A last line without a line end waits for the next run, as does a ``\\r`` at the
-    very end. If the path leads to another file when the end is reached, the old file is read to its end, including its last line, and the
-    new one from 0 up to the size it has then. A replacement between two runs is detected only if the new file is shorter than the
-    position.
+    Values are text (a required STRING), keys are null. A last line without a line end, or with only ``\\r`` at the end of the file, waits
+    for the next run. If the path leads to another file when the end is reached, the old file is read to its end, including its last line.
+    The new file is read from 0 to the size that it has at that time. A replacement between two runs is detected only if the new file is
+    shorter than the position.
     """
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"
@@ -181,7 +182,7 @@ class FileStreamSourceTask(SourceTask):
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._path = _path_of(config)  # after what ``stop`` needs: these may raise
+        self._path = _path_of(config)  # may raise, so after the attributes that ``stop`` needs
         self._topic: str = config[TOPIC]
         self._batch_size = max(1, config[BATCH_SIZE])
         self._partition = {FILENAME: self._path}
@@ -232,7 +233,7 @@ class FileStreamSourceTask(SourceTask):
                 return self._batch(*lines)
             if not reader.was_replaced():
                 return None
-            if not reader.finish():  # the old file is read to its end: from now on positions are in the new one
+            if not reader.finish():  # the old file is read to its end: further positions are in the new file
                 log.info("File %s was replaced: reading the new file from 0", self._path)
                 self._close()
                 return self._batch(pa.array([], type=pa.string()), 0)
@@ -249,7 +250,7 @@ class FileStreamSourceTask(SourceTask):
 
 
 class FileStreamSourceConnector(SourceConnector):
-    """Reads the lines of a text file into a topic, one record per line. One task, whatever ``tasks.max`` is."""
+    """Reads the lines of a text file into a topic, one record per line. Always has one task, regardless of ``tasks.max``."""
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     aliases = ("FileStreamSource", "FileStreamSourceConnector")
@@ -278,7 +279,8 @@ class FileStreamSourceConnector(SourceConnector):
         return values
 
     def check(self, config: Mapping[str, str]) -> None:
-        """A missing file is reported, not refused. Raises ConfigException for a missing path, and for one outside the allowed folders."""
+        """Reports a missing file, but does not refuse it. Raises ConfigException for a missing path, and for a path outside the allowed
+        folders."""
         path = _path_of(self.config_def.parse(config))
         self.allowed_paths.resolve(FILE, path)
         folder, name = self.allowed_paths.folder_of(FILE, path)
@@ -301,8 +303,8 @@ class FileStreamSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a complete line may follow the committed position. Costs a stat, and a read of the next bytes if the file has grown: an
-        unfinished last line must not start a run at every schedule."""
+        """Whether a complete line may follow the committed position. Costs a stat, and a read of the next bytes if the file has grown,
+        because an unfinished last line must not start every scheduled run."""
         path = config[FILE]
         if not path:
             return None
@@ -318,7 +320,8 @@ class FileStreamSourceConnector(SourceConnector):
             return size != position and (size < position or _may_hold_line(file, position))
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
-        """Checks as Connect does, in its order and words. Null offsets are accepted for any partition, so that offsets can be removed."""
+        """Has Connect's checks, in the same order and with the same messages. Null offsets are accepted for any partition, so that offsets
+        can be removed."""
         path = self.config_def.parse(config)[FILE]
         if not path:
             raise ConnectException(
@@ -380,7 +383,7 @@ def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] |
 
 
 def _may_hold_line(file: FileIO, position: int) -> bool:
-    """Whether a line ends after ``position``, as far as the next ``PEEK_BYTES`` show; True if they do not."""
+    """Whether a line ends in the next ``PEEK_BYTES`` after ``position``. Also true if they cannot show this."""
     file.seek(position)
     ahead = file.read(PEEK_BYTES)
     return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

@@ -1,7 +1,7 @@
-"""The lines in a piece of a text file as an Arrow column. Knows bytes only: neither files nor topics.
+"""The lines in a piece of a text file as an Arrow column. Only handles bytes; knows nothing of files and topics.
 
-A line ends with ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is created per line: numpy finds the line ends, they are removed from
-the bytes, and the rest becomes the data of an Arrow string array.
+A line ends with ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is created per line. numpy finds the line ends, which are removed from the
+bytes. The rest becomes the data of an Arrow string array.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 MAX_LINE_BYTES: Final = 32 << 20
-"""Of a line, or another record of a text file. The usual limits of brokers are below a tenth of it."""
+"""Maximum size of a line, or of another record of a text file. Brokers' usual limits are below a tenth of this size."""
 LINE_FEED: Final = 10
 CARRIAGE_RETURN: Final = 13
 _ENCODED_SURROGATE: Final = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
@@ -25,7 +25,8 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """The complete lines of a piece: their text (Arrow string) and, for each, the number of bytes of the piece up to its end."""
+    """The complete lines of a piece: their text (Arrow string), and for each line, the number of bytes from the start of the piece to the
+    line's end."""
 
     text: pa.Array
     ends: NDArray[np.int64]
@@ -35,16 +36,16 @@ class Lines:
 
 
 def split_lines(piece: bytes, *, is_last: bool = False) -> Lines:
-    """The complete lines of ``piece``; with ``is_last``, which means that no byte follows, also the text after the last line end.
+    """The complete lines of ``piece``. With ``is_last``, no byte follows, and the text after the last line end is also a line.
 
-    A ``\\r`` as the last byte does not complete a line: its ``\\n`` may be the next byte.
+    A ``\\r`` as the last byte does not complete a line, because ``\\n`` may be the next byte.
     """
     ends, nexts = _terminators(piece, is_last=is_last)
     return Lines(_text(piece, ends, nexts), nexts)
 
 
 def _terminators(piece: bytes, *, is_last: bool) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Where each line ends, and where the next begins."""
+    """The end of each line, and the start of the next line."""
     codes = np.frombuffer(piece, np.uint8)
     if b"\r" in piece:
         ends, nexts = _mixed_terminators(codes, is_last=is_last)
@@ -87,7 +88,7 @@ def _text(piece: bytes, ends: NDArray[np.int64], nexts: NDArray[np.int64]) -> pa
 
 
 def as_text(column: pa.Array) -> pa.Array:
-    """A binary column as strings. Invalid UTF-8 is read as by Java: a replacement character for each malformed sequence."""
+    """A binary column as strings. Invalid UTF-8 is read as in Java, with a replacement character for each malformed sequence."""
     try:
         return column.cast(pa.string())
     except pa.ArrowInvalid:
@@ -95,5 +96,6 @@ def as_text(column: pa.Array) -> pa.Array:
 
 
 def decode(value: bytes) -> str:
-    """Decode UTF-8 as Java does. Python differs in one case: to Java, an encoded surrogate is one malformed sequence, not three."""
+    """Decode UTF-8 as Java does. Python differs in one case: Java treats an encoded surrogate as one malformed sequence, Python as
+    three."""
     return _ENCODED_SURROGATE.sub(_REPLACEMENT, value).decode("utf-8", "replace")

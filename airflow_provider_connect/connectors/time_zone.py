@@ -9,7 +9,7 @@ from airflow_provider_connect.errors import ConfigException
 
 
 def time_zone(key: str, name: str) -> ZoneInfo:
-    """The time zone ``name`` of the setting ``key``. Raises ConfigException for an unknown one."""
+    """The time zone ``name`` of the setting ``key``. Raises ConfigException for an unknown time zone."""
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:

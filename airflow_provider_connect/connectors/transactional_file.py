@@ -1,18 +1,18 @@
-"""A text file that one claim at a time may append to; its data and the offsets of its records are committed together.
+"""A text file to which one claim at a time may append. Its data and the offsets of its records are committed together.
 
 Knows nothing of records. The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of
 the highest claim counts; data after its ``length`` was never committed.
 
-A writer locks the data file itself as long as it runs. If a new claim finds the file locked (a stopped process keeps its locks), it copies
-the committed part to a new file and renames that over the old one. The old writer then writes to a file without a name, and its commits
-are those of an older claim, which readers ignore. A writer that finds a newer claim, or another file under the name, is fenced.
+A writer locks the data file itself while it runs. If a new claim finds the file locked (a stopped process keeps its locks), it copies the
+committed part to a new file, and renames this file over the old one. The old writer then writes to a file without a name. Readers ignore
+its commits, because they are from an older claim. A writer that finds a newer claim, or another file under the name, is fenced.
 
-A process may stop at any point and continue after a newer claim has come and gone. So each destructive step (truncation, rename) is taken
-under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a copy
-blocks others; they fail and are retried.
+A process may stop at any point, and continue after a newer claim has started and ended. So each destructive step (truncation, rename) is
+taken under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a
+copy blocks others, which fail and are retried.
 
-Two more files are next to the data file: ``.out.txt.lock``, locked while a process copies the file or alters offsets, and
-``.out.txt.lock.«claim order»``, for tasks that share the file.
+Two more files are next to the data file: ``.out.txt.lock`` and ``.out.txt.lock.«claim order»``. The former is locked while a process copies
+the file or alters offsets. The latter is for tasks that share the file.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _COPY_BYTES: Final = 8 << 20
 class TransactionalFile:
     """The file, as one claim writes it.
 
-    ``is_shared``: several tasks of the claim append to the file. Each buffers its lines until it commits, and then writes them after the
-    committed lines of the others, under a lock of their claim. A single task writes at once. ``connector``, ``topic_ids`` and ``adopts``
+    ``is_shared``: several tasks of the claim append to the file. Each task buffers its lines until it commits, and then writes them after
+    the other tasks' committed lines, under a lock of their claim. A single task writes at once. ``connector``, ``topic_ids`` and ``adopts``
     decide which offsets of the file count (``OffsetRow.take_over``).
     """
 
@@ -69,16 +69,16 @@ class TransactionalFile:
 
     @property
     def buffered_bytes(self) -> int:
-        """Bytes appended to a shared file and not written yet."""
+        """The number of bytes that were appended to a shared file, but are not written yet."""
         return sum(len(piece) for piece in self._buffered)
 
     def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
-        """Take over the file for this claim; returns its committed offsets. ``keep_all``: a process that keeps no state has appended lines
-        after the committed ones, so nothing is truncated.
+        """Take over the file for this claim. Returns its committed offsets. ``keep_all``: a process that keeps no state has appended lines
+        after the committed lines, so the file is not truncated.
 
-        1 adopt the newest committed state under this claim, which fences older claims 2 lock the file, or a copy of its committed part
-        3 check that no newer claim came in between 4 truncate what was never committed 5 remove the leftovers of older claims.
-        Raises FencedException if a newer claim exists, StoreException if committed data is missing. A second call restarts from the
+        Steps: (1) adopt the newest committed state under this claim, which fences older claims; (2) lock the file, or a copy of its
+        committed part; (3) check that there is no newer claim meanwhile; (4) truncate uncommitted data; (5) remove the leftovers of older
+        claims. Raises FencedException if a newer claim exists, StoreException if committed data is missing. A second call restarts from the
         committed state.
         """
         self.close()
@@ -90,7 +90,7 @@ class TransactionalFile:
         return dict(self._committed.offsets)
 
     def append(self, pieces: list[memoryview]) -> None:
-        """Append pieces; not durable before ``commit``. After an OSError the same pieces may be passed again."""
+        """Append pieces. They are not durable before ``commit``. After an OSError, the same pieces may be passed again."""
         if self._is_shared:
             self._buffered += pieces
         else:
@@ -98,10 +98,11 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, pieces, self._position)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit the appended data together with ``offsets``; offsets of other partitions stay. Raises FencedException for a newer claim.
+        """Commit the appended data together with ``offsets``. Offsets of other partitions are unchanged. Raises FencedException for a newer
+        claim.
 
-        1 fsync the data 2 check that no newer claim exists, and that the path still names this file 3 fsync and rename the commit file,
-        which is the commit.
+        Steps: (1) fsync the data; (2) check that no newer claim exists, and that the path still names this file; (3) fsync and rename the
+        commit file, which is the commit.
         """
         if self._is_shared:
             with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
@@ -112,7 +113,7 @@ class TransactionalFile:
             self._commit(offsets)
 
     def close(self) -> None:
-        """Close the file. The next claim that takes it over truncates what was not committed."""
+        """Close the file. The next claim that takes over the file truncates uncommitted data."""
         self._buffered.clear()
         if self._descriptor >= 0:
             os.close(self._descriptor)
@@ -143,7 +144,8 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
     def _claimed_state(self, truth: CommittedState) -> CommittedState:
-        """The committed state with the offsets that count for this task, and the ids of their topics. Raises as ``OffsetRow.take_over``."""
+        """The committed state with the offsets that count for this task, and the ids of their topics. Raises the same exceptions as
+        ``OffsetRow.take_over``."""
         own = self._committed
         OffsetRow(None, truth.claim, truth.order).take_over(self._path, OffsetRow(None, own.claim, own.order))
         offsets = dict[TopicPartition, int]()
@@ -165,7 +167,7 @@ class TransactionalFile:
             )
 
     def _adopt(self, truth: CommittedState | None, *, is_ours: bool, keep_all: bool) -> CommittedState:
-        """The state to continue from: the committed one, or the current file if nothing was committed or the file was replaced."""
+        """The state from which to continue: the committed state, or the current file if there was no commit or the file was replaced."""
         own = self._committed
         try:
             status = self._folder.stat(self._name)
@@ -195,7 +197,7 @@ class TransactionalFile:
             descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if not try_lock(descriptor, fcntl.LOCK_EX):
                 break
-            with self._commit_files.lock(fcntl.LOCK_SH):  # wait for a copy in progress: after this, it has taken the name or never will
+            with self._commit_files.lock(fcntl.LOCK_SH):  # wait for a copy in progress; after this, the copy has the name or never will
                 pass
             if os.fstat(descriptor).st_ino == self._inode():
                 return descriptor
@@ -207,7 +209,7 @@ class TransactionalFile:
         return self._lock_copy()
 
     def _lock_copy(self) -> int:
-        """Replace the file by a copy of its committed bytes, which this process has locked. One process copies at a time."""
+        """Replace the file with a copy of its committed bytes, which this process has locked. Only one process copies at a time."""
         with self._commit_files.lock(fcntl.LOCK_EX):
             self._check_no_newer_claim()
             source = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
@@ -236,7 +238,7 @@ class TransactionalFile:
         return f".{self._name}.copy-"
 
     def _remove_unfinished_copies(self) -> None:
-        """Remove the copies of processes that were killed while they copied."""
+        """Remove the unfinished copies of killed processes."""
         for name in self._folder.names():
             if name.startswith(self._copy_prefix):
                 self._folder.remove(name)
@@ -252,7 +254,8 @@ class TransactionalFile:
         os.fsync(copy)
 
     def _grant_group_access(self) -> None:
-        """Let the other tasks of this claim join: the commit file names the inode that is ready. Other claims can no longer lock it."""
+        """Let the other tasks of this claim join. The commit file names the inode that is ready. Other claims can no longer lock this
+        inode."""
         self._committed = replace(self._committed, inode=os.fstat(self._descriptor).st_ino)
         self._commit_files.write(self._committed)
         fcntl.flock(self._descriptor, fcntl.LOCK_SH)
@@ -282,7 +285,7 @@ class TransactionalFile:
         self._committed = committed
 
     def _write_buffered(self) -> None:
-        """Write the buffered lines after those that the tasks of this claim have committed; leftovers of a killed task are overwritten."""
+        """Write the buffered lines after the lines that tasks of this claim have committed. Leftovers of a killed task are overwritten."""
         mine = (self._committed.claim, self._committed.order)
         own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
         if own and own[-1].rank == self._committed.rank:
@@ -297,7 +300,7 @@ class TransactionalFile:
         os.ftruncate(self._descriptor, self._position)
 
     def _missing_line_end(self) -> list[memoryview]:
-        """A line feed if the committed data ends within a line: the next line must not be joined to it."""
+        """A line feed if the committed data ends within a line, because the next line must not be joined to it."""
         length = self._committed.length
         return [memoryview(b"\n")] if length and os.pread(self._descriptor, 1, length - 1) != b"\n" else []
 
@@ -315,7 +318,7 @@ class TransactionalFile:
             raise FencedException(text)
 
     def _inode(self) -> int:
-        """The inode of the path; -1 if there is no file."""
+        """The inode of the path. -1 if there is no file."""
         try:
             return self._folder.stat(self._name).st_ino
         except FileNotFoundError:
@@ -323,7 +326,7 @@ class TransactionalFile:
 
 
 def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
-    """Write ``pieces`` from byte ``position`` on; returns the position after them."""
+    """Write ``pieces`` from byte ``position`` on. Returns the position after them."""
     for piece in pieces:
         rest = piece
         while len(rest):
@@ -333,7 +336,7 @@ def write_all(descriptor: int, pieces: list[memoryview], position: int) -> int:
 
 
 def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartition, int | None]) -> None:
-    """Change the committed offsets of a file; None removes one. A process that currently writes to the file is fenced."""
+    """Change the committed offsets of a file. None removes an offset. A process that is currently writing to the file is fenced."""
     commit_files = CommitFiles(folder, name)
     with commit_files.lock(fcntl.LOCK_EX):
         newest = newest_state(commit_files.read())
@@ -345,7 +348,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
 
 
 def forget_commits(folder: AllowedFolder, name: str) -> None:
-    """Remove all committed states: the process that appends next does not maintain them."""
+    """Remove all committed states, because the process that appends next does not maintain them."""
     commit_files = CommitFiles(folder, name)
     for committed in commit_files.read():
         commit_files.remove(committed)

@@ -40,13 +40,13 @@ TYPE_KEY: Final = ConfigKey(CONVERTER_TYPE, Type.STRING, importance=Importance.L
 
 
 class DataConverter(Converter, HeaderConverter):
-    """Base of the converters here: converts headers as it converts values. ``settings`` are parsed by ``config_def``."""
+    """Base of the converters in this module. Converts headers in the same way as values. ``config_def`` parses ``settings``."""
 
     config_def = ConfigDef(TYPE_KEY)
     settings: Config
 
     def configure(self, config: Mapping[str, str], *, is_key: bool | None = None) -> None:
-        """Read the settings. ``is_key`` None is for headers. Raises one ConfigException with all errors."""
+        """Read the settings. ``is_key`` is None for headers. Raises one ConfigException with all errors."""
         role = "header" if is_key is None else "key" if is_key else "value"
         self.is_key = bool(is_key)
         self.settings = self.config_def.parse({**config, CONVERTER_TYPE: role})
@@ -67,7 +67,8 @@ ENCODING: Final = "converter.encoding"
 class StringConverter(DataConverter):
     """Writes values as Java's ``toString`` does, and reads optional strings. Columns of UTF-8 text are only cast.
 
-    Encodings have Java's names. Characters that an encoding lacks become ``?``; malformed bytes become the replacement character.
+    Encodings have Java's names. Characters that an encoding cannot represent become ``?``. Malformed bytes become the replacement
+    character.
     """
 
     class_name = "org.apache.kafka.connect.storage.StringConverter"
@@ -119,7 +120,7 @@ class StringConverter(DataConverter):
         return pa.array([None if data is None else self._decode(data) for data in column.to_pylist()], type=pa.string())
 
     def _encode(self, text: str) -> bytes:
-        if self._encoding == "utf-16":  # Java's has a byte order mark and is big-endian on every machine
+        if self._encoding == "utf-16":  # Java's UTF-16 has a byte order mark and is always big-endian
             return codecs.BOM_UTF16_BE + text.encode("utf-16-be", "replace")
         return text.encode(self._encoding, "replace")
 
@@ -174,7 +175,7 @@ _CODES: Final = {2: "h", 4: "i", 8: "q"}
 
 
 class NumberConverter(DataConverter):
-    """Base of the number converters. The byte order of whole columns is swapped at once."""
+    """Base of the number converters. Swaps the byte order of a whole column at once."""
 
     type_name: ClassVar[str]
     data_schema: ClassVar[Schema]
@@ -200,7 +201,7 @@ class NumberConverter(DataConverter):
             return [ColumnRun(len(column), self.data_schema, pa.nulls(len(column), arrow_type(self.data_schema)))]
         if lengths != {"min": self.width, "max": self.width}:
             raise DataException(f"Failed to deserialize {self.type_name}: Size of data received by {self.deserializer} is not {self.width}")
-        if column.null_count:  # fill nulls with values of the same width, so that the column has one stride
+        if column.null_count:  # fill nulls with values of the same width, so that all values have it
             filled = pc.fill_null(column, bytes(self.width)).cast(pa.binary(self.width))
             values = pc.if_else(pc.is_valid(column), self._from_bytes(filled), None)
         else:
@@ -208,7 +209,7 @@ class NumberConverter(DataConverter):
         return [ColumnRun(len(column), self.data_schema, values)]
 
     def _checked(self, schema: Schema | None, column: pa.Array) -> pa.Array:
-        """The column cast to the type that is written. Schemaless integers and floats may have any width, but must fit."""
+        """The column cast to the written type. Schemaless integers and floats may have any width, but their values must fit."""
         wanted = arrow_type(self.data_schema)
         if schema is not None and (schema.type is not self.data_schema.type or schema.logical_name is not None):
             raise DataException(f"Failed to serialize to {self.type_name} (was {schema.name or schema.type})")

@@ -1,6 +1,6 @@
-"""A cache of what a converter derives from schemas, limited by number and size. Knows no format.
+"""A cache of results that a converter derives from schemas, limited by number and size. Knows nothing about formats.
 
-A number alone is no limit: a schema may have one field or 20,000, which need megabytes of memory.
+A limit on the number alone would not be enough, because a schema may have 20,000 fields, which need megabytes of memory.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any, Final, Generic, TypeVar
 from airflow_provider_connect.data.schema import Schema, count_fields
 
 MOST_FIELDS: Final = 200_000
-"""Maximum fields of all schemas in a cache, including inner types. A field needs 0.35 kB (measured)."""
-_CHARACTERS: Final = 100  # of text that count as one field
+"""Maximum number of fields of all schemas in a cache, including inner types. A field needs 0.35 kB (measured)."""
+_CHARACTERS: Final = 100  # characters of text that count as one field
 Key = tuple[Any, ...]  # Any: the arguments of ``make``
 Made = TypeVar("Made")
 
 
 class SchemaCache(Generic[Made]):
-    """Caches the results of ``make`` by its arguments: at most ``most`` results and ``MOST_FIELDS`` fields, but always the newest.
+    """Caches the results of ``make`` by its arguments: at most ``most`` results and ``MOST_FIELDS`` fields, but always the newest result.
 
-    Counts schemas and text in arguments and results, and the ``schema`` of a result that has one. Exceptions are not cached. Several
-    threads may call it; they may call ``make`` with the same arguments at the same time.
+    The size counts schemas and text in arguments and results, and the ``schema`` attribute of results. Exceptions are not cached. Several
+    threads may use a cache, and may call ``make`` with the same arguments at the same time.
     """
 
     def __init__(self, make: Callable[..., Made], most: int) -> None:

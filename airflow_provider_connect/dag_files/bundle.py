@@ -1,8 +1,9 @@
-"""The Dag bundle of connectors that only the config topic defines, such as those created over REST: each becomes a DAG.
+"""The Dag bundle of connectors that only the config topic defines, such as connectors created over REST. Each becomes a DAG.
 
 Internals of Airflow 3.3.2: ``BaseDagBundle``. The dag-processor refreshes the bundle at intervals, and at once for a priority parsing
-request of the API server; tasks find the file of their DAG in it. Its files hold names and the keys that steer the DAGs, never a config:
-see ``connector_files``. Add it to ``dag_bundle_config_list`` of section ``[dag_processor]``, beside the bundle of the DAGs folder.
+request of the API server. Tasks find the file of their DAG in the bundle. The files have names and the keys that define the DAGs, but no
+config (see ``connector_files``). Add the bundle to ``dag_bundle_config_list`` of section ``[dag_processor]``, in addition to the bundle of
+the DAGs folder.
 """
 
 import json
@@ -16,7 +17,7 @@ from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.sdk import get_parsing_context
 
 from airflow_provider_connect.dag_files.connector_files import FILES, file_text, file_texts, names_in, stored_connectors
-from airflow_provider_connect.dag_files.dag_checks import dag_check  # with it ``dag``, once, not in each process forked for a file
+from airflow_provider_connect.dag_files.dag_checks import dag_check  # imports ``dag`` once, not in each process forked for a file
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import run_directory, worker_settings
 from airflow_provider_connect.runtime.config.dag_settings import DagCheck
@@ -31,15 +32,15 @@ from airflow_provider_connect.runtime.stores.kafka_errors import TopicMissingExc
 
 _REFRESH_SECONDS = 30
 _READ_SECONDS = 5.0
-_KNOWN_SECONDS = 3600.0  # a process that slept for longer may have missed a deletion that was compacted away
+_KNOWN_SECONDS = 3600.0  # a process that slept for longer may have missed a deletion that compaction removed
 
 _log = logging.getLogger(__name__)
 
 
 class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not typed for us
-    """See the module. ``refresh_interval`` is in seconds; other arguments are those of every Dag bundle.
+    """``refresh_interval`` is in seconds. The other arguments are those of every Dag bundle.
 
-    Where Kafka cannot be read, the files stay as they are.
+    If Kafka cannot be read, the files are not changed.
     """
 
     supports_versioning = False
@@ -52,24 +53,24 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
     @property
     def path(self) -> Path:
-        """Where the files lie."""
+        """The folder of the files."""
         return Path(self.base_dir) / "files"
 
     def initialize(self) -> None:
-        """Write the files unless they are there and new: called by the dag-processor as it starts, and by each task."""
+        """Write the files unless they exist and are recent. Called by the dag-processor at its start, and by each task."""
         if not self._is_current():
             self.refresh()
         super().initialize()
 
     def refresh(self) -> None:
-        """Write what has changed. The consumer is closed before this returns, for the dag-processor forks."""
+        """Write changed files. The consumer is closed before this returns, because the dag-processor forks."""
         with self.lock():
             self.path.mkdir(parents=True, exist_ok=True)
             try:
                 settings = worker_settings()
                 state = self._read(settings)
             except TopicMissingException:
-                return  # there is no connector yet
+                return  # no connector exists yet
             except ConnectException as error:
                 _log.warning("The files of bundle %s stay as they are, for the config topic cannot be read: %s", self.name, error.message)
                 return
@@ -77,9 +78,9 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
             self._stamp.touch()
 
     def _read(self, settings: WorkerSettings) -> ClusterConfigState:
-        """The topic's state, read on from where the last refresh of this process ended; what was read before a time-out counts.
+        """The topic's state, read from the position of this process's last refresh. Records that were read before a timeout count.
 
-        A process that refreshes for the first time goes on from what others of this host have read.
+        The first refresh of a process continues from a snapshot that other processes of this host have written.
         """
         if self._known is None or time.monotonic() - self._known_at > _KNOWN_SECONDS:
             self._known = ConfigCache(run_directory()).read(settings, None, timeout_seconds=_READ_SECONDS)
@@ -90,16 +91,16 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
                 self._known, self._known_at = store.snapshot() or self._known, time.monotonic()
 
     def get_current_version(self) -> None:
-        """There is one version, the newest: the config topic has the history."""
+        """Only the newest version exists. The config topic has the history."""
 
     @property
     def _stamp(self) -> Path:
-        """As old as the files' content."""
+        """A file whose time is that of the files' content."""
         return Path(self.base_dir) / "written"
 
     @property
     def _first_seen_file(self) -> Path:
-        """Which connectors were paused when they were first seen: a restart must not make new versions of their DAGs."""
+        """Has the connectors that were paused when they were first seen, so that a restart does not create new versions of their DAGs."""
         return Path(self.base_dir) / "first-seen.json"
 
     def _first_seen(self) -> dict[str, bool]:
@@ -110,7 +111,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
         return found
 
     def _is_current(self) -> bool:
-        """Whether the files can be used as they are; where the dag-processor runs on this host they can, for it keeps them new."""
+        """Whether the files are recent. They are if the dag-processor runs on this host, because it refreshes them."""
         try:
             age_seconds = time.time() - self._stamp.stat().st_mtime
         except FileNotFoundError:
@@ -119,7 +120,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
         return age_seconds < 2 * self.refresh_interval and (dag_id is None or self._contains_dag(dag_id))
 
     def _contains_dag(self, dag_id: str) -> bool:
-        """Whether a file makes this DAG. True of one that is no connector's: no reading of the topic would bring it."""
+        """Whether a file creates this DAG. True for a DAG of no connector, because the topic cannot have it."""
         texts = (file.read_text(encoding="utf-8") for file in self.path.glob(FILES))
         if is_shortened(dag_id):
             return any(dag_id_for(name) == dag_id for text in texts for name in names_in(text))
@@ -128,7 +129,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
     def _write(self, state: ClusterConfigState, worker_schedule: str | None, check: DagCheck) -> None:
         connectors = stored_connectors(state.connector_configs, worker_schedule, check)
-        # What a connector was when it was first seen is kept, so that its file does not change whenever it is paused.
+        # Keep the first state of each connector, so that its file does not change whenever it is paused.
         before = self._first_seen() if self._paused is None else self._paused
         self._paused = {name: before.get(name, state.target_state(name) is not TargetState.STARTED) for name in connectors}
         if self._paused != before:
@@ -141,9 +142,10 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
 
 
 def _write_whole(file: Path, text: str) -> None:
-    """Write ``text`` unless the file has it already; a reader sees the old or the new.
+    """Write ``text`` unless the file already has it. A reader sees the old or the new text.
 
-    The file's time is moved on by a second at least: Python takes bytecode for current by the source's size and its time in whole seconds.
+    The file's time increases by at least a second, because Python detects outdated bytecode by the source's size and its time in whole
+    seconds.
     """
     scratch = file.with_name(f".{file.name}.new")
     if file.exists():

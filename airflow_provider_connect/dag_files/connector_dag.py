@@ -1,4 +1,4 @@
-"""A connector as a DAG: what a user writes in a DAG file.
+"""A connector as a DAG, as a user writes it in a DAG file.
 
 ::
 
@@ -6,8 +6,8 @@
 
     ConnectorDag("orders", {"connector.class": "FileStreamSource", "file": "/data/orders.txt", "topic": "orders"})
 
-No name needs to be bound to it. Keys beginning with ``airflow.`` steer the DAG, keyword arguments are those of ``airflow.sdk.DAG``.
-A connector that was made over REST has its DAG from ``stored_connector_dags``, in files that ``ConnectorsBundle`` writes.
+The DAG needs no variable. Keys beginning with ``airflow.`` are settings of the DAG; keyword arguments are those of ``airflow.sdk.DAG``. For
+a connector that was created over REST, ``stored_connector_dags`` creates the DAG, in a file that ``ConnectorsBundle`` writes.
 """
 
 import json
@@ -41,8 +41,8 @@ from airflow_provider_connect.runtime.config.dag_settings import (
 from airflow_provider_connect.runtime.model.ids import dag_id_for, is_shortened
 
 TAG = "connector"
-_DISPLAY_LENGTH = 2000  # characters that Airflow's database keeps of a DAG's name
-_START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed past day: a DAG must be the same each time its file is parsed
+_DISPLAY_LENGTH = 2000  # characters of a DAG's name that Airflow's database keeps
+_START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed day in the past, because a DAG must be the same each time its file is parsed
 _FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": False}
 _RUN_TYPES = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 _SERIAL = ("depends_on_past", "wait_for_downstream")
@@ -62,21 +62,21 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
-    """The DAG of one connector. Its one task ``run`` is a Spark application that hosts all of the connector's tasks; with
-    ``tasks.per.application`` in the config it is ``plan``, ``run`` mapped over groups of tasks, and ``report``.
+    """The DAG of one connector. Its only task ``run`` is a Spark application that hosts all of the connector's tasks. With
+    ``tasks.per.application`` in the config, its tasks are ``plan``, ``run`` mapped over groups of tasks, and ``report``.
 
-    The config goes to the config topic when the newest version of the DAG is seen, or when the connector first runs. Raises
-    ConfigException, shown as an import error, for whatever can be seen to be wrong without a broker.
+    The config is written to the config topic when the newest version of the DAG is detected, or when the connector first runs. Raises
+    ConfigException, which Airflow shows as an import error, for errors that can be detected without a broker.
     """
 
     def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:
         check_definition(name, config)
         steering = {**config, SCHEDULE: _schedule_text(dag_arguments["schedule"])} if "schedule" in dag_arguments else config
-        settings = dag_settings(name, steering, section_schedule())  # no Variable, no Connection: this runs at each parse
+        settings = dag_settings(name, steering, section_schedule())  # no Variable and no Connection, because this runs at each parse
         _refuse_conflicts(config, dag_arguments)
         _warn_of_secrets(name, config)
         super().__init__(dag_id_for(name), **_dag_arguments(name, settings, dag_arguments))
-        self.fileloc = sys._getframe(1).f_code.co_filename  # where this is written, not where DAG is called
+        self.fileloc = sys._getframe(1).f_code.co_filename  # the user's file, not the file that calls DAG
         self.connector = name
         first = {"connector_definition": definition_text(config)}
         run = {"spark_conn_id": spark_conn_id, "outlets": [AssetAlias(self.dag_id)]}
@@ -85,8 +85,8 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
 
 
 class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
-    """The DAG of a connector that the config topic alone defines. ``mark`` holds the keys that steer it (``connector_files``), as JSON;
-    its tasks read the config from the topic."""
+    """The DAG of a connector that only the config topic defines. ``mark`` has the keys that define the DAG (``connector_files``), as JSON.
+    The DAG's tasks read the config from the topic."""
 
     def __init__(self, name: str, mark: str, *, file: str, is_paused: bool) -> None:
         keys = json.loads(mark)
@@ -99,22 +99,22 @@ class StoredConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for
 
 
 def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: Collection[str] = ()) -> None:
-    """Make the DAGs of ``connectors``, which maps their names to their marks; those of ``paused`` are paused when Airflow first sees them.
-    One of which none can be made is left out alone.
+    """Create the DAGs of ``connectors``, which maps names to marks. DAGs of ``paused`` are paused when Airflow first sees them. If a DAG
+    cannot be created, only that DAG is left out.
 
-    Called by the files of ``ConnectorsBundle``, by the dag-processor for all, and for one alone by each task of its DAG.
+    The files of ``ConnectorsBundle`` call it: in the dag-processor for all connectors, and in each task for the connector of its DAG.
     """
     dag_id = get_parsing_context().dag_id
     for name, mark in connectors.items():
         if dag_id is None or dag_id_for(name) == dag_id:
             try:
                 StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
-            except Exception:  # (whatever it is, the other connectors of the file run)
+            except Exception:  # any error: the other connectors of the file still run
                 _log.exception("Connector %s: no DAG can be made of it, so it does not run", name)
 
 
 def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
-    """The tasks of a connector's DAG, in the DAG that is open: the arguments of its first task, of ``run``, and of every task."""
+    """Add a connector's tasks to the open DAG. Takes the arguments of the first task, of ``run``, and of every task."""
     run = {**run, "engine": settings.engine, "stays_seconds": settings.stays_seconds}
     if settings.tasks_per_application is None:
         ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
@@ -163,7 +163,7 @@ def _warn_of_secrets(name: str, config: Mapping[str, str]) -> None:
 
 
 def _document(text: str | None) -> str | None:
-    """``text`` as a DAG's ``doc_md``: Airflow opens what ends in ``.md`` as a file."""
+    """``text`` as a DAG's ``doc_md``. Airflow would open text that ends with ``.md`` as a file."""
     return f"{text}\n" if text is not None and text.endswith(".md") else text
 
 
@@ -191,7 +191,7 @@ def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, An
 def _task_arguments(
     connector: str, settings: DagSettings, config: Mapping[str, str], defaults: Mapping[str, Any] | None = None
 ) -> dict[str, Any]:
-    """Of every task. ``defaults`` are the DAG's own, beside whose callbacks stands the connector's."""
+    """The arguments of every task. ``defaults`` are the DAG's own; their callbacks are kept in addition to the connector's."""
     arguments: dict[str, Any] = {
         "retries": settings.retries,
         "retry_delay": timedelta(seconds=settings.retry_delay_seconds),

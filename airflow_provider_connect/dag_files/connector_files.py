@@ -1,8 +1,8 @@
-"""The files that make DAGs of the connectors that no DAG file defines: which file holds which connector, and its text.
+"""The files that create the DAGs of connectors without a DAG file of their own: which file has which connector, and its text.
 
-Knows nothing of Airflow and of where the files lie. A file holds connectors' names and the keys that steer their DAGs, never a config.
-The writer of the files and the sender of a parse request both compute its name here. The number of files doubles as connectors become more,
-so a file that there was once stays, and a task that was queued under its name finds it.
+Knows nothing of Airflow or the files' folder. A file has the names of connectors and the keys that define their DAGs, but no config. The
+writer of the files and the sender of a parse request both compute the file's name here. The number of files doubles as connectors are
+added, and no file disappears, so a queued task always finds its file.
 """
 
 import ast
@@ -28,13 +28,13 @@ stored_connector_dags(
 
 
 def stored_connectors(configs: Mapping[str, Mapping[str, str]], worker_schedule: str | None, check: DagCheck) -> dict[str, dict[str, str]]:
-    """Of all ``configs``, by connector, those that no DAG file defines and of which ``check`` takes the keys, each with its keys."""
+    """The DAG's keys of each connector that no DAG file defines, by connector. Leaves out connectors whose keys ``check`` refuses."""
     names = (name for name in sorted(configs) if DEFINED_IN not in configs[name] and not refusals(name, configs[name], check))
     return {name: steering_keys(configs[name], worker_schedule) for name in names}
 
 
 def refusals(connector: str, config: Mapping[str, str], check: DagCheck) -> list[str]:
-    """The reasons why no DAG can be generated for a stored connector; empty if one can. Another worker may have accepted the config."""
+    """The reasons why no DAG can be generated for a stored connector, if any. Another worker may have accepted the config."""
     try:
         check_name(connector)
     except ConfigException as error:
@@ -45,7 +45,7 @@ def refusals(connector: str, config: Mapping[str, str], check: DagCheck) -> list
 
 
 def steering_keys(config: Mapping[str, str], worker_schedule: str | None) -> dict[str, str]:
-    """The keys that decide what the connector's DAG is, with the worker's schedule where the config names none."""
+    """The keys that define the connector's DAG, with the worker's schedule if the config has none."""
     keys = {key: value for key, value in sorted(config.items()) if _steers(key)}
     if worker_schedule is not None:
         keys.setdefault(SCHEDULE, worker_schedule)
@@ -57,7 +57,7 @@ def _steers(key: str) -> bool:
 
 
 def file_for(connector: str, connectors: int) -> str:
-    """The file that makes the DAG of ``connector`` where there are so many ``connectors``."""
+    """The file that creates the DAG of ``connector``. ``connectors`` is the number of connectors."""
     files = 1
     while files * PER_FILE < connectors:
         files *= 2
@@ -69,8 +69,8 @@ def _file_name(number: int) -> str:
 
 
 def file_texts(connectors: Mapping[str, Mapping[str, str]], paused: Collection[str] = ()) -> Iterator[tuple[str, str]]:
-    """All files, name and text; the first is there always. ``connectors`` holds the steering keys of each, ``paused`` names those whose
-    DAGs are to be paused when Airflow first sees them."""
+    """The name and text of each file. The first file always exists. ``connectors`` has the DAG's keys of each connector. DAGs of ``paused``
+    are paused when Airflow first sees them."""
     files: dict[str, list[str]] = {_file_name(0): []}
     for name in sorted(connectors):
         files.setdefault(file_for(name, len(connectors)), []).append(name)
@@ -79,17 +79,17 @@ def file_texts(connectors: Mapping[str, Mapping[str, str]], paused: Collection[s
 
 
 def file_text(connectors: Mapping[str, Mapping[str, str]], paused: Collection[str] = ()) -> str:
-    """One file: Python that makes the DAGs, the same text for the same connectors."""
+    """One file: Python that creates the DAGs. The same connectors result in the same text."""
     lines = [f"        {name!r}: {mark_of(keys)!r},\n" for name, keys in sorted(connectors.items())]
     return f"{_HEAD}    {{\n{''.join(lines)}    }},\n    paused={sorted(paused)!r},\n)\n"
 
 
 def names_in(text: str) -> list[str]:
-    """The connectors of which ``text``, a file, makes DAGs."""
+    """The connectors whose DAGs the file with this ``text`` creates."""
     (call,) = (node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Call))
     return list(ast.literal_eval(call.args[1]))
 
 
 def mark_of(keys: Mapping[str, str]) -> str:
-    """Steering keys as one text, the same for the same keys. Files hold them so, and the DAG carries it as its mark."""
+    """A DAG's keys as one text, which is the same for the same keys. It is in the file, and is the DAG's mark."""
     return json.dumps(dict(keys), sort_keys=True)

@@ -1,7 +1,7 @@
-"""Whether Airflow can make a DAG of what steers one: its real timetables, and a DAG built as a trial.
+"""Whether Airflow can create a DAG from a connector's keys: checked with its real timetables and a trial DAG.
 
-Internals of Airflow 3.3.2: ``coerce_to_core_timetable``, ``DagSerialization``, ``TimeRestriction``, ``croniter``. For the processes that
-have Airflow and take configs, or write the files of DAGs. Without it, ``dag_settings`` knows the rules alone.
+Internals of Airflow 3.3.2: ``coerce_to_core_timetable``, ``DagSerialization``, ``TimeRestriction``, ``croniter``. For processes that have
+Airflow and accept configs, or write the files of DAGs. Without Airflow, ``dag_settings`` checks the rules alone.
 """
 
 import hashlib
@@ -25,13 +25,13 @@ from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, Dag
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_ERROR, cut
 
 _TRIAL = "connector"
-_RUNS = 10  # how many runs in a row are asked for, which shows the pauses between days; those of one day follow from the fields
+_RUNS = 10  # consecutive runs to compute, for the pauses between days; the fields show those within a day
 _KEPT = 4096
 _START = datetime(2024, 1, 1, tzinfo=UTC)
 
 
 def dag_check(limits: DagLimits) -> DagCheck:
-    """The check of configs that come by REST or the config topic."""
+    """The check of configs from REST or the config topic."""
 
     def check(connector: str, config: Mapping[str, str]) -> dict[str, list[str]]:
         errors = steering_errors(connector, config, limits, shortest_interval)
@@ -45,11 +45,11 @@ def dag_check(limits: DagLimits) -> DagCheck:
 
 @lru_cache(_KEPT)
 def shortest_interval(schedule: str) -> float | None:
-    """See ``dag_settings.ShortestInterval``; by the timetable that Airflow itself makes of ``schedule``."""
+    """See ``dag_settings.ShortestInterval``. Uses the timetable that Airflow creates from ``schedule``."""
     try:
         timetable = _timetable(schedule)
         starts = _starts(timetable)
-    except Exception as error:  # (croniter, pendulum and Airflow raise what they like for text that is no schedule)
+    except Exception as error:  # croniter, pendulum and Airflow raise any exception for an invalid schedule
         raise ValueError(f"Airflow takes no such schedule: {error}") from error
     if schedule == CONTINUOUS:
         return None
@@ -59,7 +59,7 @@ def shortest_interval(schedule: str) -> float | None:
 
 
 def _within_a_day(schedule: str) -> Iterator[float]:
-    """The times between the runs of one day, of a cron expression that Airflow takes: the shortest may come behind its first runs."""
+    """The times between the runs of one day, for a cron expression that Airflow accepts. The shortest may be after the first runs."""
     if schedule.startswith("@"):
         return
     minutes, hours, _, _, _, *rest = croniter.expand(schedule)[0]
@@ -70,14 +70,14 @@ def _within_a_day(schedule: str) -> Iterator[float]:
 
 
 def _timetable(schedule: str) -> Any:
-    """The one that the scheduler would have."""
+    """The timetable that the scheduler would use."""
     timetable: Any = coerce_to_core_timetable(DAG(_TRIAL, schedule=schedule, start_date=_START, max_active_runs=1).timetable)
     timetable.validate()
     return timetable
 
 
 def _starts(timetable: Any) -> list[datetime]:
-    """When the first runs would start."""
+    """The start times of the first runs."""
     starts: list[datetime] = []
     interval = None
     for _ in range(_RUNS):
@@ -91,7 +91,7 @@ def _starts(timetable: Any) -> list[datetime]:
 
 
 def _digest(mark: str) -> bytes:
-    """What a mark is remembered by: it may have half a megabyte."""
+    """A short key for a mark, which may have half a megabyte."""
     return hashlib.sha256(mark.encode(errors="surrogatepass")).digest()
 
 
@@ -106,6 +106,6 @@ def _trial_error(mark: str) -> str:
         dag = StoredConnectorDag(_TRIAL, mark, file=__file__, is_paused=False)
         dag.validate()
         DagSerialization.to_dict(dag)
-    except Exception as error:  # (whatever it is, it would have kept the DAG's file from its other DAGs)
+    except Exception as error:  # any error would keep the file's other DAGs from being created
         return f"{type(error).__name__}: {error}"
     return ""

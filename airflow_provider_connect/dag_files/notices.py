@@ -1,8 +1,7 @@
-"""Notices of failures and missed deadlines: sent by the notifiers, defined in the worker settings, that a connector's config has chosen
-by name.
+"""Notices of failures and missed deadlines. A connector's config names notifiers, which the worker settings define.
 
-What a notifier gets as its context is made here, of facts about the connector and its run. A notifier's arguments, which the worker
-settings hold, may be templates over these; no text of a config is one.
+This module creates a notifier's context from facts about the connector and its run. A notifier's arguments, from the worker settings, may
+be templates of these facts. Text of a config is never a template.
 """
 
 import importlib
@@ -24,7 +23,7 @@ from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.worker.bounded_call import within
 
 LONGEST_TRACE = 10_000
-"""Characters of a trace that a notice may have: chats and mail servers refuse longer ones."""
+"""The longest trace of a notice, in characters. Chats and mail servers refuse longer traces."""
 _LONGEST_NOTICE_SECONDS = 60.0
 _NO_REPORT = "its process ended without a report: see the task's log"
 
@@ -32,10 +31,10 @@ _log = logging.getLogger(__name__)
 
 
 class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typed for us
-    """Sends a notice of a failed task of the connector's DAG by each notifier of ``names``.
+    """Sends a notice of a failed task of the connector's DAG with each notifier of ``names``.
 
-    Called by Airflow when the task's last try has failed: in its process, or by the dag-processor if that process was lost. The worker
-    settings are read then. One notifier that fails is logged, and the others are called.
+    Airflow calls it when the task's last try has failed: in the task's process, or in the dag-processor if that process was lost. The
+    worker settings are read at that time. If a notifier fails, this is logged and the others are called.
     """
 
     def __init__(self, connector: str, names: Sequence[str]) -> None:
@@ -44,19 +43,19 @@ class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typ
         self.names = tuple(names)
 
     def notify(self, context: Mapping[str, Any]) -> None:
-        """``context`` is Airflow's; the notifiers get ``notice_context`` of it."""
+        """``context`` is Airflow's. The notifiers get its ``notice_context``."""
         send_notice(self.connector, self.names, lambda: notice_context(self.connector, context), about="its failure")
 
 
 def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[str, Any]], *, about: str) -> None:
-    """Call each notifier of ``names`` with ``facts``, which are made anew for each, after the secrets of the settings are known to the log.
+    """Call each notifier of ``names`` with new ``facts``, after the log has the secrets of the settings to hide.
 
-    The worker settings are read now. One notifier that fails, or whose server does not answer in a minute, is logged, and the others are
-    called. Raises nothing.
+    Reads the worker settings. If a notifier fails, or its server does not answer in a minute, this is logged and the others are called.
+    Raises no exception.
     """
     try:
         settings = worker_settings()
-    except Exception as error:  # (Airflow's Connections and Variables may be out of reach for any reason)
+    except Exception as error:  # Airflow's Connections and Variables may be unavailable for any reason
         reason = error.message if isinstance(error, ConnectException) else f"{type(error).__name__}: {error}"
         _log.error("Connector %s: no notice of %s is sent: %s", connector, about, reason)
         return
@@ -67,12 +66,12 @@ def send_notice(connector: str, names: Sequence[str], facts: Callable[[], dict[s
         try:
             send = partial(copy_context().run, lambda notifier: notifier(facts()), load_notifier(name, defined))
             within(_LONGEST_NOTICE_SECONDS, send, f"notifier {name}")
-        except Exception as error:  # (whatever a notifier raises, the others are called)
+        except Exception as error:  # after any exception of a notifier, the others are called
             _log.error("Connector %s: notifier %s has sent no notice of %s: %s: %s", connector, name, about, type(error).__name__, error)
 
 
 def load_notifier(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  # Airflow is not typed for us
-    """A new notifier. Raises ConfigException for a name that the worker settings do not define, and for what is no notifier."""
+    """A new notifier. Raises ConfigException for a name that the worker settings do not define, or that is not a notifier."""
     if name not in defined:
         raise ConfigException(f"the worker settings define no {PREFIX}{name}.class; there are {', '.join(sorted(defined)) or 'none'}")
     settings = defined[name]
@@ -91,7 +90,7 @@ def load_notifier(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  #
 
 
 def notice_context(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    """A notifier's context: plain values, secrets hidden. ``ti`` has those that default templates of Airflow's notifiers name."""
+    """A notifier's context: plain values, without secrets. ``ti`` has the values that default templates of Airflow's notifiers use."""
     ti, task = context["ti"], context.get("task")
     error = str(context.get("exception") or _NO_REPORT)
     trace = getattr(task, "failure_trace", None) or error
@@ -110,8 +109,8 @@ def notice_context(connector: str, context: Mapping[str, Any]) -> dict[str, Any]
 
 
 def deadline_context(connector: str, state: str, error: str, *, dag_id: str, run_id: str = "", url: str = "") -> dict[str, Any]:
-    """A notifier's context for a deadline that was missed, with the keys of ``notice_context``, so that one notifier serves both. ``url``
-    is the page of the run or DAG in Airflow's UI."""
+    """A notifier's context for a missed deadline. It has the keys of ``notice_context``, so a notifier can serve both. ``url`` is the page
+    of the run or DAG in Airflow's UI."""
     ids = {"dag_id": dag_id, "task_id": "", "run_id": run_id, "try_number": 0, "map_index": -1}
     text = _redact(error)
     return {
@@ -126,12 +125,12 @@ def deadline_context(connector: str, state: str, error: str, *, dag_id: str, run
 
 
 def _redact(text: str) -> str:
-    """Without the secrets that this process has met. Hidden before it is cut: of a part of one, nothing is recognised."""
+    """The text without the secrets that this process knows. Called before the text is cut, because a part of a secret is not recognised."""
     return cut(Mask()(str(redact(text))), LONGEST_TRACE)
 
 
 def _secrets(settings: WorkerSettings, notifiers: Iterable[NotifierSettings]) -> set[str]:
-    """What must not be in a log when a notifier fails: values of variables, and of arguments that are named like secrets."""
+    """Secrets that must not be logged when a notifier fails: values of variables, and of arguments that are named like secrets."""
     given = {key: value for key, value in settings.originals.items() if key.startswith(PREFIX)}
     found = {settings.values[key] for key, value in given.items() if settings.values[key] != value}
     for each in notifiers:

@@ -1,7 +1,7 @@
-"""How a failed connector task is retried: decided at its failure, so that a changed Variable counts at once.
+"""How a failed connector task is retried. This is decided at its failure, so a changed Variable applies at once.
 
-Airflow asks a policy in the task process only, and never for a task process that was killed: the DAG therefore carries the same numbers
-statically too, and this policy can lower the number of retries but not raise it above the DAG's.
+Airflow calls a policy only in the task process, so never for a killed process. Therefore the DAG also has the same numbers. The policy can
+lower the number of retries, but not raise it above the DAG's.
 """
 
 import logging
@@ -23,7 +23,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RetrySettings:
-    """How often and how long apart. ``retries`` None: as often as the DAG allows."""
+    """The number of retries and the waits between them. If ``retries`` is None, the DAG's number applies."""
 
     retries: int | None = None
     delay_seconds: float = 10.0
@@ -33,8 +33,8 @@ class RetrySettings:
 
 
 def retry_settings(variable: Mapping[str, str], connector: Mapping[str, str]) -> RetrySettings:
-    """The settings of both layers, the connector's config above the Variable. Raises ConfigException naming a wrong key of the connector's
-    config; one of the Variable is logged and left out."""
+    """The settings of both layers; the connector's config overrides the Variable. Raises ConfigException, which names the key, for an
+    invalid setting of the connector. An invalid setting of the Variable is logged and left out."""
     values = _valid(variable) | {key: _parse(key, connector[key]) for key in RETRY_KEYS if key in connector}
     defaults = RetrySettings()
     delay = values.get("airflow.retry.delay", defaults.delay_seconds)
@@ -66,7 +66,7 @@ def _parse(key: str, text: str) -> float:
 
 
 def decide(settings: RetrySettings, exception: BaseException, try_number: int, draw: random.Random) -> RetryDecision:
-    """What becomes of a task that failed with ``exception`` in its ``try_number``-th try (1: the first)."""
+    """Whether and when a task is retried that failed with ``exception`` in its ``try_number``-th try (1: the first)."""
     cause = exception.__cause__ if isinstance(exception.__cause__, ConnectException) else exception
     if isinstance(cause, ConnectException) and not cause.retriable:
         return RetryDecision.fail(reason=f"{type(cause).__name__} is not retriable")
@@ -78,7 +78,7 @@ def decide(settings: RetrySettings, exception: BaseException, try_number: int, d
 
 
 class ConnectRetryPolicy(RetryPolicy):  # type: ignore[misc]  # Airflow is not typed for us
-    """Retries by the Variable ``connect_worker_config`` and, stronger, by the ``airflow.retr*`` keys of the connector's config."""
+    """Retries by the Variable ``connect_worker_config``, which the ``airflow.retr*`` keys of the connector's config override."""
 
     def __init__(self, connector_settings: Mapping[str, str]) -> None:
         self.connector_settings = {key: connector_settings[key] for key in sorted(RETRY_KEYS) if key in connector_settings}

@@ -1,7 +1,8 @@
-"""pyarrow, its compute functions, its execution engine, numpy and polars, imported when one of their names is first used.
+"""Lazy imports of pyarrow, its compute functions, its execution engine, numpy and polars.
 
-A connector class is also imported by processes that move no records: validation, and the check for new data in the Airflow task process.
-For them, the 0.1 CPU-seconds of pyarrow's import are too much. Use ``from airflow_provider_connect.data.arrow import pa, pc``.
+Each library is imported when one of its names is first used. Processes that move no records also import connector classes: validation, and
+the check for new data in the Airflow task process. For them, the 0.1 CPU-seconds that importing pyarrow takes are too much. Use ``from
+airflow_provider_connect.data.arrow import pa, pc``.
 """
 
 from importlib import import_module
@@ -12,9 +13,9 @@ __all__ = ["LazyModule", "acero", "np", "pa", "pc", "pl"]
 
 
 class LazyModule(ModuleType):
-    """Stands for a module until one of its names is used; each name is resolved once.
+    """Imports a module when one of its names is first used. Each name is resolved once.
 
-    Also for other libraries that the import of a connector must not load.
+    Also used for other libraries that importing a connector must not load.
     """
 
     def __getattr__(self, name: str) -> object:

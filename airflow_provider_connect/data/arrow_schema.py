@@ -1,4 +1,5 @@
-"""Schemas ↔ Arrow types and fields (docs/contract.md §11.1). Arrow fields keep in their metadata what Arrow types cannot express."""
+"""Schemas ↔ Arrow types and fields (docs/contract.md §11.1). Attributes that Arrow types cannot express are in the metadata of Arrow
+fields."""
 
 from __future__ import annotations
 
@@ -43,7 +44,7 @@ from airflow_provider_connect.errors import SchemaException
 
 
 def arrow_type(schema: Schema) -> pa.DataType:
-    """The Arrow type of values of ``schema``. Names, docs etc. of inner schemas are in their fields' metadata."""
+    """The Arrow type of values of ``schema``. The metadata of its fields has the names, docs etc. of inner schemas."""
     logical = schema.logical_name
     if logical is not None:
         return _logical_arrow_type(logical, schema)
@@ -79,18 +80,18 @@ def arrow_field(name: str, schema: Schema) -> pa.Field:
 
 
 def schema_of(field: pa.Field) -> Schema:
-    """The schema of an Arrow field: for a field of ``arrow_field`` its exact schema, for any other the nearest one.
+    """The schema of an Arrow field: exact for a field that ``arrow_field`` created, the nearest one for any other.
 
-    A width without a Connect type becomes the next larger (uint8 → INT16). Times finer than a millisecond become Time and Timestamp, which
-    have milliseconds. A timestamp without a zone counts as UTC. Raises SchemaException for a type that Connect does not have, for two
-    fields of the same name, and for more than ``MAX_DEPTH`` levels.
+    A width that Connect does not have becomes the next larger one (uint8 → INT16). Times finer than a millisecond become Time and
+    Timestamp, whose unit is the millisecond. A timestamp without a zone counts as UTC. Raises SchemaException for a type that Connect does
+    not have, for two fields of the same name, and for more than ``MAX_DEPTH`` levels.
     """
     refuse_deep(field.type)
     return _schema_of(field)
 
 
 def refuse_deep(type: pa.DataType) -> None:
-    """Raise SchemaException for more than ``MAX_DEPTH`` nested types, because Python's recursion is limited."""
+    """Raise SchemaException for more than ``MAX_DEPTH`` levels of nested types, because Python limits recursion."""
     level = [type]
     for _ in range(MAX_DEPTH + 1):
         level = [each.field(number).type for each in level for number in range(each.num_fields)]
@@ -137,7 +138,7 @@ def _schema_of_type(type: pa.DataType, metadata: Mapping[str, str]) -> Schema:
     return _SCHEMA_BY_NAME[kind[0]]
 
 
-_NAME: Final = re.compile(r"[a-z_]+[0-9]*")  # of the type, without its unit, width or time zone
+_NAME: Final = re.compile(r"[a-z_]+[0-9]*")  # the type's name without unit, width or time zone
 _SCHEMA_BY_NAME: Final = {
     **dict.fromkeys(("string", "large_string", "string_view"), STRING_SCHEMA),
     **dict.fromkeys(("binary", "large_binary", "fixed_size_binary", "binary_view"), BYTES_SCHEMA),
@@ -155,7 +156,7 @@ _SCHEMA_BY_NAME: Final = {
 
 
 def _default_to_json(schema: Schema, value: Any) -> Any:
-    """A default as JSON, by its schema, so that ``_default_from_json`` returns the same value."""
+    """A default as JSON, from which ``_default_from_json`` restores the same value."""
     if isinstance(value, Struct):
         value = [value.get_without_default(field.name) for field in schema.fields]
     elif isinstance(value, Mapping):
@@ -171,7 +172,7 @@ def _default_from_json(schema: Schema, value: Any) -> Any:
 
 
 def _converted(schema: Schema, value: Any, scalar: Callable[[Any], Any], inner: Callable[[Schema, Any], Any]) -> Any:
-    """``value`` with its parts converted. A struct becomes the list of its values, a map the list of its pairs."""
+    """``value`` with its parts converted. A struct becomes a list of its values, a map becomes a list of its pairs."""
     if value is None:
         return None
     if schema.logical_name is not None or schema.type is SchemaType.BYTES:

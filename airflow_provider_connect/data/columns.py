@@ -1,6 +1,6 @@
-"""Python values ↔ Arrow columns, by schema. Exact in both directions, including logical types.
+"""Python values ↔ Arrow columns, by schema. Both directions are exact, including logical types.
 
-A column without a schema is a plain Arrow array of scalars of one type, or JSON text (``pa.json_()``) for anything else. Bytes cannot be
+A column without a schema is a plain Arrow array if all its values are scalars of one type, else JSON text (``pa.json_()``). Bytes cannot be
 JSON: they need their own column, or a schema.
 """
 
@@ -28,7 +28,7 @@ def row_numbers(count: int, first: int = 0) -> pa.Array:
 
 
 def fill_nulls(column: pa.Array, schema: Schema) -> pa.Array:
-    """Replace nulls by the schema's default. Raises DataException if the result would exceed the memory limit of one step."""
+    """Replace nulls with the schema's default. Raises DataException if the result would exceed the memory limit of one step."""
     default = column_of([schema.default], schema)
     check_bytes(default.nbytes * column.null_count, f"The default of {column.null_count} fields, {default.nbytes} bytes,")
     return pc.if_else(column.is_valid(), column, default[0])
@@ -37,9 +37,9 @@ def fill_nulls(column: pa.Array, schema: Schema) -> pa.Array:
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
     """A column of ``values``; None is null. ``values_of`` returns equal values (a tuple as a list).
 
-    Raises DataException for a value that does not fit, and for one that could not be read back: without a schema, bytes mixed with or
-    inside other values, and maps with keys that are not strings. Accepts integers for floats, and whole floats for integers. Other type
-    errors are not detected: call ``validate_value`` first for untrusted values.
+    Raises DataException for a value that does not fit, and for one that could not be read back. Without a schema, the latter are bytes
+    mixed with or inside other values, and maps with keys that are not strings. Integers are accepted as floats, and whole floats as
+    integers. Other type errors are not detected: call ``validate_value`` first for untrusted values.
     """
     if schema is None:
         return _schemaless_column(list(values))
@@ -61,13 +61,13 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
     decode = _decoder(schema)
     try:
         plain = column.to_pylist()
-    except (OverflowError, ValueError) as error:  # Python's dates end with the year 9999
+    except (OverflowError, ValueError) as error:  # Python's dates end in the year 9999
         raise DataException(f"Value of schema type {schema.type.name} is out of the range of Python's dates: {error}") from error
     return plain if decode is None else [None if value is None else decode(value) for value in plain]
 
 
 def json_of(value: object) -> str:
-    """A value of ``values_of`` as JSON text. Structs are objects, bytes are base64; decimals, times and other types are strings.
+    """A value from ``values_of`` as JSON text. Structs are objects, bytes are base64; decimals, times and other types are strings.
 
     Raises DataException for a map whose keys are structs, arrays or bytes."""
     try:
@@ -83,10 +83,11 @@ def _plain(value: object) -> object:
 
 
 def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
-    """``column``, which may be chunked, as one array of the Arrow type of ``schema``. Returns the same object if it is one already.
+    """``column``, which may be chunked, as one array of the Arrow type of ``schema``. Returns ``column`` itself if it already is such an
+    array.
 
-    Connect's times have milliseconds: finer digits are cut off at any depth; timestamps are rounded down. Raises DataException for values
-    that do not fit.
+    Connect's times are in milliseconds. At any depth, finer digits of times are cut off, and timestamps are rounded down. Raises
+    DataException for values that do not fit.
     """
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
@@ -103,9 +104,10 @@ def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
 
 @contextmanager
 def as_data_exception() -> Iterator[None]:
-    """Wrap parsing or printing of nested values. Raises DataException for values that are too deep, or numbers too long, for Python.
+    """Wrap parsing or printing of nested values. Raises DataException for values that are too deep for Python, or numbers that are too
+    long.
 
-    Only other plugins can produce such values: the JsonConverter's limits (``json_text``) are lower.
+    Only other plugins can produce such values, because the JsonConverter's limits (``json_text``) are lower.
     """
     try:
         yield
@@ -209,7 +211,7 @@ def _struct_encoder(schema: Schema) -> Callable[[Any], Any]:
 
 
 def _decoder(schema: Schema) -> Callable[[Any], Any] | None:
-    """The function that converts a value of ``to_pylist`` to the Python value. None: no conversion is needed."""
+    """The function that converts a value from ``to_pylist`` to the Python value. None: no conversion is needed."""
     if schema.logical_name == TIMESTAMP:
         return lambda instant: instant.replace(tzinfo=datetime.UTC)
     if schema.type is SchemaType.STRUCT:
@@ -285,12 +287,12 @@ _PER_MS: Final = {"us": 1000, "ns": 1_000_000}
 
 
 def with_children(column: pa.Array, type: pa.DataType, children: pa.Array) -> pa.Array:
-    """A list or map column with the type ``type`` and other children, but the same nulls, lengths and slice."""
+    """``column`` (lists or maps) with the type ``type`` and other children, but the same nulls, lengths and slice."""
     return pa.Array.from_buffers(type, len(column), column.buffers()[:2], offset=column.offset, children=[children])
 
 
 def floor_to_ms(column: pa.Array) -> pa.Array:
-    """Round timestamps in microseconds or nanoseconds down to milliseconds. Returns the same object if there are none."""
+    """Round timestamps in microseconds or nanoseconds down to milliseconds. Returns the same object if there are no such timestamps."""
     if not _has_finer_times(column.type):
         return column
     if pa.types.is_timestamp(column.type):

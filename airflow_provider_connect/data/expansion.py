@@ -1,7 +1,7 @@
 """Limits on what an input may expand to: fields of a schema, columns of a file, bytes of values in memory at once.
 
-A small input can expand to something large: a name may refer to a tree of types, a dictionary to a million rows. So each reader estimates
-what it is about to create, in units of its format, and checks it here first. Knows no format.
+A small input can expand to something large: a name may refer to a tree of types, a dictionary to a million rows. So each reader first
+estimates the size of what it will create, and checks it here. Knows nothing about formats.
 """
 
 from __future__ import annotations
@@ -12,23 +12,23 @@ from typing import Final
 from airflow_provider_connect.errors import DataException, SchemaException
 
 MOST_FIELDS: Final = 20_000
-"""Maximum fields of a schema, including its inner types, each counted as often as it is used."""
-_PARAMETERS: Final = 25  # or symbols of an enum, that count as one field
+"""Maximum number of fields in a schema. Fields of an inner type count each time that the type is used."""
+_PARAMETERS: Final = 25  # parameters, or symbols of an enum, that count as one field
 MOST_LEVELS: Final = 200
 """Maximum nesting of references and types in a schema."""
 MOST_COLUMNS: Final = 4096
-"""Maximum columns of a text file. Each is a field of a struct."""
+"""Maximum number of columns in a text file. Each column is a field of a struct."""
 MOST_BYTES: Final = 256 << 20
-"""Maximum bytes of the values created in one step."""
+"""Maximum size, in bytes, of the values created in one step."""
 MOST_MADE: Final = 1 << 30
-"""Maximum bytes of all values of a small file, or of a part that is read separately."""
+"""Maximum size, in bytes, of all values of a small file, or of a part that is read separately."""
 MOST_FAULTS: Final = 1000
-"""Faults of a piece of a file that are reported individually. One exception covers the rest."""
+"""Maximum number of faults in a piece of a file that are reported individually. One exception covers the rest."""
 _HOPELESS_FAULTS: Final = 20_000
 _FAULTS_A_ROW: Final = 10
 _MOST_UNPACKED: Final = 64 << 20
 _MOST_TIMES: Final = 1100
-"""Maximum size of decompressed data: this many bytes, or this many times its compressed size, deflate's maximum ratio."""
+"""Maximum size of decompressed data: this many bytes, or this many times the compressed size (deflate's maximum ratio)."""
 
 
 def check_fields(count: int, what: str) -> int:
@@ -42,19 +42,19 @@ def check_fields(count: int, what: str) -> int:
 
 
 def weight_of(parameters: Sized | None) -> int:
-    """The number of fields that a schema's parameters, or an enum's symbols, count as."""
+    """A schema's parameters, or an enum's symbols, converted to the number of fields that count the same."""
     return 0 if parameters is None else len(parameters) // _PARAMETERS
 
 
 def limit_faults(faults: Sequence[DataException], count: int) -> Iterator[DataException]:
-    """The first ``MOST_FAULTS`` of ``count`` faults, and one exception for the rest. ``faults`` has at least these first ones."""
+    """The first ``MOST_FAULTS`` of ``count`` faults, and one exception for the rest. ``faults`` has at least the first ``MOST_FAULTS``."""
     yield from faults[:MOST_FAULTS]
     if count > MOST_FAULTS:
         yield DataException(f"{count - MOST_FAULTS} further records cannot be read either")
 
 
 def is_wrong_format(bad: int, good: int) -> bool:
-    """Whether a file with so many unreadable (``bad``) and readable (``good``) rows has another format. It is not read further."""
+    """Whether a file with so many unreadable (``bad``) and readable (``good``) rows has another format. Such a file is not read further."""
     return bad > _HOPELESS_FAULTS and bad > good * _FAULTS_A_ROW
 
 
@@ -64,7 +64,7 @@ def wrong_format(bad: int, good: int) -> DataException:
 
 
 def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> None:
-    """Raise DataException if ``packed`` bytes have expanded more than real data does. Up to ``free`` bytes are always allowed."""
+    """Raise DataException if ``packed`` bytes have expanded more than real data would. Up to ``free`` bytes are always allowed."""
     if unpacked > max(free, packed * _MOST_TIMES):
         raise DataException(
             f"{packed} bytes expand to more than {_MOST_TIMES} times as many ({unpacked} so far), so reading has stopped. "
@@ -73,6 +73,6 @@ def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> No
 
 
 def check_bytes(size: int, what: str) -> None:
-    """Raise DataException if ``size`` bytes of values would be created in one step. Fewer records at a time may succeed."""
+    """Raise DataException if ``size`` bytes of values would be created in one step. A smaller batch may succeed."""
     if size > MOST_BYTES:
         raise DataException(f"{what} would need {size} bytes of memory; the limit is {MOST_BYTES}")

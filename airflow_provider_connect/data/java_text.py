@@ -1,4 +1,4 @@
-"""Values as Java prints them, numbers as Java parses and casts them, and the key order of a HashMap. Every unit may import it.
+"""Values as Java prints them, numbers as Java parses and casts them, and the key order of a HashMap. Every unit may import this module.
 
 One difference: Java prints bytes as an address (``[B@1b6d3586``), which is useless; here they are decoded as UTF-8.
 """
@@ -21,10 +21,10 @@ NULL: Final = "null"
 BLANKS: Final = "".join(map(chr, range(33)))
 """The characters that ``String.trim`` removes."""
 
-_LONGEST_KEPT: Final = 250  # a string from a request may have a megabyte
+_LONGEST_KEPT: Final = 250  # because a string from a request may be a megabyte long
 _LEAST_PLAIN, _LEAST_WITH_EXPONENT = 1e-3, 1e7
 _LEAST_NORMAL: Final = 2.2250738585072014e-308
-_LARGEST_SINGLE: Final = 3.4028235677973366e38  # from here on numbers round to infinity
+_LARGEST_SINGLE: Final = 3.4028235677973366e38  # from this value on, numbers round to infinity
 _INTEGER: Final = re.compile(r"([+-]?)0*(\d{1,19})")  # no type has more digits
 _UNSIGNED: Final = r"(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?"
 _DECIMAL: Final = re.compile(rf"[+-]?{_UNSIGNED}")
@@ -37,7 +37,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 # Text
 
 
-def text_of(value: Any, schema: Schema | None = None) -> str:  # Any: a value of any schema, or of a setting
+def text_of(value: Any, schema: Schema | None = None) -> str:  # Any: a value of any schema or setting
     """``String.valueOf(value)``. Without a schema a float is a double."""
     if value is None or isinstance(value, bool):
         return {None: NULL, True: "true", False: "false"}[value]
@@ -64,16 +64,16 @@ def _date_text(value: datetime.date | datetime.time) -> str:
     """``java.util.Date.toString`` in UTC."""
     if isinstance(value, datetime.time):
         value = datetime.datetime.combine(datetime.date(1970, 1, 1), value)
-    printed = value.ctime()  # Thu Jan  1 00:00:00 1970, in English whatever the locale is
+    printed = value.ctime()  # Thu Jan  1 00:00:00 1970, in English in every locale
     return f"{printed[:8]}{value.day:02d}{printed[10:20]}UTC {value.year:04d}"
 
 
 def double_text(value: float) -> str:
     """``Double.toString`` of JDK 19 and later: the shortest digits that identify the number, but at least two.
 
-    Plain between 1e-3 and 1e7, else one digit, a point and an exponent. If one digit is enough, the nearest text of two digits is used:
-    ``4.9E-324``. JDK 17 prints the same except for two numbers in a thousand, which get one digit too many, or not the nearest text
-    (JDK-4511638).
+    Numbers between 1e-3 and 1e7 are printed plainly, others with one digit, a point and an exponent. If one digit is enough, the nearest
+    text of two digits is used: ``4.9E-324``. JDK 17 prints two numbers in a thousand differently: with one digit too many, or not as the
+    nearest text (JDK-4511638).
     """
     value = float(value)  # a numpy number is also a float, but its repr has the class name
     size = abs(value)
@@ -87,7 +87,7 @@ def double_text(value: float) -> str:
     mantissa, _, exponent = shortest.partition("e")
     whole, _, fraction = mantissa.partition(".")
     digits = (whole + fraction).lstrip("0")
-    power = int(exponent or 0) - len(fraction) + len(digits) - 1  # of ten, with one digit before the point
+    power = int(exponent or 0) - len(fraction) + len(digits) - 1  # the power of ten, with one digit before the point
     return f"{sign}{digits[0]}.{digits[1:].rstrip('0') or '0'}E{power}"
 
 
@@ -101,7 +101,7 @@ def single_text(value: float) -> str:
 
 
 def double_texts(column: pa.Array) -> pa.Array:
-    """``Double.toString`` of a column of doubles, ``Float.toString`` of one of floats; null stays null.
+    """``Double.toString`` for a column of doubles, ``Float.toString`` for a column of floats. Null stays null.
 
     From 0.001 to ten million, Arrow prints the same digits as Java, except for the ``.0`` of whole numbers. Others are converted one by
     one.
@@ -120,7 +120,8 @@ def double_texts(column: pa.Array) -> pa.Array:
 
 
 def decode_utf8(value: bytes) -> str:
-    """Decode UTF-8 as Java does. Python differs in one case: for Java an encoded surrogate is one malformed sequence, not three."""
+    """Decode UTF-8 as Java does. Python differs in one case: Java treats an encoded surrogate as one malformed sequence, Python as
+    three."""
     try:
         return value.decode()
     except UnicodeDecodeError:
@@ -130,7 +131,7 @@ def decode_utf8(value: bytes) -> str:
 def regex_error(text: str, error: re.error) -> str:
     """``PatternSyntaxException.getMessage`` for common errors; Python's message for others.
 
-    It has a description, ``near index``, the expression, and a mark below that index if it is inside the expression.
+    The message has a description, ``near index``, the expression, and a mark below that index if the index is inside the expression.
     """
     at = error.pos
     if error.msg == "missing ), unterminated subpattern":
@@ -154,14 +155,15 @@ def _marked(description: str, text: str, index: int) -> str:
 
 
 def parse_integer(text: str, bits: int) -> int | None:
-    """``Long.parseLong`` for an integer of ``bits`` bits. None: ``text`` is not an integer, or is out of range."""
+    """``Long.parseLong`` for an integer of ``bits`` bits. Returns None if ``text`` is not an integer, or is out of range."""
     found = _INTEGER.fullmatch(text)
     number = int(found[1] + found[2]) if found else None
     return number if number is not None and wrapped(number, bits) == number else None
 
 
 def parse_double(text: str) -> float | None:
-    """``Double.parseDouble``: accepts white space around the number, a suffix ``f`` or ``d``, and hexadecimals. None: not a number."""
+    """``Double.parseDouble``: accepts white space around the number, a suffix ``f`` or ``d``, and hexadecimals. Returns None if ``text`` is
+    not a number."""
     text = text.strip(BLANKS)
     if found := _DOUBLE.fullmatch(text):
         return float(found[1] or found[2])
@@ -174,7 +176,7 @@ def parse_double(text: str) -> float | None:
 
 
 def parse_decimal(text: str) -> Decimal | None:
-    """``new BigDecimal(text)``; None: not a number."""
+    """``new BigDecimal(text)``. Returns None if ``text`` is not a number."""
     return Decimal(text) if _DECIMAL.fullmatch(text) else None
 
 
@@ -185,7 +187,7 @@ def wrapped(number: int, bits: int) -> int:
 
 
 def as_single(number: float) -> float:
-    """The nearest 32-bit float; infinity beyond the largest."""
+    """The nearest 32-bit float, or infinity beyond the largest one."""
     try:
         return float(struct.unpack("f", struct.pack("f", number))[0])
     except OverflowError:
@@ -196,7 +198,7 @@ def as_single(number: float) -> float:
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries in the order of a Java HashMap (docs/contract.md §2.2). Of equal keys, the last wins."""
+    """The entries in the order of a Java HashMap (docs/contract.md §2.2). If keys are equal, the last one wins."""
     entries = dict(pairs)
     if len(entries) < 2:
         return entries
@@ -207,7 +209,7 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode``, spread as in HashMap. Cached for short strings, because records repeat their field names."""
+    """``String.hashCode`` with HashMap's spreading of bits. Cached for short strings, because records repeat their field names."""
     return _kept_hash(text) if len(text) <= _LONGEST_KEPT else _hash(text)
 
 

@@ -1,6 +1,6 @@
 """JSON text as Kafka Connect's Jackson reads and writes it (docs/contract.md §2.2), with limits that are checked for whole columns.
 
-Python limits recursion to 1,000 calls. Reading, printing or changing a nested value needs up to three calls for each level.
+Python limits recursion to 1,000 calls. Reading, printing or changing a nested value needs up to three calls per level.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from airflow_provider_connect.data.arrow import np
 MAX_DEPTH: Final = 200
 """Maximum nesting of objects and arrays."""
 MAX_NUMBER_LENGTH: Final = 1000
-"""Maximum characters of a number, as in Jackson."""
+"""Maximum number of characters in a number, as in Jackson."""
 
 SHORTEST_BEYOND: Final = 2 * (MAX_DEPTH + 1)
-"""Bytes of the shortest document that exceeds ``MAX_DEPTH``, as every opening bracket has a closing one."""
+"""Size, in bytes, of the shortest document that exceeds ``MAX_DEPTH``: each level has an opening and a closing bracket."""
 
 _UNMARKED: Final = bytes(set(range(256)) - set(b'[]{}"'))
 _STRING: Final = re.compile(rb'"[^"]*"')
@@ -44,13 +44,13 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def without_leading_zeros(text: str) -> str:
-    """``text`` with numbers that are valid JSON: Connect's Jackson also accepts ``007``."""
+    """``text`` without leading zeros, which are not valid JSON: Connect's Jackson also accepts ``007``."""
     return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text
 
 
 def depth_of(data: bytes) -> int:
     """The nesting depth of valid JSON, which may be several documents in sequence."""
-    if b"\\" in data:  # first, since removing other bytes would join the backslashes of two escapes
+    if b"\\" in data:  # first, because removing other bytes would join the backslashes of two escapes
         data = data.replace(rb"\\", b"").replace(rb"\"", b"")
     marks = data.translate(None, _UNMARKED)
     marks = marks.replace(b'""', b"")  # strings without brackets
@@ -63,7 +63,7 @@ def depth_of(data: bytes) -> int:
 
 
 def may_have_long_number(data: bytes) -> bool:
-    """Whether more than ``MAX_NUMBER_LENGTH`` consecutive characters could be a number. They may also be part of a string."""
+    """Whether more than ``MAX_NUMBER_LENGTH`` consecutive characters could be a number. They may also be in a string."""
     if len(data) <= MAX_NUMBER_LENGTH or _MANY_SAMPLES not in data[::_STRIDE].translate(_DIGITS):
         return False
     return _LONG_NUMBER in data.translate(_DIGITS)

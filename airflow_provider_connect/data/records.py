@@ -1,4 +1,4 @@
-"""Single records, which a source task may return from ``poll`` and a sink task gets in ``put_records`` (docs/contract.md §11.1)."""
+"""Single records, which a source task may return from ``poll`` and a sink task receives in ``put_records`` (docs/contract.md §11.1)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _URL_SAFE: Final = str.maketrans("+/", "-_")
 
 
 def topic_id_text(given: object) -> str:
-    """The client's id of a topic in the form that Kafka's own tools print."""
+    """The client's topic id in the form that Kafka's own tools print."""
     return str(given).translate(_URL_SAFE).rstrip("=")
 
 
@@ -41,9 +41,9 @@ BYTES: Final = "bytes"
 
 
 class Distance(NamedTuple):
-    """How far a source task is from the last known end of its source.
+    """How much data is between a source task's position and the last known end of its source.
 
-    ``left`` is a number of ``unit``: ``RECORDS``, ``BYTES``, or the source's own unit.
+    ``left`` is in ``unit``: ``RECORDS``, ``BYTES``, or the source's own unit.
     """
 
     left: int
@@ -52,7 +52,7 @@ class Distance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """One header of a record. ``schema`` None is schemaless data. Immutable; use ``Headers.apply`` to change headers."""
+    """One header of a record. If ``schema`` is None, the value is schemaless. Immutable: use ``Headers.apply`` to change headers."""
 
     key: str
     value: Any = None
@@ -62,8 +62,8 @@ class Header:
 class Headers:
     """The headers of a record in order. A key may occur several times.
 
-    Headers of a batch stay bytes until they are read, and are written as the same bytes unless they are changed. Methods that change
-    headers return ``self``.
+    Headers of a batch stay bytes until they are read. If they are not changed, the same bytes are written. Methods that change headers
+    return ``self``.
     """
 
     __slots__ = ("_decode", "_headers", "_wire")
@@ -75,14 +75,14 @@ class Headers:
 
     @classmethod
     def of_wire(cls, wire: list[tuple[str, bytes | None]], decode: Callable[[str, bytes | None], Header]) -> Headers:
-        """Headers from their bytes on the topic. All are decoded when one is first read."""
+        """Headers from their bytes on the topic. When the first header is read, all are decoded."""
         headers = cls()
         if wire:
             headers._headers, headers._wire, headers._decode = None, wire, decode
         return headers
 
     def wire(self) -> list[tuple[str, bytes | None]] | None:
-        """The bytes on the topic. None if the headers are not from a topic, or may have been changed."""
+        """The headers' bytes on the topic. None if they are not from a topic, or may have been changed."""
         return self._wire
 
     def add(self, key: str, value: object, schema: Schema | None = None) -> Headers:
@@ -130,7 +130,7 @@ class Headers:
         return [header for header in self._read() if header.key == key]
 
     def apply(self, change: Callable[[Header], Header | None], key: str | None = None) -> Headers:
-        """Replace each header, or each of ``key``, by the result of ``change``; None removes it."""
+        """Replace each header, or each header of ``key``, with the result of ``change``. A result of None removes the header."""
         changed = (change(header) if key in (None, header.key) else header for header in self._changeable())
         self._headers = [header for header in changed if header is not None]
         return self
@@ -166,7 +166,7 @@ class Headers:
             return True
         return self._read() == other._read()
 
-    __hash__ = None  # type: ignore[assignment]  # they can be changed
+    __hash__ = None  # type: ignore[assignment]  # headers can be changed
 
     def __repr__(self) -> str:
         return f"Headers({self._read()!r})"
@@ -184,9 +184,9 @@ def _checked_timestamp(timestamp: int | None) -> int | None:
 class SourceRecord:
     """One record that a source task has read.
 
-    ``source_offset`` is the position to resume from after it; None: a run cannot resume here. ``timestamp`` is in ms since 1970. If it is
-    None, the producer sets it; if ``kafka_partition`` is None, the producer chooses it. A schema of None is schemaless data. The
-    constructor raises ConnectException for an offset without a partition, DataException for a negative timestamp.
+    ``source_offset`` is the position at which a run resumes after this record. If it is None, no run can resume here. ``timestamp`` is in
+    ms since 1970; the producer sets it if it is None. The producer also chooses ``kafka_partition`` if it is None. If a schema is None, the
+    data is schemaless. The constructor raises ConnectException for an offset without a partition, DataException for a negative timestamp.
     """
 
     source_partition: Mapping[str, object] | None
@@ -206,7 +206,7 @@ class SourceRecord:
             raise ConnectException("SourceRecord: source_offset needs a source_partition: an offset without a partition is never committed")
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
-        """A copy with some attributes changed. Headers are duplicated unless given."""
+        """A copy with some attributes changed. Headers are duplicated unless ``changes`` has them."""
         return dataclasses.replace(self, **{"headers": self.headers.duplicate(), **changes} if "headers" not in changes else changes)
 
 
@@ -214,8 +214,8 @@ class SourceRecord:
 class SinkRecord:
     """One record for a sink task.
 
-    ``original_topic`` and ``original_kafka_partition`` are those before transformations; offsets are committed for them. ``timestamp`` is
-    in ms since 1970, None if the record has none.
+    ``original_topic`` and ``original_kafka_partition`` are from before transformations; offsets are committed for them. ``timestamp`` is in
+    ms since 1970, or None if the record has no timestamp.
     """
 
     topic: str
@@ -243,5 +243,5 @@ class SinkRecord:
         return TopicPartition(str(self.original_topic), int(self.original_kafka_partition or 0))
 
     def replace(self, **changes: Any) -> Self:  # Any: the record's own attributes
-        """A copy with some attributes changed; headers are duplicated unless given."""
+        """A copy with some attributes changed. Headers are duplicated unless ``changes`` has them."""
         return dataclasses.replace(self, **{"headers": self.headers.duplicate(), **changes} if "headers" not in changes else changes)

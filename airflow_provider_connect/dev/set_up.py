@@ -1,6 +1,6 @@
-"""From a checkout and a Python to everything that development, tests and the demonstration need; run as a file by that Python.
+"""Sets up everything that development, tests and the demonstration need, from a checkout and a Python that runs this file.
 
-Needs the standard library only. Each step reports what it does and is skipped when done; everything fetched is kept in ``.dev/cache``.
+Needs only the standard library. Each step reports its work and is skipped if it is complete. Fetched files are kept in ``.dev/cache``.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ EXTRAS = "airflow,jdbc,mysql,mssql,oracle,filesystem,sftp,lake,registry,sql,dev,
 
 
 def main() -> None:
-    """Does all steps in their order."""
+    """Run all steps in order."""
     if sys.version_info < (3, 11):  # noqa: UP036 - an older Python may well be the one that runs this
         sys.exit(f"Python 3.11 or later is needed, and {sys.executable} is {sys.version.split()[0]}. Try: make setup PYTHON=python3.12")
     CACHE.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _digest(*files: Path) -> str:
 
 
 def _step(name: str, state: str, act: Callable[[], None]) -> None:
-    """Acts unless it did so for the same ``state`` before."""
+    """Act, unless the step is already complete for this ``state``."""
     stamp = VENV / f".connect-{name}"
     if stamp.exists() and stamp.read_text() == state:
         return
@@ -78,13 +78,13 @@ def _make_venv() -> None:
 
 
 def _install(constraints: Path, environment: dict[str, str]) -> None:
-    """The package from the working tree, so that changes are seen at once, and all that it needs at the pinned versions."""
+    """Install the package from the working tree, so that changes apply at once, and its requirements at the pinned versions."""
     wanted = ["-c", str(constraints), "-e", f"{CHECKOUT}[{EXTRAS}]"]
     with_uv = subprocess.run([VENV / "bin" / "uv", "pip", "install", *wanted], env=environment, check=False)
     if with_uv.returncode:
         print("packages: uv failed, trying pip", file=sys.stderr, flush=True)
         _run([PYTHON, "-m", "pip", "install", *wanted], environment)
-    for left_over in CHECKOUT.glob("*.egg-info"):  # with it Airflow sees two distributions, and loads the plugin twice
+    for left_over in CHECKOUT.glob("*.egg-info"):  # with such a folder Airflow finds two distributions and loads the plugin twice
         shutil.rmtree(left_over)
 
 

@@ -1,7 +1,7 @@
-"""Everything on this machine, without Docker: a real Kafka broker and Airflow with the provider, on free ports, up and down again.
+"""Starts and stops a real Kafka broker and Airflow with the provider on this machine, on free ports and without Docker.
 
-``up``, ``status`` and ``down`` are the commands; ``Stack`` is the thing. All of its files lie in one folder, ``.dev`` of the working
-directory by default; ``stack.json`` in it names all addresses. Data stays when the stack is taken down.
+``up``, ``status`` and ``down`` are the commands. All files of a ``Stack`` are in one folder, by default ``.dev`` of the working directory.
+Its ``stack.json`` has all addresses. Data is kept when the stack is down.
 """
 
 import json
@@ -34,11 +34,11 @@ _SCHEDULE = {"airflow.schedule": "5s"}
 
 
 class Stack:
-    """A broker and an Airflow. ``worker``: a worker.properties file; where it names bootstrap.servers, no broker of ours is started.
+    """A broker and an Airflow. ``worker`` is a worker.properties file. If it has bootstrap.servers, no broker is started.
 
-    ``variables`` are added to Airflow's environment, and so to every task's. Unless ``outlives_parent``, the servers are killed when the
-    thread that started them ends, and as a context manager the stack is up inside the block. Connectors may reach files below ``allowed``;
-    None: below ``data_folder``. The worker's file may name another folder.
+    ``variables`` are added to the environment of Airflow and of every task. Unless ``outlives_parent``, the servers are killed when the
+    thread that started them ends. As a context manager, the stack is up inside the block. Connectors may reach files below ``allowed``, by
+    default below ``data_folder``. The worker's file may name another folder.
     """
 
     def __init__(
@@ -65,37 +65,37 @@ class Stack:
 
     @property
     def state_file(self) -> Path:
-        """``stack.json``: there while the stack is up."""
+        """``stack.json``, which exists while the stack is up."""
         return self.directory / STATE_FILE
 
     @property
     def dags_folder(self) -> Path:
-        """Where Airflow reads DAG files."""
+        """The folder from which Airflow reads DAG files."""
         return self.folder / "airflow" / "dags"
 
     @property
     def log_folder(self) -> Path:
-        """Where Airflow keeps the logs of tasks."""
+        """The folder of task logs."""
         return self.folder / "airflow" / "task-logs"
 
     @property
     def data_folder(self) -> Path:
-        """Where connectors may read and write files, unless they are given another folder."""
+        """The folder in which connectors may read and write files, unless another folder is configured."""
         return self.folder / DATA_FOLDER
 
     @property
     def plugins_folder(self) -> Path:
-        """Where plugins are found within a second of their installation, unless the worker's file names other folders."""
+        """The folder in which plugins are found within a second of their installation, unless the worker's file names other folders."""
         return self.folder / "plugins"
 
     @property
     def worker_properties(self) -> Path:
-        """The worker properties that the provider is given."""
+        """The file with the provider's worker properties."""
         return self.folder / "worker.properties"
 
     @property
     def mark(self) -> str:
-        """What all processes of this stack, and no others, carry in their environment."""
+        """The mark in the environment of all processes of this stack, and of no others."""
         file = self.folder / "mark"
         if not file.exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -103,7 +103,7 @@ class Stack:
         return file.read_text()
 
     def state(self) -> dict[str, object] | None:
-        """The content of ``stack.json``; None when the stack is down."""
+        """The content of ``stack.json``. None: the stack is down."""
         try:
             found: dict[str, object] = json.loads(self.state_file.read_text())
         except (OSError, ValueError):
@@ -111,11 +111,11 @@ class Stack:
         return found
 
     def is_up(self) -> bool:
-        """Whether Airflow and, where it is ours, the broker serve now."""
+        """Whether Airflow serves now, and the stack's own broker if it has one."""
         return self.state() is not None and not self.faults()
 
     def faults(self) -> list[str]:
-        """Which processes of a stack that was started have ended, and which parts do not serve, a sentence each; empty when it is down."""
+        """A sentence for each process that has ended, and for each part that does not serve. Empty if the stack is down."""
         state = self.state()
         if state is None:
             return []
@@ -132,7 +132,7 @@ class Stack:
         return self.folder / "kafka" / "server.log" if name == "kafka" else self.folder / "airflow" / "logs" / f"{name}.log"
 
     def up(self) -> dict[str, object]:
-        """Starts everything and returns the content of ``stack.json``. What a start that was cut off left behind is ended first."""
+        """Start everything, and return the content of ``stack.json``. Processes of an interrupted start are ended first."""
         end_marked(self.mark)
         worker = {ALLOWED_PATHS: str(self._allowed), "plugin.path": str(self.plugins_folder)} | _worker_properties(self._worker)
         for folder in (self.data_folder, self.plugins_folder):
@@ -147,7 +147,7 @@ class Stack:
             del os.environ[VARIABLE]
 
     def down(self) -> int:
-        """Ends all processes of this stack, running tasks too, and returns how many there were. Does nothing when it is down."""
+        """End all processes of this stack, including running tasks, and return their number. Does nothing if the stack is down."""
         servers = _pids(self.state() or {})
         kafka = servers.pop("kafka", 0)
         ended = end_marked(self.mark, first=servers.values(), last=(kafka,))
@@ -193,7 +193,7 @@ class Stack:
         return state
 
     def _reuse_port(self, name: str) -> int:
-        """The port of the last time where it is free, so that an open browser page goes on working."""
+        """The port of the last start if it is free, so that an open browser page continues to work."""
         file = self.folder / name
         port = int(file.read_text()) if file.exists() else 0
         if port == 0 or is_listening(port):
@@ -209,7 +209,7 @@ class Stack:
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": SPARK_MASTER}),
             CACHE_VARIABLE: str(self.cache),
             VARIABLE: self.mark,
-            "SPT_NOENV": "1",  # setproctitle, which Airflow's processes use, would write over the mark
+            "SPT_NOENV": "1",  # setproctitle, which Airflow's processes use, would overwrite the mark
             **self._variables,
         }
 
@@ -244,7 +244,7 @@ class Stack:
         return state
 
     def _write_environment(self, variables: Mapping[str, str]) -> Path:
-        """A file for the shell's ``source``, after which the ``airflow`` command speaks to this stack."""
+        """Write a file for the shell's ``source``, after which the ``airflow`` command uses this stack."""
         file = self.folder / "environment.sh"
         file.touch(mode=0o600)
         file.write_text("".join(f"export {name}={shlex.quote(value)}\n" for name, value in variables.items() if name != VARIABLE))
@@ -252,7 +252,7 @@ class Stack:
 
 
 def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
-    """Starts the stack in the background and prints where it is. Exit code 0, or 1 with the reason on standard error."""
+    """Start the stack in the background and print its addresses. Returns exit code 0, or 1 with the reason on standard error."""
     stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True)
     if (known := stack.state()) is not None:
         faults = stack.faults()
@@ -273,14 +273,15 @@ def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
 
 
 def cli_advice(state: Mapping[str, object]) -> str:
-    """The line after which the shell's ``airflow`` is this stack's: the programs of this environment first, and the stack's settings."""
+    """A shell command that makes ``airflow`` use this stack: it puts this environment's programs first and sets the stack's settings."""
     programs = shlex.quote(str(Path(sys.executable).parent))
     return f"its command line: export PATH={programs}:$PATH; source {shlex.quote(str(state['environment']))}; airflow connect list"
 
 
 def directory_in_use() -> Path:
-    """The folder that ``status`` and ``down`` are about: the one with a stack that is up, in the working directory or the nearest one above
-    it, else around the shell's ``AIRFLOW_HOME``, which the stack's ``environment.sh`` sets. With no stack that of the working directory."""
+    """The folder that ``status`` and ``down`` use: a folder with a stack that is up, in the working directory or the nearest directory
+    above. Otherwise the stack of the shell's ``AIRFLOW_HOME``, which ``environment.sh`` sets. Without a stack, the folder in the working
+    directory."""
     here = Path.cwd()
     found = [above / DIRECTORY for above in (here, *here.parents)]
     if home := os.environ.get("AIRFLOW_HOME"):
@@ -289,8 +290,8 @@ def directory_in_use() -> Path:
 
 
 def status(output: str = "text", *, directory: Path | None = None) -> int:
-    """Prints what runs where, and what has ended or is not healthy; ``output`` is ``json`` or ``text``. Exit code 0 when everything is up
-    and healthy, else 1. ``directory`` None: the one in use."""
+    """Print the running parts with their addresses, and parts that have ended or are not healthy. ``output`` is ``json`` or ``text``.
+    Returns exit code 0 if everything is up and healthy, otherwise 1. ``directory`` is by default the one in use."""
     stack = Stack(directory or directory_in_use())
     state, faults = stack.state(), stack.faults()
     is_up = state is not None and not faults
@@ -318,7 +319,7 @@ def status(output: str = "text", *, directory: Path | None = None) -> int:
 
 
 def down() -> int:
-    """Ends the stack. Exit code 0, also when it was down."""
+    """End the stack. Returns exit code 0, even if it was down."""
     stack = Stack(directory_in_use())
     ended = stack.down() if stack.folder.exists() else 0
     announce(f"down; {ended} processes ended" if ended else f"was down: no stack in {stack.directory}")
@@ -326,13 +327,13 @@ def down() -> int:
 
 
 def _pids(state: Mapping[str, object]) -> dict[str, int]:
-    """The processes that were started, by the names of their parts."""
+    """The ids of the started processes, by the names of their parts."""
     pids = state.get("pids")
     return dict(pids) if isinstance(pids, dict) else {}
 
 
 def _worker_properties(file: Path | None) -> dict[str, str]:
-    """The file's settings over a short schedule. Raises ConfigException when it cannot be read."""
+    """The file's settings, with a short schedule as the default. Raises ConfigException if the file cannot be read."""
     if file is None:
         return dict(_SCHEDULE)
     try:
@@ -343,7 +344,7 @@ def _worker_properties(file: Path | None) -> dict[str, str]:
 
 
 def _escaped(text: str, also: str) -> str:
-    """``text`` as java.util.Properties reads it back."""
+    """``text``, escaped for java.util.Properties."""
     escapes = {"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t", **{character: f"\\{character}" for character in also}}
     escaped = "".join(escapes.get(character, character) for character in text)
     return f"\\{escaped}" if escaped[:1] in {" ", "#", "!"} else escaped

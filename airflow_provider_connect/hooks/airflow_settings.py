@@ -1,7 +1,7 @@
-"""The worker settings as Airflow holds them, layer over layer: ``[connect]`` of airflow.cfg, the Connection, the Variable.
+"""The worker settings from Airflow, in layers: ``[connect]`` of airflow.cfg, the Connection, the Variable.
 
-Reads Connections and Variables through the task SDK only, so it works where Airflow's database is out of reach: in tasks as in the API
-server. Everything is read when asked for, nothing at import.
+Reads Connections and Variables only through the task SDK, so it needs no access to Airflow's database and works in tasks and in the API
+server. Reads nothing at import.
 """
 
 import hashlib
@@ -44,10 +44,10 @@ OWN_OPTIONS = (
     "mirror_history_days",
     "plan_timeout_ms",
 )
-"""Options of the section that are no worker settings. Every other option is one, in Connect's spelling or with _ for the full stops."""
+"""Options of the section that are not worker settings. All others are, in Connect's spelling or with _ for the full stops."""
 
 REST_KEYS = ("rest.url", "rest.login", "rest.password", "rest.token", "rest.ca.file")
-"""Keys of a Connection's extra that are about Connect's REST API and are no worker settings."""
+"""Keys of a Connection's extra for Connect's REST API. They are not worker settings."""
 
 _log = logging.getLogger(__name__)
 _logged: set[str] = set()
@@ -59,15 +59,15 @@ _CONNECTION_FIELDS = ("host", "login", "password", "schema", "port", "conn_type"
 
 
 def worker_settings() -> WorkerSettings:
-    """The settings in force, see ``settings_now``."""
+    """The settings in force (see ``settings_now``)."""
     return settings_now().settings
 
 
 def settings_now() -> SettingsInForce:
-    """The settings in force, and which ones are not because they are wrong; each of those is logged once by each process.
+    """The settings in force, and the invalid ones. Each process logs each invalid setting once.
 
-    The last good ones are kept in a private file of this host, for every process of this Airflow and user: most are too short-lived to
-    remember any. Raises WorkerSettingsException, which a retry may pass, when none can be used.
+    The last valid settings are stored in a private file of this host, for every process of this Airflow and user, because most processes
+    are too short-lived to keep them. If no valid settings exist, raises WorkerSettingsException, after which a retry may succeed.
     """
     file = _last_good_file()
     last_good = None if file is None else _read_last_good(file)
@@ -83,12 +83,12 @@ def settings_now() -> SettingsInForce:
 
 
 def worker_variable_now() -> Mapping[str, str]:
-    """What is in force of the Variable. Raises WorkerSettingsException as ``settings_now``."""
+    """The Variable's settings that are in force. Raises WorkerSettingsException like ``settings_now``."""
     return settings_now().values[f"Variable {VARIABLE}"]
 
 
 def section_schedule() -> str | None:
-    """``airflow.schedule`` of the section, for a DAG file as it is parsed; the last good one where it or the section is wrong."""
+    """``airflow.schedule`` of the section, when a DAG file is parsed. If it or the section is invalid, the last valid schedule."""
     try:
         text = section_properties().get(SCHEDULE)
         if text is not None:
@@ -101,7 +101,7 @@ def section_schedule() -> str | None:
 
 
 def _layers() -> list[Layer]:
-    """From the lowest to the highest."""
+    """The layers, from the lowest to the highest."""
     return [
         Layer("the defaults", default_properties()),
         _layer(f"section [{SECTION}]", section_properties),
@@ -128,14 +128,14 @@ def _layer(source: str, read: Callable[[], Mapping[str, Any]], *, flat: bool = T
 
 
 def _check_clients(settings: WorkerSettings) -> None:
-    # loads the Kafka client: only where settings have changed
+    # loads the Kafka client, so only if settings have changed
     from airflow_provider_connect.runtime.stores.client_check import check_clients
 
     check_clients(settings)
 
 
 def _last_good_file() -> Path | None:
-    """None: there is no private folder to keep it in."""
+    """The file of the last valid settings. None: there is no private folder for it."""
     home = os.environ.get("AIRFLOW_HOME") or str(Path("~/airflow").expanduser())
     marks = "\0".join([os.path.realpath(home), own_option("connect_conn_id") or CONNECTION])
     try:
@@ -153,7 +153,7 @@ def _read_last_good(file: Path) -> dict[str, dict[str, str]] | None:
 
 
 def _save_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
-    """Replace the file, of mode 0600, whole. Where that cannot be done, a wrong value later is reported without it."""
+    """Replace the whole file, which has mode 0600. If this fails, a later invalid value has no valid one to replace it."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as scratch:
@@ -164,7 +164,7 @@ def _save_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None
 
 
 def worker_properties() -> dict[str, str]:
-    """All layers in one mapping of Connect's names, raw: the Variable wins over the Connection, that one over the section.
+    """All layers in one mapping, raw, by Connect's names. The Variable overrides the Connection, which overrides the section.
 
     Raises ConfigException for a layer that cannot be read.
     """
@@ -172,13 +172,13 @@ def worker_properties() -> dict[str, str]:
 
 
 def default_properties() -> dict[str, str]:
-    """What holds where no layer sets it: connectors may reach files of one folder below AIRFLOW_HOME."""
+    """The defaults of all layers: connectors may reach files of one folder below AIRFLOW_HOME."""
     home = os.path.expanduser(os.environ.get("AIRFLOW_HOME", "~/airflow"))
     return {ALLOWED_PATHS: os.path.join(os.path.abspath(home), DATA_FOLDER)}
 
 
 def section_properties() -> dict[str, str]:
-    """The ``[connect]`` section; the file that its ``worker_properties`` names lies below it."""
+    """The ``[connect]`` section. It overrides the file that its ``worker_properties`` names."""
     return properties_file() | section_options()
 
 
@@ -190,7 +190,7 @@ def section_options() -> dict[str, str]:
 
 
 def properties_file() -> dict[str, str]:
-    """The file that ``worker_properties`` of the section names. Raises ConfigException where it cannot be read."""
+    """The file that ``worker_properties`` of the section names. Raises ConfigException if it cannot be read."""
     path = own_option("worker_properties")
     if path is None:
         return {}
@@ -201,12 +201,12 @@ def properties_file() -> dict[str, str]:
 
 
 def own_option(name: str) -> str | None:
-    """One of ``OWN_OPTIONS``; None when it is not set."""
+    """One of ``OWN_OPTIONS``; None if it is not set."""
     return conf.get(SECTION, name, fallback=None) or None
 
 
 def connection_properties(conn_id: str | None = None) -> dict[str, str]:
-    """The settings of the Connection. The default one may be missing; one that was asked for by name may not."""
+    """The settings of the Connection. The default Connection may be missing, but a named Connection must exist."""
     name = conn_id or own_option("connect_conn_id")
     try:
         connection = Connection.get(name or CONNECTION)
@@ -227,13 +227,14 @@ def properties_of(connection: Any) -> dict[str, str]:
         if mechanism in _LOGIN_MODULES:
             found["sasl.jaas.config"] = _jaas(mechanism, connection.login, connection.password or "")
     found |= extra
-    # A Kafka Connect worker's own security settings do not reach its connectors' clients; those of a Connection are meant for all of them.
+    # In Kafka Connect, a worker's own security settings do not apply to its connectors' clients. A Connection's settings apply to all
+    # clients.
     security = {key: value for key, value in found.items() if key.startswith(_SECURITY)}
     return {f"{kind}.{key}": value for kind in ("producer", "consumer", "admin") for key, value in security.items()} | found
 
 
 def extra_properties(connection: Any) -> dict[str, str]:
-    """The extra of a Connection, flat, without what is empty: the form leaves empty text in fields that were not filled in."""
+    """The extra of a Connection, flattened, without empty values: the form sends empty text for empty fields."""
     where = f"the extra of Connection {connection.conn_id}"
     extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
     return {key: value for key, value in extra.items() if value}
@@ -242,7 +243,7 @@ def extra_properties(connection: Any) -> dict[str, str]:
 def names_brokers(connection: Any) -> bool:
     """Whether host, port, login and password are Kafka's.
 
-    Else they are those of Connect's REST API: the host is a URL, or there is only a ``rest.url``.
+    Otherwise they are those of Connect's REST API: the host is a URL, or there is only a ``rest.url``.
     """
     if not connection.host:
         return "rest.url" not in extra_properties(connection)
@@ -250,7 +251,7 @@ def names_brokers(connection: Any) -> bool:
 
 
 def is_url(host: str) -> bool:
-    """Whether a Connection's host is an address of HTTP."""
+    """Whether a Connection's host is an HTTP URL."""
     return host.strip().lower().startswith(("http://", "https://"))
 
 
@@ -274,9 +275,9 @@ def _jaas(mechanism: str, login: str, password: str) -> str:
 
 
 def worker_variable() -> dict[str, str]:
-    """The Variable ``connect_worker_config``; empty when there is none.
+    """The Variable ``connect_worker_config``; empty if it does not exist.
 
-    Read raw and parsed here: ``deserialize_json=True`` with a default would swallow text that is no JSON.
+    Parses the raw text, because ``deserialize_json=True`` with a default would ignore text that is not valid JSON.
     """
     return flattened(_worker_object(), f"Variable {VARIABLE}")
 
@@ -322,9 +323,9 @@ def _text(name: str, value: object, where: str) -> str:
 
 
 def airflow_secrets(config: Mapping[str, str]) -> dict[str, str]:
-    """The values of the variables ``${airflow:connection:field}`` and ``${variable:key}`` that ``config`` names, and of no others.
+    """The values of the variables ``${airflow:connection:field}`` and ``${variable:key}`` in ``config``.
 
-    Raises ConfigException naming the key, the variable and what is missing in Airflow.
+    Raises ConfigException, which names the key, the variable and the missing part in Airflow.
     """
     return {text: _resolve(text, _keys_with(text, config)) for text in airflow_variables(config)}
 
@@ -359,13 +360,13 @@ def _field(connection: Any, field: str, keys: str, text: str) -> str:
 
 
 def connectors_bundle() -> str | None:
-    """The name of the Dag bundle that creates DAGs of stored connectors; None when ``dag_bundle_config_list`` names none of its class."""
+    """The name of the Dag bundle that creates DAGs of stored connectors. None: ``dag_bundle_config_list`` has no such bundle."""
     bundles = conf.getjson("dag_processor", "dag_bundle_config_list", fallback=None) or []
     return next((str(bundle["name"]) for bundle in bundles if bundle.get("classpath") == BUNDLE), None)
 
 
 def run_directory() -> Path:
-    """Where the runs of this host keep their files, created with mode 0700. Raises ConfigException when it belongs to another user."""
+    """The folder for files of this host's runs, created with mode 0700. Raises ConfigException if it belongs to another user."""
     given = own_option("run_directory")
     path = Path(given) if given else Path(tempfile.gettempdir()) / f"airflow-connect-{os.getuid()}"
     try:

@@ -1,12 +1,12 @@
-"""The Airflow connection type ``connect``: a Connect cluster by its REST API, and Kafka with the worker settings that go with it.
+"""The Airflow connection type ``connect``: a Connect cluster's REST API, and its Kafka cluster with the worker settings.
 
 ::
 
     hook = ConnectHook("orders_cluster")  # a Connection with host http://connect:8083: a real Kafka Connect, or this provider elsewhere
     hook.pause("orders")
 
-Without a URL in the Connection, verbs go to the Connect in Airflow's own API server, so tasks need a user of Airflow: ``rest.login`` and
-``rest.password`` in the Connection's extra.
+Without a URL in the Connection, verbs go to the Connect server in Airflow's own API server. Tasks then need a user of Airflow:
+``rest.login`` and ``rest.password`` in the Connection's extra.
 """
 
 import asyncio
@@ -48,7 +48,7 @@ _TEST_SECONDS = 20.0
 
 
 class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed for us
-    """A hook of one Connection, which is read at the first verb."""
+    """A hook of one Connection. It reads the Connection when the first verb is called."""
 
     def __init__(self, connect_conn_id: str = CONNECTION, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -57,7 +57,7 @@ class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed f
 
     @contextmanager
     def _advice(self) -> Iterator[None]:
-        """Errors name the Connection. The default one may be missing, and no other."""
+        """Add the Connection's name to errors. Only the default Connection may be missing."""
         try:
             yield
         except UnauthorizedException as error:
@@ -84,7 +84,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
     hook_name = "Kafka Connect"
 
     def get_conn(self) -> ConnectClient:
-        """The client of the server that the Connection names; created once. Raises ConfigException for a Connection that is wrong."""
+        """The client of the server that the Connection names, created once. Raises ConfigException for an invalid Connection."""
         if self._client is None:
             connection = None
             with self._advice():
@@ -99,7 +99,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
             return client.carry_out(call)
 
     def look(self, condition: Condition | LagBelow) -> Verdict:
-        """How it stands with ``condition`` now."""
+        """The current verdict on ``condition``."""
         try:
             seen = self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call())
         except NotFoundException:
@@ -107,8 +107,8 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
         return condition.evaluate(seen)
 
     def sink_lag(self, name: str) -> dict[TopicPartition, int]:
-        """How many records each partition of a sink's topics holds that the sink has not committed. Asks Kafka too, at the brokers of this
-        Connection's worker settings; ConfigException when that is another Kafka than the Connect cluster's."""
+        """The number of uncommitted records of a sink in each partition. Also asks Kafka, at the brokers of this Connection's worker
+        settings. Raises ConfigException if they are not the Connect cluster's Kafka."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
@@ -127,13 +127,13 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
     def get_settings(self) -> WorkerSettings:
         """The effective worker settings with this hook's Connection between airflow.cfg and the Variable.
 
-        Raises ConfigException naming the layer or key that is wrong.
+        Raises ConfigException, which names the invalid layer or key.
         """
         return effective_settings(self.connect_conn_id)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether Connect answers at the Connection's URL, or Kafka at its brokers where it holds none. Called by the Test button, with a
-        Connection that need not be saved."""
+        """Whether Connect answers at the Connection's URL, or without a URL, Kafka at its brokers. The Test button calls this, perhaps with
+        an unsaved Connection."""
         try:
             connection = self.get_connection(self.connect_conn_id)
             return True, _server_answers(rest_server(connection)) if has_url(connection) else _kafka_answers(connection)
@@ -145,7 +145,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
     """The verbs of ``ConnectHook``, each to be awaited: for triggers. To be used in an ``async with``."""
 
     async def get_conn(self) -> AsyncConnectClient:
-        """The client of the server that the Connection names; created once."""
+        """The client of the server that the Connection names, created once."""
         if self._client is None:
             connection = None
             with self._advice():
@@ -160,7 +160,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
             return await client.carry_out(call)
 
     async def look(self, condition: Condition | LagBelow) -> Verdict:
-        """How it stands with ``condition`` now."""
+        """The current verdict on ``condition``."""
         try:
             seen = await (self.sink_lag(condition.connector) if isinstance(condition, LagBelow) else self.carry_out(condition.call()))
         except NotFoundException:
@@ -168,7 +168,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
         return condition.evaluate(seen)
 
     async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
-        """As ``ConnectHook.sink_lag``; Kafka is asked in a thread."""
+        """As ``ConnectHook.sink_lag``. A thread asks Kafka."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         verbs = cast(AsyncConnectVerbs, self)  # Airflow is not typed for us, so this may be anything to mypy
@@ -188,12 +188,12 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
 
 
 def rest_server(connection: Any | None) -> Server:
-    """The Connect server that an Airflow Connection of type ``connect`` means: the one whose URL it holds, or the one in Airflow's own API
-    server. None: there is no Connection.
+    """The Connect server of an Airflow Connection of type ``connect``: at the Connection's URL, or in Airflow's own API server.
+    ``connection`` None: there is no Connection.
 
-    The URL is the host, if that begins with ``http``, or ``rest.url`` in the extra. Then login and password are that server's, unless the
-    host names Kafka's brokers; ``rest.login`` with ``rest.password``, or ``rest.token``, win. Raises ConfigException for any other text
-    than a URL.
+    The URL is the host, if the host begins with ``http``, or ``rest.url`` in the extra. Login and password are then the server's, unless
+    the host names Kafka's brokers. ``rest.login`` with ``rest.password``, or ``rest.token``, override them. Raises ConfigException if the
+    text is not a URL.
     """
     if connection is None:
         return Server.of(own_url())
@@ -223,9 +223,9 @@ def _url(connection: Any, given: str | None) -> str:
 
 
 def own_url() -> str:
-    """Where Airflow's own API server serves Connect: at the address by which tasks reach it already, else at its public one."""
+    """The URL of Connect in Airflow's own API server: at the address that tasks already use, otherwise at the public address."""
     public = conf.get("api", "base_url", fallback="") or f"http://localhost:{conf.get('api', 'port', fallback='8080')}"
-    if public.startswith("/"):  # Airflow takes a mere path so, too
+    if public.startswith("/"):  # Airflow also accepts a path alone
         public = f"http://localhost:{conf.get('api', 'port', fallback='8080')}{public}"
     execution = conf.get("core", "execution_api_server_url", fallback="") or ""
     reached = execution.rstrip("/").removesuffix("/execution") if is_url(execution) else public
@@ -247,12 +247,12 @@ def effective_settings(conn_id: str) -> WorkerSettings:
 
 def _server_answers(server: Server) -> str:
     with ConnectClient(server, retry=RetryLimits(seconds=0), timeout_seconds=_TEST_SECONDS) as client:
-        found, count = client.server_info(), len(client.connectors())  # the second asks for a right, too
+        found, count = client.server_info(), len(client.connectors())  # the second request also needs a right
     return f"Kafka Connect {found.version} with {count} connectors answers at {server.url}; its Kafka cluster is {found.kafka_cluster_id}"
 
 
 def _kafka_answers(connection: Any) -> str:
-    # loads the Kafka client: not where hooks are listed
+    # loads the Kafka client, so not when hooks are listed
     from airflow_provider_connect.runtime.stores.admin_connection import kafka_cluster_id
 
     properties = section_properties() | properties_of(connection)

@@ -1,6 +1,6 @@
 """Logins and certificates of clients: translates Java's SASL and TLS settings to librdkafka's.
 
-Librdkafka inserts some settings into a command, so their characters are limited. Knows nothing of where settings come from.
+Librdkafka inserts some settings into a command, so their characters are limited. Does not know where settings come from.
 """
 
 import re
@@ -76,7 +76,7 @@ def _unquoted(double: str, single: str, bare: str) -> str:
 
 
 def tls_config(java: Mapping[str, str]) -> dict[str, str]:
-    """Translate key and trust stores: PEM as text or file, and PKCS12 for keys. Java's JKS cannot be read outside Java."""
+    """Translate key and trust stores: PEM as text or file, and PKCS12 for keys. Only Java can read JKS."""
     config: dict[str, str] = {}
     if "ssl.endpoint.identification.algorithm" in java:
         config["ssl.endpoint.identification.algorithm"] = java["ssl.endpoint.identification.algorithm"].strip() or "none"

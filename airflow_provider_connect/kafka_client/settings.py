@@ -1,7 +1,7 @@
 """Translates Kafka's Java client settings to librdkafka's, for every client of this package.
 
-Only names in the tables below are passed on: some of librdkafka's own settings run commands or load libraries, and a connector's config
-must not reach those. Knows nothing of workers, or of which settings a client gets.
+Only names in the tables below are passed on. Some of librdkafka's own settings run commands or load libraries, and a connector's config
+must not set them. Knows nothing of workers.
 """
 
 import logging
@@ -41,7 +41,7 @@ _SAME_NAME = _words("""
     group.id group.instance.id group.protocol group.remote.assignor session.timeout.ms heartbeat.interval.ms max.poll.interval.ms
     auto.offset.reset enable.auto.commit auto.commit.interval.ms isolation.level fetch.min.bytes check.crcs allow.auto.create.topics
 """)
-"""Names with the same meaning in both."""
+"""Names with the same meaning in Java and in librdkafka."""
 
 _NATIVE = _words("""
     broker.address.family broker.address.ttl socket.keepalive.enable socket.nagle.disable socket.timeout.ms message.max.bytes
@@ -88,10 +88,10 @@ def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> Client
     if kind == ClientKind.PRODUCER:
         ignores_keys = java.get("partitioner.ignore.keys", "").strip().lower() == "true"
         config.setdefault("message.max.bytes", _LARGEST_REQUEST)
-        config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # Java's; with another a key could go to two partitions
+        config["partitioner"] = "random" if ignores_keys else "murmur2_random"  # as in Java, so a key always goes to the same partition
         if java.get("transactional.id"):
             _bound_by_transaction(config)
-    elif "fetch.max.bytes" in config:  # librdkafka refuses less than its largest message, although larger messages still arrive
+    elif "fetch.max.bytes" in config:  # librdkafka refuses values below its largest message; larger messages still arrive
         config["message.max.bytes"] = min(int(config["fetch.max.bytes"]), 1_000_000)
     if not config.get("client.id"):
         config.pop("client.id", None)
@@ -108,7 +108,7 @@ _TRANSLATED = _words("""
 
 
 def _bound_by_transaction(config: ClientConfig) -> None:
-    """Limit settings to what librdkafka accepts: no timeout above the transaction's, and at most five requests in flight."""
+    """Limit settings to values that librdkafka accepts: no timeout above the transaction's, at most five requests in flight."""
     limit = int(config.setdefault("transaction.timeout.ms", 60_000))
     for name in ("delivery.timeout.ms", "message.timeout.ms", "socket.timeout.ms"):
         if name in config:
@@ -134,10 +134,10 @@ _SIZES = {
     "max.request.size": ("message.max.bytes", 1_000, 1_000_000_000),
     "max.partition.fetch.bytes": ("max.partition.fetch.bytes", 1, 1_000_000_000),
     "fetch.max.bytes": ("fetch.max.bytes", 1_000, 2_147_483_135),
-    "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # Java's -1 is 0 here: the system's default
+    "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # Java's -1 becomes 0, the system's default
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", 0, 100_000_000),
 }
-"""Sizes by Java's name, with librdkafka's name and range. Librdkafka refuses values outside, which for Java may mean no limit."""
+"""Sizes by Java's name, with librdkafka's name and range. Librdkafka refuses other values, which in Java may mean no limit."""
 
 
 def _number(java: Mapping[str, str], name: str) -> int:
@@ -154,8 +154,8 @@ FILES = _words("ssl.keystore.location ssl.truststore.location")
 
 
 def resolve_files(allowed: AllowedPaths, settings: Mapping[str, str]) -> dict[str, str]:
-    """A connector's client ``settings`` with the real paths of the host's files that they name. Raises ConfigException for one that is
-    outside of what is ``allowed``."""
+    """A connector's client ``settings``, with files of the host replaced by their real paths. Raises ConfigException for a file that is not
+    ``allowed``."""
     checked = dict(settings)
     for name in FILES & settings.keys():
         if settings[name].strip():
@@ -167,7 +167,7 @@ def resolve_files(allowed: AllowedPaths, settings: Mapping[str, str]) -> dict[st
 
 
 def names_java_code(name: str, value: str) -> bool:
-    """Whether a client setting names a Java class with an effect of its own. ``NO_JAVA`` is the reason to refuse it."""
+    """Whether a client setting names a Java class that has an effect. ``NO_JAVA`` is the reason to refuse the setting."""
     return name in _JAVA_CODE and value.strip() not in _AS_IT_IS
 
 
@@ -184,4 +184,4 @@ _AS_IT_IS = frozenset(
         "org.apache.kafka.clients.producer.internals.DefaultPartitioner",
     }
 )
-"""Classes that do what these clients do by default."""
+"""Java classes with the default behaviour of these clients."""

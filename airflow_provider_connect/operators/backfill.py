@@ -1,4 +1,4 @@
-"""An operator that delivers ranges of a sink's topics again, beside the live connector; see docs/backfills.md."""
+"""An operator that delivers ranges of a sink's topics again, while the live connector runs (docs/backfills.md)."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ class BackfillOperator(ConnectVerbOperator):
         self._backfill_id = ""
 
     def execute(self, context: Any) -> Any:
-        """Called by Airflow. The id comes from the task instance: no other task of any run has it."""
+        """Called by Airflow. The id is derived from the task instance, so no other task of any run has it."""
         ti = context["ti"]
         identity = "\0".join(map(str, (ti.dag_id, ti.task_id, ti.run_id, ti.map_index)))
         self._backfill_id = hashlib.sha256(identity.encode()).hexdigest()[:_DIGITS]
@@ -81,7 +81,7 @@ class BackfillOperator(ConnectVerbOperator):
 
 
 def parse_ranges(ranges: object) -> list[AskedRange]:
-    """Ranges as users write them. Raises BadRequestException, which names the wrong entry."""
+    """Parse ranges as users write them. Raises BadRequestException, which names the invalid entry."""
     if not isinstance(ranges, list | tuple):
         raise BadRequestException(f"ranges must be {_SHAPE}, not {ranges!r}")
     return [_parse_range(number, entry) for number, entry in enumerate(ranges)]

@@ -1,8 +1,8 @@
-"""Operators that are about a connector's config, in any Connect cluster: create, update, validate.
+"""Operators that create, update and validate a connector's config, in any Connect cluster.
 
 Secrets do not belong in a DAG file: write a variable that the cluster resolves, such as ``${airflow:shop:password}`` for ours or
-``${file:/etc/secrets:password}`` for a Kafka Connect. Values that are secrets nevertheless, by the name of their key, are masked in logs
-and in rendered templates.
+``${file:/etc/secrets:password}`` for a Kafka Connect. Values whose keys are named like secrets are masked in logs and in rendered
+templates.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,7 +25,7 @@ _STATE_OF = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSE
 
 
 class _ConfigOperator(ConnectVerbOperator):
-    """Has a ``config``: a mapping of Connect's keys to text, numbers and booleans."""
+    """An operator with a ``config``: a mapping of Connect's keys to text, numbers and booleans."""
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "config")
     template_fields_renderers: ClassVar[dict[str, str]] = {"config": "json"}
@@ -35,7 +35,7 @@ class _ConfigOperator(ConnectVerbOperator):
         self.config = config
 
     def render_template_fields(self, context: Any, jinja_env: Any = None) -> None:
-        """Called by Airflow, before it shows the rendered fields to a user."""
+        """Called by Airflow before it shows the rendered fields to a user."""
         super().render_template_fields(context, jinja_env)
         texts = {key: str(value) for key, value in self.config.items() if value is not None}
         for key in literal_secrets(texts):
@@ -128,12 +128,12 @@ class ValidateConfigOperator(_ConfigOperator):
 
 
 def config_texts(config: Mapping[str, Any]) -> dict[str, str]:
-    """``config`` with all values as text. Raises BadRequestException naming the key of one that cannot be."""
+    """``config`` with all values as text. Raises BadRequestException, which names the key, for any other value."""
     return {key: config_text(key, value) for key, value in config.items()}
 
 
 def config_text(key: str, value: object) -> str:
-    """One value as Connect would write it."""
+    """One value as Connect writes it."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str | int | float):
@@ -142,7 +142,7 @@ def config_text(key: str, value: object) -> str:
 
 
 def is_same(known: Mapping[str, str], connector: str, config: Mapping[str, str]) -> bool:
-    """Whether a connector that shows ``known`` has ``config``, as far as can be seen: hidden values cannot."""
+    """Whether a connector with the visible config ``known`` has ``config``. Hidden values cannot be compared."""
     wanted = {**config, "name": connector}
     return known.keys() == wanted.keys() and all(known[key] in (value, HIDDEN) for key, value in wanted.items())
 

@@ -1,4 +1,4 @@
-"""One run of a connector as an Airflow task: checks whether there is work, runs the Spark application, reports its result."""
+"""One run of a connector as an Airflow task. Checks whether there is work, runs the Spark application, and reports its result."""
 
 import logging
 import time
@@ -37,7 +37,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     group in the asset's URI too. Other keyword arguments are SparkSubmitOperator's.
     """
 
-    template_fields: Sequence[str] = ()  # the name may come by REST or the config topic: it is never a template
+    template_fields: Sequence[str] = ()  # the name may be from REST or the config topic, so it must not be a template
     ui_color = "#e8f1f8"
 
     def __init__(
@@ -59,16 +59,16 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         self.tasks = tasks
         self.claim = claim
         self.stays_seconds = stays_seconds
-        self.failure_trace: str | None = None  # of what has failed, for notices
+        self.failure_trace: str | None = None  # the trace of the failure, for notices
 
     @property
     def tasks_label(self) -> str:
-        """Names a mapped task in the UI."""
+        """The label of a mapped task in the UI."""
         return tasks_label(self.connector, self.tasks or [])
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
-        """By task: records, bytes, seconds and CPU-seconds. None, which costs no XCom, when there was nothing to do."""
-        die_with_parent()  # had it ended before this line, the next request to Airflow, over its socket, fails
+        """Records, bytes, seconds and CPU-seconds by task. Without work, returns None, so no XCom is written."""
+        die_with_parent()  # if the parent has ended before this line, the next request to Airflow fails
         with airflow_errors(self.connector):
             return self._run(context)
 
@@ -129,7 +129,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
 
         emit_lost(self.connector)
         reason = f"Connector {self.connector}: the application ended with exit code {exit_code} and without a result"
-        if self._kill_requested:  # Airflow knows who ended it, and the API server writes that into the statuses if the run has FAILED
+        if self._kill_requested:  # Airflow knows who ended it; the API server writes this into the statuses if the run FAILED
             return AirflowException(reason)  # type: ignore[no-any-return]
         try:
             cache = ConfigCache(run_directory())

@@ -1,4 +1,4 @@
-"""Operators that move a connector through its life, in any Connect cluster: pause, resume, stop, restart, delete; and its offsets."""
+"""Operators that pause, resume, stop, restart and delete a connector in any Connect cluster, and change its offsets."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -79,7 +79,7 @@ class DeleteConnectorOperator(ConnectVerbOperator):
 
 
 class _OffsetsOperator(ConnectVerbOperator):
-    """Changes offsets, which the connector must be STOPPED for; with ``stop`` it is stopped first, and stays so."""
+    """Changes offsets. The connector must be STOPPED; with ``stop`` it is stopped first, and stays STOPPED."""
 
     def __init__(self, *, stop: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -117,7 +117,7 @@ class ResetOffsetsOperator(_OffsetsOperator):
 
 
 def offset_views(offsets: object) -> list[OffsetView]:
-    """Offsets as users write them. Raises BadRequestException, which names the wrong entry."""
+    """Parse offsets as users write them. Raises BadRequestException, which names the invalid entry."""
     if not isinstance(offsets, list | tuple):
         raise BadRequestException(f"offsets must be {_OFFSETS_SHAPE}, not {type(offsets).__name__}")
     return [_offset_view(number, entry) for number, entry in enumerate(offsets)]

@@ -1,4 +1,4 @@
-"""An operator that replays a sink's dead-letter records, in a cluster of this package; see docs/dead-letters.md."""
+"""An operator that replays a sink's dead-letter records, in a cluster of this package (docs/dead-letters.md)."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -59,7 +59,7 @@ class ReplayDeadLettersOperator(ConnectVerbOperator):
         return ReplayEnds(self.connector, result["replay"])
 
     def _failed_replay(self, hook: "ConnectHook") -> str | None:
-        """The connector of this replay where a try before has left it FAILED."""
+        """The connector of this replay, if an earlier try has left it FAILED."""
         try:
             known = hook.dead_letter_replay(self.connector)
         except NotFoundException:

@@ -1,7 +1,7 @@
-"""What an operator carries from the file that makes a connector's DAG to the serialized DAG and to the task: the config, or a mark.
+"""The config or mark that an operator passes from a connector's DAG file to the serialized DAG and to the task.
 
-Each lies in an attribute of its own in the serialized DAG: not in a template field (those are shown as rendered templates), not in
-``params`` (shown when a run is triggered), not in XCom. Variables such as ``${airflow:shop:password}`` lie there as written.
+Each is in its own attribute of the serialized DAG. It is not in a template field, in ``params`` or in XCom, because Airflow shows rendered
+templates, and shows ``params`` when a run is triggered. Variables such as ``${airflow:shop:password}`` are not resolved there.
 """
 
 import json
@@ -16,9 +16,9 @@ CONNECTOR = "connector"
 
 
 class DefinesConnector:
-    """Mixed into the operators of a connector's DAG, which carry the connector's name. The first one also carries either
-    ``connector_definition``, the config as JSON, when a DAG file defines the connector, or ``dag_mark``, the keys that a stored connector's
-    DAG was made of."""
+    """A mixin of the operators of a connector's DAG, which have the connector's name. The first operator also has ``connector_definition``,
+    the config as JSON, if a DAG file defines the connector. Otherwise it has ``dag_mark``, the keys from which a stored connector's DAG was
+    created."""
 
     connector: str
     connector_definition: str | None = None
@@ -27,19 +27,19 @@ class DefinesConnector:
 
     @classmethod
     def get_serialized_fields(cls) -> frozenset[str]:
-        """Called by Airflow: the attributes that go into the serialized DAG."""
+        """The attributes of the serialized DAG. Called by Airflow."""
         fields: frozenset[str] = super().get_serialized_fields()  # type: ignore[misc]  # the operator's, which stands behind this class
         return fields | {ATTRIBUTE, MARK, CONNECTOR}
 
     def definition(self) -> dict[str, str] | None:
-        """The config as the config topic holds it, with the name and where it is defined; None: the connector is defined elsewhere."""
+        """The config as the config topic has it, with the name and the defining file. None: the connector is defined elsewhere."""
         if self.connector_definition is None:
             return None
         return stored_config(self.connector, json.loads(self.connector_definition), defined_in(self.dag))
 
 
 def definition_text(config: Mapping[str, str]) -> str:
-    """``config`` as an operator carries it: the same text for the same config, whatever its order."""
+    """``config`` as an operator has it: the same text for the same config in any order."""
     return json.dumps(dict(config), sort_keys=True)
 
 

@@ -1,7 +1,7 @@
-"""Lineage of a run for Airflow's OpenLineage provider: the methods that it calls on an operator, and its client's classes.
+"""Lineage of a run for Airflow's OpenLineage provider: the operator's methods that it calls, and its client's classes.
 
-The provider is an extra (``openlineage``). Its listener calls these methods in the task's process, or in a fork of it, and only where a
-transport is configured; without it they are never called, and nothing of it is imported.
+The provider is an extra (``openlineage``). Its listener calls these methods in the task's process or in a fork, and only if a transport is
+configured. Without the provider, they are never called, and none of its modules is imported.
 """
 
 import logging
@@ -17,30 +17,30 @@ if TYPE_CHECKING:
     from openlineage.client.event_v2 import Dataset
 
 FACET = "connect_delivery"
-"""The run's facet of ours, with the ranges of offsets that it has delivered."""
+"""Our own facet of a run, with the ranges of offsets that the run has delivered."""
 _log = logging.getLogger(__name__)
 
 
 class HasLineage:
-    """An operator that reports what its run has read and written. A failure here is logged, and fails no run."""
+    """An operator that reports the datasets that its run has read and written. A failure to report is logged and does not fail the run."""
 
     connector: str
     _lineage: "partial[RunLineage] | None" = None
 
     def note_lineage(self, result: RunResult, bootstrap_servers: str, *, is_source: bool) -> None:
-        """Keep what the run has reported until the listener asks."""
+        """Keep the run's result until the listener asks."""
         self._lineage = partial(run_lineage, result, bootstrap_servers, is_source=is_source)
 
     def get_openlineage_facets_on_start(self) -> "OperatorLineage | None":
-        """Nothing is known before the config was read and checked: the event has Airflow's own facets alone."""
+        """Nothing is known before the config is read and checked, so the event has only Airflow's own facets."""
         return self._facets()
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> "OperatorLineage | None":
-        """What the run has read and written; nothing if there was nothing to do. Any: Airflow's task instance."""
+        """The datasets that the run has read and written; None without work. Any: Airflow's task instance."""
         return self._facets()
 
     def get_openlineage_facets_on_failure(self, task_instance: Any) -> "OperatorLineage | None":
-        """What those tasks have read and written that did not fail."""
+        """The datasets of the tasks that did not fail."""
         return self._facets()
 
     def _facets(self) -> "OperatorLineage | None":
@@ -53,7 +53,7 @@ class HasLineage:
             return OperatorLineage(
                 inputs=_datasets(found.inputs), outputs=_datasets(found.outputs), run_facets={FACET: _delivery_facet(found.delivery)}
             )
-        except Exception as error:  # (a package of others, in any version)
+        except Exception as error:  # a foreign package, in any version
             _log.warning("Connector %s: its lineage could not be reported: %s: %s", self.connector, type(error).__name__, error)
             return None
 

@@ -1,4 +1,4 @@
-"""The two ends of a run whose tasks have applications of their own: ``plan`` groups the tasks, ``report`` adds up their counts."""
+"""Beginning and end of a run with several applications: ``plan`` groups the tasks, ``report`` adds up their counts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -36,7 +36,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
         self.tasks_per_application = tasks_per_application
 
     def execute(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """``[{"tasks": [0, 1], "claim": "…"}, …]``; empty when there is nothing to do, so that nothing is mapped."""
+        """``[{"tasks": [0, 1], "claim": "…"}, …]``; empty without work, so that no task is mapped."""
         die_with_parent()
         with airflow_errors(self.connector):
             return self._groups(context)
@@ -68,7 +68,7 @@ class ConnectReportOperator(DefinesConnector, BaseOperator):  # type: ignore[mis
     def execute(self, context: Mapping[str, Any]) -> dict[str, float]:
         """The counts of all tasks together."""
         found = context["ti"].xcom_pull(task_ids=self.run_task_id) or []
-        runs = [found] if isinstance(found, Mapping) else found  # Airflow gives the value of a single mapped task by itself
+        runs = [found] if isinstance(found, Mapping) else found  # the value of a single mapped task is not in a list
         tasks = [task for run in runs if run for task in run.values()]
         total = {name: round(sum(task[name] for task in tasks), 3) for name in ("records", "bytes", "seconds", "cpu_seconds")}
         self.log.info("Connector %s: %d records in %d tasks", self.connector, total["records"], len(tasks))

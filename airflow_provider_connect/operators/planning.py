@@ -1,4 +1,4 @@
-"""What the operators of a run share: its readiness, and a plan of its tasks in a process of its own, without Spark."""
+"""Shared by the operators of a run: its readiness, and a plan of its tasks in a separate process without Spark."""
 
 import logging
 import time
@@ -33,7 +33,7 @@ _log = logging.getLogger(__name__)
 
 @contextmanager
 def airflow_errors(connector: str) -> Iterator[None]:
-    """Translates ConnectException into the errors that Airflow retries, or does not."""
+    """Translates ConnectException into errors that Airflow retries, and errors that it does not retry."""
     try:
         yield
     except ConnectException as error:
@@ -76,7 +76,7 @@ def require_started(
 def _check(
     operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool
 ) -> "Readiness":
-    # loads the Kafka client: not when the DAG is parsed
+    # loads the Kafka client, so not when the DAG is parsed
     from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
     from airflow_provider_connect.runtime.worker.application.readiness import UnreadyException, check_readiness
 
@@ -104,10 +104,11 @@ def _check(
 
 
 def _hide_in_logs(mask: Mask) -> HideSecrets:
-    """Keeps secrets, however they are spelled, out of what is logged and printed in this task's process, and what Airflow logs of its
-    application. Airflow's own masker gets the secrets themselves, but does not mask the copy of a task's log that an executor prints.
+    """Keeps secrets in any spelling out of everything that this task's process logs and prints, and that Airflow logs of its application.
+    Airflow's own masker gets the secrets themselves, but does not mask the copy of a task's log that an executor prints.
 
-    It compiles all that it has for each text that is added, here and in the supervisor: 500 spellings, of 12 secrets, cost 7 s of CPU.
+    Airflow's masker does not get all spellings, because it compiles all of them again for each added text, here and in the supervisor. That
+    took 7 s of CPU time for 500 spellings of 12 secrets.
     """
     mask_output(mask)
 
@@ -142,7 +143,7 @@ def plan_in_process(
 def _report_unready(
     connector: str, settings: WorkerSettings, error: "UnreadyException", context: Mapping[str, Any], define: Mapping[str, str] | None
 ) -> None:
-    """Plan the tasks and write that they FAILED. A failure of that is logged, for the caller raises ``error``."""
+    """Plan the tasks and write that they FAILED. If this fails, it is only logged, because the caller raises ``error``."""
     from airflow_provider_connect.runtime.worker.application.failure_report import report_unready
 
     try:
@@ -154,7 +155,7 @@ def _report_unready(
 
 
 def _report_refused(connector: str, settings: WorkerSettings, trace: str, cache: "ConfigCache") -> None:
-    """Write that the connector FAILED. A failure of that is logged, for the caller raises the reason."""
+    """Write that the connector FAILED. If this fails, it is only logged, because the caller raises the reason."""
     from airflow_provider_connect.runtime.worker.application.failure_report import report_refused
 
     try:

@@ -1,4 +1,4 @@
-"""The conf of a connector's Dag run: ``{"tasks": [0, 2]}`` has these of the connector's tasks run, and no others. A restart sets it."""
+"""The conf of a connector's Dag run. With ``{"tasks": [0, 2]}`` only these tasks of the connector run. A restart sets it."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ _TASKS = "tasks"
 
 
 def run_conf(tasks: Sequence[int] | None) -> dict[str, list[int]]:
-    """The conf of a run of ``tasks``; None: of all."""
+    """The conf of a run of ``tasks``, or by default of all tasks."""
     return {} if tasks is None else {_TASKS: sorted(tasks)}
 
 
 def parse_tasks(conf: object) -> list[int] | None:
-    """The tasks that a conf names; None: all. Raises ConfigException for anything else, since users who trigger a run write it."""
+    """The tasks that a conf names; None: all. Raises ConfigException for anything else, because users may write the conf of a run."""
     tasks = conf.get(_TASKS) if isinstance(conf, dict) else None
     if tasks is None:
         return None
@@ -25,18 +25,18 @@ def parse_tasks(conf: object) -> list[int] | None:
 
 
 def requested_tasks(context: Mapping[str, Any]) -> list[int] | None:
-    """The tasks in the conf of the run in whose ``context`` a task executes."""
+    """The tasks in the conf of the run of this ``context``."""
     return parse_tasks(getattr(context.get("dag_run"), "conf", None))
 
 
 def may_wait(context: Mapping[str, Any]) -> bool:
-    """Whether the run, after failures, may leave the work to a later one: its first try may, unless it was started by hand."""
+    """Whether the run may leave the work to a later run after failures. The first try may, unless a user started the run."""
     run_type = str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", ""))
     return run_type != "manual" and context["ti"].try_number <= 1
 
 
 def refuse_backfill(context: Mapping[str, Any]) -> None:
-    """Raises ConfigException in a backfill run, because Airflow starts several such runs at once, whatever the DAG allows."""
+    """Raise ConfigException in a backfill run, because Airflow starts several such runs at once, even if the DAG does not allow it."""
     if str(getattr(getattr(context.get("dag_run"), "run_type", None), "value", "")) == "backfill":
         raise ConfigException(
             "A connector's DAG has no backfills: its runs go on from its offsets, one at a time. To have a sink's records delivered again, "
@@ -46,7 +46,9 @@ def refuse_backfill(context: Mapping[str, Any]) -> None:
 
 
 def covers(waiting: object, tasks: Sequence[int] | None) -> bool:
-    """Whether a run with conf ``waiting`` does what one of ``tasks`` would. One of all tasks may find nothing to do: it covers no other."""
+    """Whether a run with conf ``waiting`` also does the work of a run of ``tasks``.
+
+    A run of all tasks may find no work, so it covers only another such run."""
     try:
         named = parse_tasks(waiting)
     except ConfigException:

@@ -1,7 +1,7 @@
-"""What a run reports to Airflow: metrics, asset events, values for XCom, and the exception of a run that FAILED.
+"""The reports of a run to Airflow: metrics, asset events, values for XCom, and the exception of a run that FAILED.
 
-Metrics have Kafka Connect's groups and names, ``connect.«group».«name»``, with connector and task as tags. Totals are what this run adds;
-everything else is this run's own. ``docs/metrics.md`` lists them.
+Metrics have Kafka Connect's groups and names, ``connect.«group».«name»``, with connector and task as tags. Totals are increments by this
+run; all other values are of this run alone. ``docs/metrics.md`` lists them.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _URI_LENGTH = 1500  # characters of an asset's URI that Airflow keeps
 
 
 def emit_run(result: RunResult) -> None:
-    """Called once by the Airflow task that ran the application. A run that was skipped counts as none."""
+    """Called once by the Airflow task that ran the application. Skipped runs are not counted."""
     if result.state is RunState.SKIPPED:
         return
     connector = {"connector": result.connector}
@@ -48,7 +48,7 @@ def emit_run(result: RunResult) -> None:
 
 
 def emit_lost(connector: str) -> None:
-    """The application ended without a result."""
+    """Emit that an application ended without a result."""
     _emit_starts("connector", 1, 1, {"connector": connector})
 
 
@@ -61,7 +61,7 @@ def _emit_starts(kind: str, failed: int, attempts: int, tags: Mapping[str, str])
 
 
 def _emit_version(key: str, version: str, tags: Mapping[str, str]) -> None:
-    """A version is a tag of the value 1; ``key`` as in ``ChosenPlugins.versions``."""
+    """Emit a version as a tag of the value 1. ``key`` is a key of ``ChosenPlugins.versions``."""
     kind, _, alias = key.partition(".")
     group, tags = (metric_names.TASK, tags) if kind not in _ALIASED else (_ALIASED[kind][0], {**tags, _ALIASED[kind][1]: alias})
     word = f"{kind}-converter" if alias == "converter" else _ALIASED[kind][1] if kind in _ALIASED else kind
@@ -91,9 +91,9 @@ def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result
 
 
 def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None) -> Asset:
-    """The asset that stands for a topic, or for what the sink of ``group`` has delivered of it.
+    """The asset of a topic, or with ``group``, the asset of this sink's deliveries from the topic.
 
-    The two differ: a sink whose DAG is scheduled on the topic's asset would otherwise start itself again and again.
+    The two differ, because a sink whose DAG is scheduled on the topic's asset would otherwise start itself repeatedly.
     """
     uri = f"{kafka_namespace(bootstrap_servers)}/{topic}"
     if group is None:
@@ -106,7 +106,7 @@ def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None)
 
 
 def xcom_values(result: RunResult) -> dict[str, dict[str, float]]:
-    """What goes to XCom: task numbers and numbers, nothing of the config."""
+    """The values for XCom: task numbers and counts, but nothing of the config."""
     return {
         str(task.task): {
             "records": task.records,
@@ -120,7 +120,7 @@ def xcom_values(result: RunResult) -> dict[str, dict[str, float]]:
 
 
 def failure(result: RunResult, failed: Sequence[TaskResult]) -> Exception:
-    """The exception for a run that FAILED; one that Airflow retries if at least one of its causes may pass by itself."""
+    """The exception for a run that FAILED. Airflow retries the run if at least one of its causes may be transient."""
     causes = [f"task {task.task} FAILED: {last_line(task.trace or '') or 'no reason given'}" for task in failed]
     if not causes or result.error:
         causes.insert(0, last_line(result.error or "the connector FAILED"))

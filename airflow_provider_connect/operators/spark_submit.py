@@ -1,5 +1,5 @@
-"""SparkSubmitOperator of Airflow's Spark provider, as far as a connector's application needs it: submit, wait, kill. Beside it, the same
-for an application without Spark.
+"""The parts of SparkSubmitOperator of Airflow's Spark provider that a connector's application needs: submit, wait, kill. Also the same for
+an application without Spark.
 
 Internals of apache-airflow-providers-apache-spark 6.3.4: of the operator ``_conn_id``, ``_archives``, ``_hook`` and ``_get_hook``; of its
 hook ``_submit_sp``, ``_last_submit_log_lines`` and ``_process_spark_submit_log``, which takes an iterator of lines; that ``submit`` hands
@@ -37,20 +37,20 @@ if TYPE_CHECKING:
 
 
 class _LateModule(ModuleType):
-    """Has a module's name, and loads the module when one of its attributes is read."""
+    """Has a module's name. Loads the module when one of its attributes is read."""
 
     def __getattr__(self, name: str) -> Any:
-        if sys.modules.get(self.__name__) is self:  # read within the body already, as by OpenLineage's client
+        if sys.modules.get(self.__name__) is self:  # already read within the body, for example by OpenLineage's client
             del sys.modules[self.__name__]
         return getattr(importlib.import_module(self.__name__), name)
 
 
 @contextmanager
 def _import_lazily(name: str) -> Iterator[None]:
-    """Let ``import «name»`` in the body bind a late module; before and after it, the import does what it always does.
+    """Let ``import «name»`` in the body bind a late module. Imports outside of the body are not affected.
 
-    The Spark provider imports ``requests`` at its top, for cluster modes that are not used here: 25 ms of the 28 ms that it costs each
-    task process, measured, in a run that with nothing to do takes 150 ms in all.
+    The Spark provider imports ``requests`` for cluster modes that are not used here. This takes 25 of the provider's 28 ms in each task
+    process. A run without work takes 150 ms in total.
     """
     if name in sys.modules:
         yield
@@ -68,12 +68,12 @@ with _import_lazily("requests"):
 
 _log = logging.getLogger(__name__)
 _KEPT_LINES = 10  # as many as the Spark hook keeps
-_KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it called on_kill
+_KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it calls on_kill
 
 
 class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Runs the program of this package by spark-submit, with the settings of the Spark connection. Deploy mode is always ``client`` and
-    ``durable`` always off: the claims on the config topic decide who may write, and an application ends with its task."""
+    """Runs the program of this package with spark-submit and the settings of the Spark connection. Deploy mode is always ``client``, and
+    ``durable`` is always off: claims on the config topic decide which run may write, and an application ends with its task."""
 
     def __init__(self, *, connector: str, spark_conn_id: str | None = None, engine: str = SPARK, **kwargs: Any) -> None:
         refused = {"env_vars", "application_args", "application"} & kwargs.keys()
@@ -91,7 +91,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         self._process: subprocess.Popen[str] | None = None
 
     def run_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
-        """Run the application to its end, in this thread: the signal of ``die_with_parent`` follows the thread that forks.
+        """Run the application to its end in this thread, because the end of the forking thread triggers the signal of ``die_with_parent``.
 
         Returns the exit code, and the last lines of the log.
         """
@@ -134,7 +134,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         if self._kill_requested:
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was submitted")
         environment = options.environment(_strip_airflow_variables(os.environ))
-        try:  # in a process group of its own: Airflow's SIGTERM to the task's group then reaches the task process alone
+        try:  # in its own process group, so that Airflow's SIGTERM to the task's group reaches only the task process
             hook.submit(application_path(), env=environment, preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
         except AirflowException as error:  # the exit code is not 0; the result has the reason
             _log.debug("spark-submit ended: %s", error)
@@ -144,8 +144,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         return exit_code, list(hook._last_submit_log_lines)
 
     def _forward_logs(self, lines: Iterable[str]) -> Iterator[str]:
-        """The lines of spark-submit's output that are not of our processes' logs. Those are logged here, under their levels and loggers:
-        the hook would log each as its own, at INFO."""
+        """The lines of spark-submit's output that are not log lines of our processes. Our log lines are logged here with their levels and
+        loggers, because the hook would log all of them as its own, at INFO."""
         reader = LineReader()
         for line in lines:
             if reader.read(line):
@@ -154,7 +154,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
                 yield line
 
     def _apply(self, options: "SubmitOptions") -> None:
-        """Put the options under those of the DAG: a DAG's own Spark settings win, its files come behind ours."""
+        """Apply the options below the DAG's own: the DAG's Spark settings override them, and its files follow ours."""
         conf = {**options.conf, **(self.conf or {})}
         own = conf.get("spark.driver.extraJavaOptions", "")
         self.conf = conf | {"spark.driver.extraJavaOptions": f"{options.driver_java_options} {own}".strip()}
@@ -166,9 +166,9 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
         return spark_master(self._conn_id)
 
     def on_kill(self) -> None:
-        """Have the driver end after its batch; kill it and spark-submit if it has not ended within four seconds.
+        """Ask the driver to end after its batch. Kill it and spark-submit if it has not ended within four seconds.
 
-        Called by Airflow in its signal handler. An exception here would leave the application alive, so none is raised.
+        Called by Airflow in its signal handler. Raises no exception, because the application would stay alive.
         """
         self._kill_requested = True
         try:
@@ -188,7 +188,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             os.killpg(process.pid, signal.SIGKILL)
 
     def _signal_driver(self) -> bool:
-        """False: it has not started yet."""
+        """Signal the driver. False: the driver has not started yet."""
         pid = None if self._directory is None else self._directory.driver_pid()
         if pid is None:
             return False
@@ -200,18 +200,18 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
 
 
 def application_path() -> str:
-    """The program that spark-submit is given."""
+    """The path of the program for spark-submit."""
     spec = importlib.util.find_spec("airflow_provider_connect.spark_jobs.run_connector")
     if spec is not None and spec.origin is not None:
         return spec.origin
-    path = Path(__file__).parents[2] / "spark_jobs" / "run_connector.py"  # a checkout on the path, not installed
+    path = Path(__file__).parents[2] / "spark_jobs" / "run_connector.py"  # a checkout on Python's path, not installed
     if not path.is_file():
         raise ConfigException("airflow_provider_connect.spark_jobs.run_connector is not installed: install airflow-provider-connect again")
     return str(path)
 
 
 def _strip_airflow_variables(environ: Mapping[str, str]) -> dict[str, str]:
-    """``environ`` without Airflow's own settings, connections and keys, which an application must not see."""
+    """``environ`` without Airflow's own settings, connections and keys, which an application must not have."""
     return {name: value for name, value in environ.items() if not name.startswith(AIRFLOWS_OWN)}
 
 
@@ -220,7 +220,7 @@ def _join(ours: Sequence[str], own: str | None) -> str | None:
 
 
 def spark_connection() -> str:
-    """The id of the Spark connection of DAGs that name none."""
+    """The id of the Spark connection for DAGs that do not name one."""
     return own_option("spark_conn_id") or SPARK_CONNECTION
 
 

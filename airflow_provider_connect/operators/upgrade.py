@@ -1,4 +1,4 @@
-"""An operator that moves a connector to another version of its plugin, in a cluster of this package; see docs/upgrades.md."""
+"""An operator that moves a connector to another version of its plugin, in a cluster of this package (docs/upgrades.md)."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar

@@ -1,6 +1,6 @@
-"""What all operators that carry out a verb of Connect share: the Connection, waiting for what the verb leads to, and deferring.
+"""Shared by all operators that carry out a verb of Connect: the Connection, the wait for the verb's effect, and deferring.
 
-Each does nothing that is done already, so that a task that is retried or cleared does no harm.
+An operator does not repeat completed work, so a retried or cleared task does no harm.
 """
 
 import time
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 
 
 class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Carries out a verb on ``connector`` in the cluster of ``connect_conn_id``, and with ``wait`` ends when its effect shows.
+    """Carries out a verb on ``connector`` in the cluster of ``connect_conn_id``. With ``wait`` it ends when the verb has taken effect.
 
-    ``timeout_seconds`` bounds that wait. FAILED seen for ``failure_timeout_seconds`` without a break ends it at once, without a retry. A
-    connector that is RUNNING without tasks has as long to get some. With ``deferrable`` the triggerer waits, and the worker's slot
-    is free. The task returns numbers and states, no configs.
+    ``timeout_seconds`` limits the wait. If the connector is FAILED for ``failure_timeout_seconds`` without interruption, the task fails
+    without a retry. A connector that is RUNNING without tasks has the same time to get tasks. With ``deferrable`` the triggerer waits, and
+    the worker's slot is free. The task returns numbers and states, but no configs.
     """
 
     template_fields: ClassVar[Sequence[str]] = ("connector", "connect_conn_id")
@@ -52,19 +52,19 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
     def act(self, hook: "ConnectHook") -> Any:
-        """Carry the verb out; what the task returns. Does nothing where all is so already."""
+        """Carry out the verb and return the task's result. Does nothing if the verb has already taken effect."""
         raise NotImplementedError
 
     def before(self, hook: "ConnectHook") -> Condition | None:
-        """Prepare the verb; what must hold before it is carried out. None: nothing."""
+        """Prepare the verb and return the condition that must be met before it is carried out. None: no condition."""
         return None
 
     def after(self, result: Any) -> Condition | None:
-        """What shows that the verb has taken effect; ``result`` is what ``act`` returned. None: nothing more is to come."""
+        """The condition that shows the verb's effect. ``result`` is the result of ``act``. None: there is nothing to wait for."""
         return None
 
     def execute(self, context: Any) -> Any:
-        """Called by Airflow: 1 prepare and wait 2 act 3 wait."""
+        """Called by Airflow. (1) Prepare and wait. (2) Act. (3) Wait."""
         with self._hook() as hook:
             condition = self.before(hook)
         if condition is not None:
@@ -72,12 +72,12 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         return self._act()
 
     def carry_on(self, context: Any, event: Mapping[str, str]) -> Any:
-        """Called by Airflow when the triggerer has waited for what must hold before."""
+        """Called by Airflow when the triggerer's wait before the verb is over."""
         self._take_event(event)
         return self._act()
 
     def complete(self, context: Any, event: Mapping[str, str], result: Any = None) -> Any:
-        """Called by Airflow when the triggerer has waited for the effect."""
+        """Called by Airflow when the triggerer's wait for the effect is over."""
         self._take_event(event)
         return result
 
@@ -90,12 +90,12 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
         return result
 
     def _hook(self) -> "ConnectHook":
-        from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client: not where DAG files are parsed
+        from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client, so not when DAG files are parsed
 
         return ConnectHook(self.connect_conn_id)
 
     def _await(self, condition: Condition, method: str, arguments: dict[str, Any]) -> None:
-        """Returns when the condition is met; with ``deferrable`` it need not return: ``method`` goes on then."""
+        """Wait until the condition is met. With ``deferrable`` this may not return: ``method`` then continues the task."""
         failure_timeout, deadline = FailureTimeout(self.failure_timeout_seconds), time.monotonic() + self.timeout_seconds
         with self._hook() as hook:
             while not failure_timeout.ends_wait(verdict := self._look(hook, condition)):
@@ -110,7 +110,7 @@ class ConnectVerbOperator(BaseOperator):  # type: ignore[misc]  # Airflow is not
 
     @staticmethod
     def _look(hook: "ConnectHook", condition: Condition) -> Verdict:
-        """A server that is away for a while ends no wait."""
+        """The current verdict. An unavailable server does not end the wait."""
         try:
             return hook.look(condition)
         except ConnectException as error:

@@ -26,8 +26,8 @@ class Access(Protocol):
     async def identify(self, request: Request) -> User:
         """The user who sent the request. No route is served without this call.
 
-        Raises UnauthorizedException without a user, ForbiddenException for a user who may not use this server, and for a state-changing
-        request that a foreign web page may have sent with the user's cookie.
+        Raises UnauthorizedException without a user, and ForbiddenException for a user who may not use this server. A change that a foreign
+        web page may have sent with the user's cookie also raises ForbiddenException.
         """
         ...
 
@@ -44,15 +44,15 @@ class Access(Protocol):
         ...
 
     def readable(self, user: User, connectors: Iterable[str]) -> set[str]:
-        """Those of ``connectors`` that the user may read."""
+        """The connectors that the user may read."""
         ...
 
     def may_read_all(self, user: User) -> bool:
-        """Whether the user may read every connector, also those that do not exist yet."""
+        """Whether the user may read every connector, including future ones."""
         ...
 
     def changeable(self, user: User, connectors: Iterable[str]) -> set[str]:
-        """Those of ``connectors`` that the user may change."""
+        """The connectors that the user may change."""
         ...
 
     def name_of(self, user: User) -> str:
@@ -68,21 +68,21 @@ class Access(Protocol):
         ...
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """Write a change by the user to the host's audit log, if it has one. ``connector`` None: it concerns all. ``details`` have no
-        secrets. Must not raise: the change is already made."""
+        """Write a change by the user to the host's audit log, if it has one. If ``connector`` is None, the change concerns all connectors.
+        ``details`` have no secrets. Must not raise, because the change is already complete."""
         ...
 
 
 def require(access: Access, user: User, right: Right, connector: str) -> None:
-    """Raises ForbiddenException unless the user has the right."""
+    """Raise ForbiddenException unless the user has the right."""
     if not access.may(user, right, connector):
         raise ForbiddenException(f"You may not {right.value} connector {connector}")
 
 
 def is_of_page(request: Request, addresses: Iterable[str | None] = ()) -> bool | None:
-    """Whether a page of this server, or of one of ``addresses`` (host and port), sent the request; None: no page did.
+    """Whether a page of this server, or of one of ``addresses`` (host and port), sent the request. None: no page sent it.
 
-    The browser writes these headers; a page cannot forge them.
+    Checks headers that the browser sets and a page cannot forge.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -94,8 +94,8 @@ def is_of_page(request: Request, addresses: Iterable[str | None] = ()) -> bool |
 
 
 def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) -> None:
-    """Raise ForbiddenException for a change that a page of another server sends: the browser would add the user's credentials, or reach
-    an address that only this machine can."""
+    """Raise ForbiddenException for a change that another server's page sends. The browser would add the user's credentials, or reach an
+    address that only this machine can reach."""
     if request.method not in SAFE_METHODS and is_of_page(request, addresses) is False:
         raise ForbiddenException(
             "A page of another server requests a change (Origin, Sec-Fetch-Site); access.control.allow.origin names the allowed origins"
@@ -105,7 +105,7 @@ def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) 
 class OpenToAll:
     """An Access without users: every client that reaches the port may do everything, as with Kafka Connect's defaults.
 
-    Only foreign pages in a browser may not, except those of ``origins``.
+    Foreign pages in a browser may change nothing, unless they are from ``origins``.
     """
 
     def __init__(self, origins: Iterable[str] = ()) -> None:

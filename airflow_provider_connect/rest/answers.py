@@ -1,6 +1,6 @@
-"""Answers as Kafka Connect sends them: JSON, nothing, or an error in its one form. Knows no routes.
+"""Answers as Kafka Connect sends them: JSON, an empty body, or an error in Kafka Connect's form. Knows no routes.
 
-Lower layers raise an error of a connector or a config as an exception of ``errors``, with its status and Kafka Connect's text.
+For an error of a connector or a config, lower layers raise an exception of ``errors``, with the status and Kafka Connect's text.
 ``HttpException`` is for errors of the request itself.
 """
 
@@ -53,7 +53,7 @@ def error_answer(error: ConnectException | HttpException) -> Response:
 
 
 def query(request: Request, name: str, default: str) -> str:
-    """The first value of a query parameter; the default also for an empty one, as in Kafka Connect."""
+    """The first value of a query parameter. A missing or empty one has the default, as in Kafka Connect."""
     values = request.query_params.getlist(name)
     return values[0] if values and values[0] else default
 
@@ -61,7 +61,7 @@ def query(request: Request, name: str, default: str) -> str:
 def json_bytes(value: object) -> bytes:
     """``value`` as JSON without white space. An unpaired surrogate, which another program may have written, becomes a question mark.
 
-    Long lists and objects are encoded in pieces: one call of the encoder blocks all other threads, also the event loop.
+    Long lists and objects are encoded in pieces: one call of the encoder blocks all other threads, including the event loop.
     """
     return b"".join(_encoded(value, _SPLIT_LEVELS))
 

@@ -42,11 +42,11 @@ def create_app(
     runs: Runs | None = None,
     has_page: bool = False,
 ) -> FastAPI:
-    """Create the app. ``herder`` is called at each request and raises ConnectException while there is none; ``info`` may ask the broker.
+    """Create the app. ``herder`` is called for each request and raises ConnectException if it is not ready; ``info`` may ask the broker.
 
     ``loggers``: the process's loggers, if its host follows requests to all workers. ``has_admin``: whether ``/admin`` is served here; Kafka
-    Connect's ``admin.listeners`` may move or disable it. ``warnings``: what an admin has to correct, for ``/health``. ``runs``: the runs of
-    connectors, for the page. ``has_page``: whether ``/ui`` serves the page, for servers without Airflow's UI.
+    Connect's ``admin.listeners`` may move or disable it. ``warnings``: problems that an admin must correct, for ``/health``. ``runs``: the
+    runs of connectors, for the page. ``has_page``: whether ``/ui`` serves the page, for servers without Airflow's UI.
     """
     app = FastAPI(
         title="Kafka Connect REST API",
@@ -54,7 +54,7 @@ def create_app(
         version=__version__,
         docs_url=None,
         redoc_url=None,
-        openapi_url=None,  # FastAPI's own route makes the document in the event loop
+        openapi_url=None,  # FastAPI's own route creates the document in the event loop
         redirect_slashes=False,
         lifespan=lifespan,
     )

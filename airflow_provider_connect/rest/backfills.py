@@ -1,7 +1,7 @@
-"""``/connectors/«c»/backfills``: deliver ranges of a sink's topics again, by another connector.
+"""``/connectors/«c»/backfills``: another connector delivers ranges of a sink's topics again.
 
-The user needs the right to change the live connector, as for a change of its offsets, and to create the new one. The new config is the live
-connector's with changes: a hidden secret is never sent to another address than before.
+The user needs the right to change the live connector, as for a change of its offsets, and to create the new connector. The new config is
+the live config with changes; a hidden secret is never sent to another address than before.
 """
 
 from __future__ import annotations

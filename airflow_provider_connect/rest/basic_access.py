@@ -1,4 +1,4 @@
-"""Users by HTTP Basic from a file of names and passwords, like Kafka Connect's Basic auth extension. Each may do everything."""
+"""Users by HTTP Basic from a file of names and passwords, like Kafka Connect's Basic auth extension. Every user may do everything."""
 
 import base64
 import hmac
@@ -14,9 +14,9 @@ from airflow_provider_connect.runtime.config.properties import parse_properties
 
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"
 CREDENTIALS = "rest.basic.auth.credentials.file"
-"""Ours: a properties file with a line ``user=password`` for each user."""
+"""Our own setting: a properties file with a line ``user=password`` for each user."""
 JAAS = "java.security.auth.login.config"
-"""Java's: a JAAS file whose entry KafkaConnect names that file, as Connect has it."""
+"""Java's setting: a JAAS file whose entry KafkaConnect names the properties file, as in Kafka Connect."""
 
 _LOGIN_MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 _ENTRY = re.compile(r"KafkaConnect\s*+\{")
@@ -36,12 +36,12 @@ class BasicAccess(OpenToAll):
         known = self._users.get(user)
         if known is None or not hmac.compare_digest(known.encode(), password.encode()):
             raise UnauthorizedException("User cannot access the resource.")
-        await super().identify(request)  # a browser that knows the password sends it for any page
+        await super().identify(request)  # a browser that has the password sends it for any page
         return user
 
 
 def decoded(credentials: str) -> str:
-    """``user:password`` of the base64 in an Authorization header; empty for any other text."""
+    """``user:password``, decoded from the base64 of an Authorization header. Empty for any other text."""
     try:
         return base64.b64decode(credentials.strip(), validate=True).decode()
     except ValueError:  # not base64, not ASCII, or not UTF-8 after decoding
@@ -49,7 +49,7 @@ def decoded(credentials: str) -> str:
 
 
 def credentials_file(worker: Mapping[str, str]) -> Path | None:
-    """The file that the worker settings name; None: they configure no Basic auth. Raises ConfigException."""
+    """The file that the worker settings name. None: Basic auth is not configured. Raises ConfigException."""
     extensions = [name.strip() for name in worker.get("rest.extension.classes", "").split(",") if name.strip()]
     unknown = [name for name in extensions if name != EXTENSION and name != EXTENSION.rpartition(".")[2]]
     if unknown:
@@ -74,7 +74,7 @@ def _named_by(jaas: Path) -> Path:
 
 
 def read_users(file: Path) -> dict[str, str]:
-    """Passwords by name. Raises ConfigException for a file without users, with which no request would be allowed."""
+    """Passwords by name. Raises ConfigException for a file without users, because no request would be allowed."""
     try:
         users = parse_properties(file.read_bytes())
     except (OSError, ValueError) as error:

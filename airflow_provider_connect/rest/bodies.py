@@ -1,7 +1,7 @@
-"""The bodies of requests, within limits: those that Kafka Connect accepts, and a readable 400 where it would answer 500.
+"""The bodies of requests, within limits. Accepts what Kafka Connect accepts, and answers with a clear 400 where Kafka Connect answers 500.
 
-``receive`` runs in the event loop and only collects bytes. All else is called from worker threads: parsing a megabyte would block the event
-loop for too long.
+``receive`` runs in the event loop and only collects bytes. All other functions are called from worker threads, because parsing a megabyte
+would block the event loop for too long.
 """
 
 import json
@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.model.views import OffsetView
 MOST_BYTES = 1024 * 1024
 MOST_LEVELS = 32
 LONGEST_SETTING = 256 * 1024
-"""Characters of a setting's value: the PEM certificates of all public authorities have about 220,000."""
+"""The longest value of a setting, in characters. The PEM certificates of all public authorities have about 220,000."""
 
 Config = dict[str, str | None]
 _Version = Annotated[str, Field(min_length=1, description="A version, exactly that one, or a range such as [2.0,3.0)")]
@@ -49,7 +49,7 @@ class Body:
 
 
 async def receive(request: Request, *, seconds: float) -> Body:
-    """Raises HttpException: 413 as soon as the body is known to be too long, 408 when it has not come within ``seconds``."""
+    """Raises HttpException: 413 as soon as the body is known to be too long, 408 if it does not arrive within ``seconds``."""
     declared = request.headers.get("content-length", "")
     if declared.isdecimal() and len(declared) < _MOST_LENGTH_DIGITS and int(declared) > MOST_BYTES:
         raise _too_long()
@@ -87,7 +87,7 @@ class NewConnector:
 
 
 def new_connector(body: Body) -> NewConnector:
-    """Raises BadRequestException for fields that are unknown, missing or of the wrong kind."""
+    """Parse the body. Raises BadRequestException for fields that are unknown, missing or of the wrong kind."""
     fields = _object(_value(body, numbers_as_text=True), "The body", 'such as {"name": "…", "config": {…}}')
     _refuse_unknown(fields, ("name", "config", "initial_state"), "The body")
     name = fields.get("name")
@@ -117,13 +117,13 @@ def config(body: Body) -> Config:
 
 
 def config_patch(body: Body) -> Config | None:
-    """As ``config``; None for no body or null, which Kafka Connect refuses only after it has found the connector."""
+    """As ``config``. None: no body or null, which Kafka Connect refuses only after it has found the connector."""
     value = _value(body, numbers_as_text=True)
     return None if value is None else settings(_object(value, "The body", "with the settings to change"))
 
 
 def settings(fields: Mapping[str, Any]) -> Config:
-    """Settings as text. Raises BadRequestException; also ConfigException for too many aliases, since a plugin is asked about each."""
+    """Settings as text. Raises BadRequestException, and ConfigException for too many aliases, because a plugin is asked about each."""
     given = {key: _setting(key, value) for key, value in fields.items()}
     refuse_many_aliases(given)
     return given
@@ -168,7 +168,7 @@ def _offset(entry: object) -> OffsetView:
 
 
 class JsonBody(BaseModel):
-    """The body of one of our own routes; a missing body counts as an empty object."""
+    """The body of one of our own routes. A missing body is read as an empty object."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
@@ -197,7 +197,7 @@ def _field(location: Iterable[int | str]) -> str:
 
 
 class PreviewBody(JsonBody):
-    """The body of ``POST /connectors/«c»/preview``. ``config`` None: the connector's own."""
+    """The body of ``POST /connectors/«c»/preview``. Without ``config``, the connector's own is used."""
 
     records: int = Field(10, ge=1, le=10_000)
     version: str | None = Field(None, description="A version of its plugin or a range, in place of the config's own")
@@ -227,7 +227,7 @@ class RollbackBody(JsonBody):
 
 
 class UndoBody(JsonBody):
-    """The body of ``POST /connectors/«c»/offsets/undo``: one of ``to`` and ``entry``."""
+    """The body of ``POST /connectors/«c»/offsets/undo``: either ``to`` or ``entry``."""
 
     to: str | int | None = Field(None, description="An instant: ISO 8601 with a time zone, or milliseconds since 1970")
     entry: int | None = Field(None, ge=1, le=_MOST_ID, description="The number of a change: it and all later changes are undone")
@@ -288,7 +288,7 @@ def log_level(body: Body) -> str:
 
 
 def _value(body: Body, *, numbers_as_text: bool = False) -> Any:
-    """The value of the body's JSON; None for an empty one."""
+    """The value of the body's JSON; None for an empty body."""
     data, declared = body.data, body.content_type
     if data if declared is None else not declared.strip().lower().startswith("application/json"):
         raise HttpException(415)

@@ -1,4 +1,4 @@
-"""One call of the herder for one user, within Kafka Connect's time limit: 1 check the right 2 read the body 3 call the verb.
+"""One call of the herder for one user, within Kafka Connect's time limit: (1) check the right, (2) read the body, (3) call the verb.
 
 The event loop only reads the bytes of a body. Worker threads check rights, parse, call the verb and build its answer.
 """
@@ -30,7 +30,7 @@ HEALTH_SECONDS = 10.0
 OF_ONE_USER = 2
 """Concurrent requests with a body for one user. Probes have four processes (``plugins.validation.probe_process``)."""
 READS_OF_ONE_USER = 8
-"""Concurrent reads for one user: half of the readers' threads, since a plugin or Kafka may block each of them."""
+"""Concurrent reads for one user: half of the readers' threads, because a plugin or Kafka may block each thread."""
 
 USER = "connect_user"
 """The key of the user in the request's scope."""
@@ -39,11 +39,11 @@ _T = TypeVar("_T")
 _B = TypeVar("_B")
 _OWN_FAILURE = 500
 _PARSED_AT_ONCE = 2
-"""Parsing holds Python's lock, for which the event loop competes with the parsing threads."""
+"""Concurrent parsers. Parsing holds Python's lock, for which the event loop competes with the parsing threads."""
 
 
 class Calls:
-    """Shared by all requests of an app. ``herder`` returns the process's herder, or raises while there is none.
+    """Shared by all requests of an app. ``herder`` returns the process's herder, or raises if it is not ready.
 
     Changes have their own threads, so that slow changes never block readers.
     """
@@ -56,7 +56,7 @@ class Calls:
         self._parsing = threading.BoundedSemaphore(_PARSED_AT_ONCE)
 
     async def read(self, request: Request, connector: str, verb: Callable[[Herder], _T]) -> _T:
-        """``verb`` for a user who may read the connector."""
+        """Call ``verb`` for a user who may read the connector."""
 
         def act() -> _T:
             require(self.access, user_of(request), Right.READ, connector)
@@ -66,7 +66,7 @@ class Calls:
             return await self.in_thread(act)
 
     async def change(self, request: Request, connector: str, verb: Callable[[Herder], _T], *, right: Right = Right.CHANGE) -> _T:
-        """``verb`` for a user who has the right on the connector. A body is read and ignored."""
+        """Call ``verb`` for a user who has the right on the connector. A body is read and ignored."""
         await self.in_thread(lambda: require(self.access, user_of(request), right, connector))
         await bodies.receive(request, seconds=SECONDS)
         return await self.in_thread(lambda: self.audit(request, connector, lambda: verb(self.herder())), changes=True)
@@ -74,7 +74,7 @@ class Calls:
     async def change_with_body(
         self, request: Request, connector: str, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]
     ) -> _T:
-        """``verb`` with the body of the request, for a user who may change the connector."""
+        """Call ``verb`` with the body of the request, for a user who may change the connector."""
 
         def act(herder: Herder, body: _B) -> _T:
             if getattr(body, "dry_run", False):
@@ -84,7 +84,7 @@ class Calls:
         return await self._with_body(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, act)
 
     async def create_with_body(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
-        """As ``change_with_body``, where only the body names the connector, for a user who may change at least one. ``verb`` checks the
+        """As ``change_with_body``, if only the body names the connector. The user may change at least one connector. ``verb`` checks the
         right on the connector and calls ``audit``."""
 
         def check() -> None:
@@ -94,8 +94,8 @@ class Calls:
         return await self._with_body(request, check, parse, verb)
 
     def audit(self, request: Request, connector: str | None, act: Callable[[], _T], **details: str) -> _T:
-        """Call ``act``, write an entry in the host's audit log, and return the result. A refusal is not logged; a failure that may have
-        changed something is. ``details`` are added to those of the request."""
+        """Call ``act``, write an entry in the host's audit log, and return the result. A failure that may have changed something is also
+        logged; a refusal is not. ``details`` are added to the details of the request."""
         try:
             done = act()
         except Exception as error:
@@ -124,8 +124,8 @@ class Calls:
 
     @asynccontextmanager
     async def _user_turn(self, request: Request, most: int) -> AsyncIterator[None]:
-        """Wait for one of the user's ``most`` turns: all users share a few threads and plugin processes. A server without users does not
-        limit them. Raises ConnectException when no turn is free in time."""
+        """Wait for one of the user's ``most`` turns, because all users share a few threads and plugin processes. A server without users has
+        no limit. Raises ConnectException if no turn is free in time."""
         name = self.access.name_of(user_of(request))
         if not name:
             yield
@@ -146,12 +146,12 @@ class Calls:
             return parse(body)
 
     async def ask(self, request: Request, verb: Callable[[Herder], _T]) -> _T:
-        """``verb`` for any user who passed the checks."""
+        """Call ``verb`` for any user who passed the checks."""
         async with self._user_turn(request, READS_OF_ONE_USER):
             return await self.in_thread(lambda: verb(self.herder()))
 
     async def administer_with_body(self, request: Request, parse: Callable[[bodies.Body], _B], act: Callable[[_B], _T]) -> _T:
-        """``act`` with the body of the request, for a user who may change settings of all connectors."""
+        """Call ``act`` with the body of the request, for a user who may change settings of all connectors."""
 
         def check() -> None:
             if not self.access.may_administer(user_of(request)):
@@ -162,7 +162,7 @@ class Calls:
         return await self.in_thread(lambda: act(self._parse(parse, body)), changes=True)
 
     async def in_thread(self, act: Callable[[], _T], *, changes: bool = False, seconds: float = SECONDS) -> _T:
-        """Raises ConnectException after ``seconds``; the thread still completes what it does."""
+        """Call ``act`` in a thread. Raises ConnectException after ``seconds``; the thread still completes the call."""
         try:
             with anyio.fail_after(seconds):
                 return await anyio.to_thread.run_sync(act, abandon_on_cancel=True, limiter=self._writers if changes else self._readers)
@@ -177,7 +177,7 @@ def calls_of(request: Request) -> Calls:
 
 
 def author_of(request: Request) -> str | None:
-    """The name of the user who asks, for the history of what is changed."""
+    """The name of the request's user, for the history of changes."""
     return calls_of(request).access.author(user_of(request))
 
 
@@ -186,7 +186,7 @@ def user_of(request: Request) -> User:
 
 
 def known_config(herder: Herder, connector: str, given: bodies.Config) -> dict[str, str] | None:
-    """The stored config, if ``given`` has hidden values to restore; None: it has none, or there is no such connector."""
+    """The stored config, if ``given`` has hidden values to restore. None: no hidden values, or no such connector."""
     if not any(HIDDEN in value for value in given.values() if value):
         return None
     try:

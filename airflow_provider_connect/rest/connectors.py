@@ -131,7 +131,7 @@ add_route(
 
 
 def _named(name: str, config: bodies.Config) -> bodies.Config:
-    """``config`` with the connector's name in it. Raises BadRequestException if it has another."""
+    """``config`` with the connector's name. Raises BadRequestException if it has another name."""
     given = config.get("name")
     if given is None:
         config["name"] = given = name
@@ -158,15 +158,15 @@ class Listing:
         self._infos: dict[str, tuple[View, int, bytes]] = {}
 
     def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str], *, existing: Collection[str]) -> bytes:
-        """The whole answer, with ``parts`` in the order of the request. Drops cached bytes of connectors that are not ``existing``;
-        ``connectors`` are those of them that the user may read."""
+        """The whole answer, with ``parts`` in the order of the request. Drops cached bytes of connectors that are not ``existing``.
+        ``connectors`` are the existing ones that the user may read."""
         known = tuple(part for part in dict.fromkeys(parts) if part in ("info", "status"))
         entries = [self._entry(name, views, known) for name, views in connectors.items()]
         self._forget_others(existing)
         return b"{%b}" % b",".join(entries)
 
     def _entry(self, name: str, views: Mapping[str, View | None], parts: tuple[str, ...]) -> bytes:
-        """The field of one connector. An unchanged view is the same object, so identity is compared."""
+        """The field of one connector. Compares identity, because an unchanged view is the same object."""
         given = tuple([views.get(part, _ABSENT) for part in parts])
         kept, generation = self._entries.get((name, parts)), self._secrets.generation
         if kept is not None and kept[1] == generation and all(map(is_, kept[0], given)):
@@ -177,7 +177,7 @@ class Listing:
         return entry
 
     def _part(self, name: str, view: View | None, generation: int) -> bytes:
-        """Hiding secrets may call the plugin, so the bytes of an info are cached separately while it is the same object."""
+        """Hiding secrets may call the plugin, so the bytes of an info are cached separately until the info is another object."""
         if not isinstance(view, ConnectorInfo):
             return json_bytes(to_json(view))
         kept = self._infos.get(name)
@@ -189,7 +189,7 @@ class Listing:
     def _forget_others(self, existing: Collection[str]) -> None:
         if len(self._infos) > len(existing):
             self._infos = {name: kept for name, kept in list(self._infos.items()) if name in existing}
-        if len(self._entries) > 4 * len(existing):  # the number of orders of the parts
+        if len(self._entries) > 4 * len(existing):  # the parts have up to 4 orders
             self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in existing}
 
 
@@ -238,7 +238,7 @@ async def get_active_topics(request: Request, connector: Connector) -> Response:
 @router.post("/connectors/{connector}/tasks", include_in_schema=False)
 @router.put("/connectors/{connector}/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
-    """Refuse requests between Kafka Connect's workers, signed with their cluster's key: there is no such key here."""
+    """Refuse requests between Kafka Connect's workers, which are signed with their cluster's key. We have no such key."""
     await bodies.receive(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:

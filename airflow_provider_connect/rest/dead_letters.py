@@ -1,7 +1,7 @@
 """``/connectors/«c»/dead-letters``: replays of a sink's dead-letter records.
 
-The user needs the right to change the sink and the connector whose runs deliver its records again. A dry run returns records and needs the
-same rights.
+The user needs the right to change the sink and the connector whose runs deliver its records again. A dry run returns records, so it needs
+the same rights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ router = APIRouter()
 
 
 class _Edit(BaseModel):
-    """A new key or value of one record, as text; an omitted one is unchanged."""
+    """A new key or value of one record, as text. An omitted part is unchanged."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
     key: str | None = None
@@ -33,7 +33,7 @@ class _Edit(BaseModel):
 
 
 class ReplayBody(bodies.JsonBody):
-    """The body of ``POST /connectors/«c»/dead-letters/replay``. Every record meets an empty condition."""
+    """The body of ``POST /connectors/«c»/dead-letters/replay``. All records meet an empty condition."""
 
     offsets: list[str] = Field([], max_length=10_000, description="Records of the queue as PARTITION:RANGE, such as 0:5-20 or 1:7")
     from_topics: list[str] = Field([], max_length=1000, description="Only records that failed on these topics")

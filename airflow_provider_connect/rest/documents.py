@@ -1,4 +1,4 @@
-"""The OpenAPI document: answers from the types in the table of verbs, and the schemas of bodies. It parses and checks nothing."""
+"""The OpenAPI document: answers from the types in the table of verbs, and the schemas of bodies. Parses and checks nothing."""
 
 import functools
 import operator

@@ -47,8 +47,8 @@ _FAMILIES = {
 
 @dataclass(frozen=True, slots=True)
 class ConnectorMetrics:
-    """The metrics of one connector. ``plugins``: those of its next run, by their prefixes in the config; ``task_classes`` and ``metrics``
-    have a key for each task; ``numbers``: metrics of the whole connector."""
+    """The metrics of one connector. ``plugins`` are the plugins of its next run, by their prefixes in the config. ``task_classes`` and
+    ``metrics`` have a key for each task. ``numbers`` are metrics of the whole connector."""
 
     info: ConnectorInfo
     status: ConnectorStatusView
@@ -135,7 +135,7 @@ def _task(connector: ConnectorMetrics, task: TaskView) -> Iterator[Sample]:
 
 
 def _plugin(location: str, plugin: PluginView, labels: Mapping[str, str]) -> Iterator[Sample]:
-    """``location`` is a converter's key, or ``transforms.`` or ``predicates.`` with an alias; the connector has metrics of its own."""
+    """``location`` is a converter's key, or ``transforms.`` or ``predicates.`` with an alias. The connector has its own metrics."""
     kind, _, alias = location.partition(".")
     if alias == "converter":
         words = {f"{kind}-converter-class": plugin.class_name, f"{kind}-converter-version": plugin.version}
@@ -146,7 +146,7 @@ def _plugin(location: str, plugin: PluginView, labels: Mapping[str, str]) -> Ite
 
 
 def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None]) -> Iterator[Sample]:
-    """Each word as a label of its name; unknown ones are left out."""
+    """Each word as a label of its name. Unknown words are left out."""
     for name, word in words.items():
         if word:
             yield _FAMILIES[group, name], {**labels, name.replace("-", "_"): word}, 1
@@ -158,7 +158,7 @@ def _numbers(group: str, labels: Mapping[str, str], values: Mapping[str, float])
 
 
 def text_of(given: Iterable[Sample]) -> str:
-    """Samples in Prometheus' text format (version 0.0.4): each family once, with its samples in the given order."""
+    """Samples in Prometheus' text format (version 0.0.4): each metric once, with its samples in the given order."""
     families: dict[Family, list[str]] = {}
     for family, labels, value in given:
         families.setdefault(family, []).append(f"{family.name}{_labels(labels)} {_number(value)}")

@@ -1,7 +1,7 @@
 """``/ui``: the bundle of the page in Airflow's UI, the data that Kafka Connect's API does not have, and the page itself for servers without
 Airflow.
 
-These routes change with the page, so they are not part of the API or its document. They only read; the page changes connectors through the
+These routes change with the page, so they are not part of the API or its document. They only read. The page changes connectors through the
 API.
 """
 
@@ -40,7 +40,7 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import ConnectorStatusView
 
 BUNDLE_PATH = "/ui/connect.js"
-_HOST = "host.js"  # React, Chakra and the router, which Airflow's UI has otherwise
+_HOST = "host.js"  # React, Chakra and the router, which Airflow's UI otherwise provides
 _DEAD_LETTERS = "20"
 _LONGEST_NUMBER = 10
 _KEPT = "private, max-age=31536000, immutable"
@@ -97,7 +97,7 @@ def _script(request: Request, found: tuple[bytes, str]) -> Response:
 
 @router.get("/ui/connectors")
 async def list_rows(request: Request) -> Response:
-    """With ``dag``, only the connector of that DAG, if there is one."""
+    """The rows; with ``dag``, only of that DAG's connector."""
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
 
     def respond(herder: Herder) -> Response:
@@ -162,7 +162,7 @@ async def get_detail(request: Request, connector: Connector) -> Response:
 
 @router.get("/ui/connectors/{connector}/dead-letters")
 async def get_dead_letters(request: Request, connector: Connector) -> Response:
-    """The newest ``limit`` records of the connector's dead letter queue, secrets hidden."""
+    """The newest ``limit`` records of the connector's dead letter queue, with hidden secrets."""
     calls, user, facts, limit = calls_of(request), user_of(request), facts_of(request), query(request, "limit", _DEAD_LETTERS)
 
     def respond(herder: Herder) -> Response:
@@ -213,7 +213,7 @@ async def get_backfills(request: Request, connector: Connector) -> Response:
 
 
 def _run_of(runs: Runs, name: str, replay: Replay | None) -> str | None:
-    """The replay's run. If the replay is complete, the last run that delivered something, since later runs have no work."""
+    """The replay's run. If the replay is complete, the last run with records, because later runs have no work."""
     delivered = runs.of(name) if replay is not None and replay.is_done else ()
     newest = delivered or runs.attempts(name)
     return newest[0].run if newest else None

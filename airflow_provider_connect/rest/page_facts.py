@@ -47,12 +47,12 @@ class Runs(Protocol):
         ...
 
     def of(self, connector: str) -> Sequence[RunView]:
-        """The connector's runs, the newest first."""
+        """The connector's runs, newest first."""
         ...
 
     def by_hour(self) -> Mapping[str, Sequence[int]]:
-        """The records of each connector in each of the last 24 hours, the current one last; connectors without any are left out. May take
-        long and may raise any exception."""
+        """The number of records of each connector in each of the last 24 hours, ending with the current hour. Connectors without records
+        are left out. May take long and may raise any exception."""
         ...
 
     def planned(self, dag_id: str | None = None) -> Mapping[str, PlanView] | None:
@@ -64,11 +64,11 @@ class Runs(Protocol):
         ...
 
     def failed(self, connector: str) -> Sequence[FailedRun]:
-        """The failed ones among the connector's newest runs, the newest first."""
+        """The connector's newest runs that failed, newest first."""
         ...
 
     def lags(self, connector: str, *, hours: int) -> LagHistory:
-        """The connector's distances from its end in the last ``hours``, a key of ``LAG_SPANS``."""
+        """The connector's distances from the end of its input in the last ``hours``, a key of ``LAG_SPANS``."""
         ...
 
 
@@ -98,9 +98,9 @@ class NoRuns:
 
 
 class PageFacts:
-    """See the module. One for each app.
+    """The page's shared data, one instance for each app.
 
-    The lags of all sinks take requests to Kafka, the records by hour a scan of a day's rows. Neither may delay or fail the list.
+    The lags of all sinks need requests to Kafka; the records by hour need a scan of a day's rows. Neither may delay or fail the list.
     """
 
     def __init__(self, calls: Calls, runs: Runs, now: Callable[[], float] = time.monotonic) -> None:
@@ -118,7 +118,7 @@ class PageFacts:
         self.row_bytes = RowBytes()
 
     def progress(self, connector: str) -> ProgressView | None:
-        """The connector's progress some seconds ago; None: it has no run, or the measurement is too old."""
+        """The connector's progress some seconds ago. None: it has no run, or the measurement is too old."""
         at, known = self._progress.known()
         return known.get(connector) if self._now() - at < _OLD_SECONDS else None
 
@@ -129,13 +129,13 @@ class PageFacts:
 
 
 def _progress_view(progress: Progress, lag: Mapping[str, float] | None) -> ProgressView:
-    """``lag`` None: a source, which reports its distance itself."""
+    """``lag`` is None for a source, which reports its own distance."""
     left, unit = (progress.left, progress.left_unit) if lag is None else (int(lag["records-lag"]), None)
     return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit)
 
 
 class Searches:
-    """Running searches of dead letters, each up to ten seconds of a thread: limits them per user and in total."""
+    """Limits concurrent searches of dead letters, per user and in total. Each search takes a thread for up to ten seconds."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -143,7 +143,7 @@ class Searches:
 
     @contextmanager
     def start(self, user: str | None) -> Iterator[None]:
-        """Run one search. Raises HttpException if too many are running; users without a name share one limit."""
+        """Run one search. Raises HttpException if too many are running. Users without a name share one limit."""
         name = user or ""
         with self._lock:
             if self._running[name] >= _SEARCHES:
@@ -160,8 +160,8 @@ class Searches:
 
 
 class RowBytes:
-    """The rows of the list as JSON, each cached while its parts are equal: every open page requests all of them every five seconds, and few
-    have changed. Safe for many threads: an entry is replaced as a whole."""
+    """The rows of the list as JSON. A row is cached until one of its parts changes: every open page requests all rows every five seconds,
+    and few have changed. Safe for many threads, because an entry is replaced as a whole."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
@@ -187,7 +187,7 @@ class RowBytes:
         return kept[1]
 
     def forget(self, existing: Collection[str]) -> None:
-        """Drop the rows of deleted connectors once they are most of the cache."""
+        """Drop the rows of deleted connectors if most of the cache is such rows."""
         if len(self._kept) > 4 * len(existing) + 1000:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 

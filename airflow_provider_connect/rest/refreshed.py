@@ -1,4 +1,4 @@
-"""A value that many requests need and that is slow to compute: each gets the last value, and a thread renews it in the background.
+"""A value that is slow to compute and that many requests need. They get the last value, and a thread renews it in the background.
 
 Knows nothing of the value. A value that no request needs is not computed.
 """
@@ -17,8 +17,8 @@ _log = logging.getLogger(__name__)
 
 
 class Refreshed(Generic[_T]):
-    """See the module. The value is ``unknown`` before the first computation, and after ``make`` has raised. ``seconds``: its age before it
-    is renewed. ``name`` is for the log. ``now`` is a clock in seconds. Safe to share between threads."""
+    """The value is ``unknown`` before the first computation, and after an exception from ``make``. It is renewed when it is older than
+    ``seconds``. ``name`` is for the log. ``now`` is a clock in seconds. Safe to share between threads."""
 
     def __init__(
         self, name: str, make: Callable[[], _T], unknown: _T, *, seconds: float, now: Callable[[], float] = time.monotonic
@@ -28,11 +28,11 @@ class Refreshed(Generic[_T]):
         self._making = threading.Lock()
 
     def known(self) -> _T:
-        """The last value, without waiting."""
+        """The last value. Does not wait."""
         if self._now() >= self._due and self._making.acquire(blocking=False):
             try:
                 threading.Thread(target=self._renew, name=f"connect-{self._name}", daemon=True).start()
-            except RuntimeError:  # the interpreter ends, or has no room for a thread
+            except RuntimeError:  # the interpreter ends, or cannot start a thread
                 self._making.release()
         return self._value
 

@@ -1,10 +1,10 @@
 """The checks of every request before its route: its user, whether the path and method exist, its media types.
 
-Every refusal and every failure of a route is answered here, as JSON without a Python trace.
+This module answers every refusal and every failure of a route, as JSON without a Python trace.
 
-Paths are read as sent, so that a connector's name may contain any character. Frameworks decode the whole path before they split it, so
-``a%2Fb`` would be two segments. Here it is split first. The canonical form for the routes has every segment percent-encoded, no trailing
-slash, and no matrix parameters (``;…``), which Kafka Connect drops too.
+A connector's name may contain any character, so the path is split before it is decoded. Frameworks decode the whole path first, so
+``a%2Fb`` would be two segments. In the canonical form for the routes, every segment is percent-encoded. It has no trailing slash and no
+matrix parameters (``;…``), which Kafka Connect also drops.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from airflow_provider_connect.rest.answers import HttpException, error_answer
 from airflow_provider_connect.rest.calls import USER
 from airflow_provider_connect.runtime.model.verbs import VERBS
 
-_SHOWN_PARAMETERS = {name for verb in VERBS.values() for name in verb.query} | {"forward"}  # of Kafka Connect's workers among themselves
+_SHOWN_PARAMETERS = {name for verb in VERBS.values() for name in verb.query} | {"forward"}  # which Kafka Connect's workers send each other
 _MEDIA_TYPE = re.compile(r"\s*([\w!#$&^.+*-]+)/([\w!#$&^.+*-]+)\s*(;.*)?", re.DOTALL)
 _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PARAMETERS = 1000
 _PIECE = 64 * 1024
-"""Bytes of an answer that are sent before the event loop serves other requests, which compression would not let it do."""
+"""Bytes of an answer that are sent before the event loop serves other requests. Compressing the whole answer would block it."""
 
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -96,7 +96,7 @@ class RequestChecks:
 
 
 def _check_size(scope: Scope) -> None:
-    """Not every web server limits the head of a request, and the next checks read all of it. Raises HttpException 414 or 431."""
+    """Limit the head of a request, which the next checks read completely: some web servers do not. Raises HttpException 414 or 431."""
     length = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
     if length > MOST_BYTES:
         raise HttpException(414, f"Path and query are {length} bytes long, and no more than {MOST_BYTES} are read")
@@ -108,7 +108,7 @@ def _check_size(scope: Scope) -> None:
 
 
 def _check_forms(request: Request) -> None:
-    """Check media types, as Kafka Connect does also for verbs without a body. Raises HttpException 400, 415 or 406."""
+    """Check media types, even for verbs without a body, as in Kafka Connect. Raises HttpException 400, 415 or 406."""
     given = request.headers.get("content-type")
     if given is not None:
         media_type = _MEDIA_TYPE.fullmatch(given)
@@ -122,7 +122,7 @@ def _check_forms(request: Request) -> None:
 
 
 class _Answer:
-    """Sends an answer in pieces, for HEAD only its head, and keeps its status."""
+    """Sends an answer in pieces, or only its head for HEAD, and keeps its status."""
 
     def __init__(self, send: Send, *, is_head: bool) -> None:
         self._send, self._is_head = send, is_head
@@ -147,7 +147,7 @@ class _Answer:
 
 
 def _describe(scope: Scope) -> str:
-    """The client's address and the request; of the query only known parameters, since users may put secrets into others."""
+    """The client's address and the request, with known query parameters only, because others may be secret."""
     client = scope.get("client") or ("-",)
     query = Request(scope).query_params.multi_items() if len(scope["query_string"]) <= MOST_BYTES else [("", "")]
     shown = "&".join(f"{name}={value[:100]!r}" if name in _SHOWN_PARAMETERS else "…" for name, value in query)
@@ -156,9 +156,9 @@ def _describe(scope: Scope) -> str:
 
 
 def canonical_path(sent: bytes, prefixes: Iterable[str] = ()) -> str:
-    """The canonical form of the path ``sent``, below whichever of ``prefixes`` it begins with.
+    """The canonical form of the path ``sent``, without the one of ``prefixes`` with which it begins.
 
-    Raises HttpException: 414 when it is too long, 400 when a segment is empty, leads up the tree, or does not decode to text.
+    Raises HttpException: 414 if the path is too long, 400 if a segment is empty, leads up the tree, or does not decode to text.
     """
     if len(sent) > MOST_BYTES:
         raise HttpException(414, f"The path is {len(sent)} bytes long, and no more than {MOST_BYTES} are read")
@@ -190,7 +190,7 @@ def _text(segment: bytes) -> str:
 
 
 def location_segment(name: str) -> str:
-    """``name`` in a Location header: as in Kafka Connect, characters that a path allows, and text that looks encoded (``%2F``), stay as
-    they are; a leading slash is dropped."""
+    """``name`` as in a Location header of Kafka Connect. Characters that a path allows, and text that looks encoded (``%2F``), are
+    unchanged. A leading slash is dropped."""
     parts = _ENCODED.split(name.removeprefix("/"))
     return "".join(part if number % 2 else quote(part, safe=_LEFT_AS_IS) for number, part in enumerate(parts))

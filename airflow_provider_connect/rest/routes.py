@@ -1,7 +1,7 @@
 """Routes from the table of verbs: path, method, parameters, rights, status and document of each.
 
-A verb needs no code here: its route calls the herder's method of its name. ``add_route`` gives a verb a body, or an answer of another form;
-``route_for`` is for a verb whose route is written out.
+A verb needs no code: its route calls the herder's method of the same name. Use ``add_route`` for a verb with a body or with another form of
+answer, and ``route_for`` for a verb whose route is a function.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _MOST = 2**31
 
 
 def _task_number(text: str) -> int:
-    """As Java reads an int. Raises HttpException 404 for any other text."""
+    """Parse a number as Java parses an int. Raises HttpException 404 for any other text."""
     text = unquote(text)
     number = int(text) if re.fullmatch(r"[+-]?[0-9]{1,10}", text) else _MOST
     if not -_MOST <= number < _MOST:
@@ -47,7 +47,7 @@ _DELETED: Final = VERBS["delete_connector"]
 
 
 def route_for(router: APIRouter, verb: str, *, body: Mapping[str, object] | None = None) -> Callable[[Route], Route]:
-    """Make the decorated function the route of ``verb``; ``body`` is the schema of the request's body."""
+    """Make the decorated function the route of ``verb``. ``body`` is the schema of the request's body."""
     found = VERBS[verb]
     return router.api_route(found.path, methods=[found.method], **described(found, body))
 
@@ -60,11 +60,11 @@ def add_route(
     given: Callable[[Calls], Mapping[str, object]] = lambda _: {},
     view: Callable[[Calls, Any], object] = lambda _, found: found,
 ) -> None:
-    """Add a route of a verb that reads anything, or changes one connector, by the herder's method of its name.
+    """Add a route of a verb that reads anything or changes one connector. It calls the herder's method of the same name.
 
-    Its arguments are the names in the path, the query parameters, the fields of ``body``, those of ``given``, and the author of a change.
-    ``view`` turns its result into the answer. Raises TypeError for any other change, and for a verb of admins: its route must check the
-    right that it needs.
+    The method's arguments are the names in the path, the query parameters, the fields of ``body`` and of ``given``, and the author of a
+    change. ``view`` turns the result into the answer. Raises TypeError for any other change, and for a verb of admins, whose route must
+    check the right itself.
     """
     found = VERBS[verb]
     if found.is_admin:
@@ -108,7 +108,7 @@ async def _carry_out(
 
 
 def remaining_routes(routers: Iterable[APIRouter]) -> APIRouter:
-    """A router with a route of each verb that ``routers`` do not serve, but for those of admins."""
+    """A router with a route for each verb that ``routers`` do not serve, except verbs of admins."""
     router, served = APIRouter(), {getattr(route, "name", None) for each in routers for route in each.routes}
     for verb in VERBS.values():
         if verb.name not in served and not verb.is_admin:

@@ -1,9 +1,9 @@
-"""The secrets of connectors' configs: which settings have them, how they are hidden, and how hidden ones are restored.
+"""The secrets of connectors' configs: which settings have them, and how secrets are hidden and restored.
 
-A value is hidden if its key is of type PASSWORD or named like a secret; a value of variables only (``${file:…}``) is not a secret. Of URLs
-the passwords are hidden. A hidden secret is restored only for the same class and address: otherwise an author of the config could have a
-secret that they may not see sent to a host of their own. Which settings of a foreign plugin become part of an address is unknown, so each
-change of such a plugin's settings counts unless it is known to be harmless.
+A value is hidden if its key is of type PASSWORD or named like a secret, unless the value has only variables (``${file:…}``). The passwords
+of URLs are hidden. A hidden secret is restored only for the same class and address. Otherwise an author of the config could send a secret
+that they may not see to a host of their own. Any setting of a foreign plugin may become part of an address, so each change counts unless it
+is known to be harmless.
 """
 
 import dataclasses
@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.model.url_passwords import url_passwords, 
 from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConnectorInfo
 
 Definitions = Callable[..., Sequence[ConfigKeyView]]
-"""Returns the keys of a plugin, by class name or alias, version, and optionally location: ``Herder.plugin_config``."""
+"""Returns the keys of a plugin, by class name or alias, version, and optionally location. See ``Herder.plugin_config``."""
 _Named = tuple[str | None, ...]
 
 _ADDRESS = re.compile(
@@ -51,10 +51,10 @@ _MOST_PLUGINS = 4096
 
 
 class Secrets:
-    """Hides secrets of configs and restores them. Reads a plugin's keys from time to time; safe for many threads.
+    """Hides secrets of configs and restores them. Reads a plugin's keys from time to time. Safe for many threads.
 
-    ``hides_unknown``: hide all settings of a plugin that does not answer, for output that is stored permanently. It is switched on once the
-    cache of ``most_plugins`` has dropped a plugin, whose keys may have been of type PASSWORD.
+    With ``hides_unknown``, all settings of a plugin that does not answer are hidden, for output that is stored permanently. This is
+    switched on when the cache of ``most_plugins`` has dropped a plugin, because its keys may have been of type PASSWORD.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Secrets:
         """Increases whenever other values may be hidden."""
 
     def redacted(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
-        """``config`` with ``[hidden]`` in place of secrets. ``of``: the connector's config, where ``config`` is one of its tasks'."""
+        """``config`` with ``[hidden]`` in place of secrets. For a task config, ``of`` is the connector's config."""
         passwords = self._password_keys({**(of or {}), **config})
         return {key: _redacted(key, value, passwords) for key, value in config.items()}
 
@@ -83,8 +83,8 @@ class Secrets:
     def restore(self, given: Mapping[str, str | None], known: Mapping[str, str] | None) -> dict[str, str | None]:
         """``given`` with the secrets of ``known``, the connector's current config, in place of the hidden values of ``redacted``.
 
-        Raises ConfigException if ``known`` has no secret under the key (it was copied from another connector), and if the secret would go
-        to another class or address than before.
+        Raises ConfigException if ``known`` has no secret under the key (the value was copied from another connector), or if the secret
+        would go to another class or address than before.
         """
         passwords = self._password_keys(given)
         restored = {key: _restore(key, value, known or {}, passwords) for key, value in given.items()}
@@ -112,7 +112,7 @@ class Secrets:
         return frozenset(found)
 
     def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
-        """The keys, and whether they were ever known; a missing plugin counts as known."""
+        """The keys, and whether they were ever known. A missing plugin counts as known."""
         named = tuple(map(cache_key_part, plugin))
         with self._lock:
             due, known, is_known = self._known.get(named, (0.0, frozenset[str](), False))
@@ -121,7 +121,7 @@ class Secrets:
         try:
             keys = frozenset(key.name for key in self._definitions(*plugin) if key.type == "PASSWORD")
             kept, is_known = _KEPT_SECONDS, True
-        except ConnectException as error:  # a plugin that is missing or does not answer: use the known keys, else only names
+        except ConnectException as error:  # the plugin is missing or does not answer: use the known keys, else only names
             keys, kept = known, _ASKED_AGAIN_SECONDS
             is_known = is_known or isinstance(error, PluginNotFoundException)
         if keys != known:
@@ -181,15 +181,15 @@ def _is_address(key: str, value: str | None) -> bool:
 
 
 def _may_be_address(key: str, value: str | None) -> bool:
-    """Whether a setting of a foreign plugin may become part of an address: not a setting of all connectors of a kind, and more than plain
-    words or a number."""
+    """Whether a setting of a foreign plugin may become part of an address. False for a setting of all connectors of a kind, and for a value
+    that is a number or plain words."""
     if key.startswith("airflow.") or _HARMLESS.fullmatch(key):
         return False
     return _PART_OF_ADDRESS.search(key) is not None or (value is not None and _PLAIN.fullmatch(value) is None)
 
 
 def _plugin_of(key: str) -> str:
-    """The prefix of the setting's plugin; empty: the connector."""
+    """The prefix of the setting's plugin. Empty: the connector."""
     found = _PLUGIN.match(key)
     return "" if found is None else found[0]
 

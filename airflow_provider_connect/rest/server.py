@@ -1,7 +1,7 @@
 """The REST server on its own port: address, host names, TLS and users from Kafka Connect's worker settings.
 
-Runs in the calling thread or in one of its own. Listens on the loopback interface unless ``listeners`` names another address, which then
-needs users unless the settings allow anonymous access.
+Runs in the calling thread or in its own. Listens on the loopback interface unless ``listeners`` names another address. Another address
+needs users, unless the settings allow anonymous access.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from airflow_provider_connect.runtime.model.views import ServerView
 PORT = 8083
 LOOPBACK = "127.0.0.1"
 ANONYMOUS = "rest.anonymous.access"
-"""Ours: ``true`` allows every client to do everything on a server without users."""
+"""Our own setting: ``true`` allows every client to do everything on a server without users."""
 ALLOWED_HOSTS = "rest.allowed.hosts"
-"""Ours: further names by which clients may address the server, separated by commas; ``*`` for any."""
+"""Our own setting: further host names by which clients may address the server, separated by commas; ``*`` for any name."""
 _METHODS = ("GET", "POST", "HEAD")
 _HTTPS_PREFIX = "listeners.https."
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
@@ -50,8 +50,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class RestListener:
-    """Where to listen; ``port`` 0 uses a free one. ``origins``: those whose pages may call. ``names``: host names of the server, besides
-    its addresses and the machine's own name.
+    """The address to listen on; ``port`` 0 is a free port. Pages of ``origins`` may call the server. ``names`` are host names of the
+    server, in addition to its addresses and the machine's own name.
     """
 
     host: str = LOOPBACK
@@ -64,7 +64,7 @@ class RestListener:
     @classmethod
     def of(cls, worker: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RestListener:
         """From worker settings: ``listeners``, ``ssl.*`` and ``listeners.https.ssl.*``, ``access.control.allow.*``, ``rest.allowed.hosts``
-        and ``rest.advertised.host.name``; arguments win.
+        and ``rest.advertised.host.name``. Arguments override them.
 
         Raises ConfigException.
         """
@@ -106,7 +106,7 @@ def _parse(listener: str) -> tuple[str, str | None, int | None]:
 
 @dataclass(frozen=True, slots=True)
 class Tls:
-    """Files in PEM form: the server's certificates and key (one file may hold both), and whose clients' certificates are trusted."""
+    """Files in PEM form: the server's certificates and key (one file may have both), and the authorities of trusted clients."""
 
     certificates: str
     key: str | None = None
@@ -125,9 +125,9 @@ class Tls:
 
 
 def load_tls(worker: Mapping[str, str]) -> Tls:
-    """From worker settings, by Connect's keys: ``listeners.https.ssl.*``, and ``ssl.*`` where those are not given.
+    """From worker settings with Connect's keys: ``listeners.https.ssl.*``, or otherwise ``ssl.*``.
 
-    Raises ConfigException for settings that are missing, or ask for stores of Java's own kinds.
+    Raises ConfigException for settings that are missing, or that need a store in a format of Java.
     """
     plain = {key: value for key, value in worker.items() if key.startswith("ssl.")}
     given = plain | {key.removeprefix(_HTTPS_PREFIX): value for key, value in worker.items() if key.startswith(f"{_HTTPS_PREFIX}ssl.")}
@@ -154,8 +154,8 @@ def load_tls(worker: Mapping[str, str]) -> Tls:
 
 
 def _file_with(text: str | None) -> str | None:
-    """The path of a file in this process's memory with ``text``, for the ssl module reads only files. It is not on disk, disappears with
-    the process, and cannot be opened by other users."""
+    """The path of a file with ``text`` in this process's memory, because the ssl module reads only files. The file is not on disk,
+    disappears with the process, and cannot be opened by other users."""
     if not text:
         return None
     descriptor = os.memfd_create("connect-rest.pem")
@@ -165,8 +165,8 @@ def _file_with(text: str | None) -> str | None:
 
 
 def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
-    """HTTP Basic if the settings name users; access without users if they allow it; else ``otherwise``. Without it, every client of a local
-    listener may do everything.
+    """HTTP Basic if the settings name users; access without users if they allow it; else ``otherwise``. Without ``otherwise``, every client
+    of a local listener may do everything.
 
     Raises ConfigException for an extension other than Kafka Connect's own, for unreadable credentials, and for a server that would be open
     by accident.
@@ -191,19 +191,19 @@ def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwis
 
 
 class RestServer:
-    """One app on one listener. ``serve`` runs it until the process is asked to end; the context manager runs it in a thread."""
+    """One app on one listener. ``serve`` runs it until the process is asked to end. The context manager runs it in a thread."""
 
     def __init__(self, app: FastAPI, listener: RestListener) -> None:
         if listener.origins:
             app.add_middleware(CORSMiddleware, allow_origins=listener.origins, allow_methods=listener.methods, allow_headers=["*"])
-        app.add_middleware(KnownHosts, names=(listener.host, *listener.names))  # outermost: preflights too
+        app.add_middleware(KnownHosts, names=(listener.host, *listener.names))  # outermost, so it also checks preflights
         self._listener = listener
         self._server = uvicorn.Server(
             uvicorn.Config(
                 app,
                 host=listener.host,
                 port=listener.port,
-                http="h11",  # httptools refuses methods that it does not know before the app can answer
+                http="h11",  # httptools refuses unknown methods before the app can answer
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -220,7 +220,7 @@ class RestServer:
         return f"{'http' if self._listener.tls is None else 'https'}://{host}:{port}"
 
     def serve(self) -> None:
-        """Returns when the process was asked to end."""
+        """Serve until the process is asked to end."""
         self._server.run()
 
     def __enter__(self) -> RestServer:
@@ -240,10 +240,10 @@ class RestServer:
 
 
 class KnownHosts:
-    """An ASGI middleware: answers 421 for a Host that is not in ``names``, not an address, and not this machine's own name.
+    """An ASGI middleware. Answers 421 unless the Host is in ``names``, an address, or this machine's own name.
 
-    A foreign web page can have its name resolve to this machine (DNS rebinding). The browser then treats this server as the page's own, and
-    only the Host header reveals it. An address cannot be used for that.
+    A foreign web page can make its host name resolve to this machine (DNS rebinding). The browser then treats this server as the page's
+    own; only the Host header shows the foreign name. An address cannot be misused in this way.
     """
 
     def __init__(self, app: ASGIApp, names: Iterable[str]) -> None:
@@ -258,7 +258,7 @@ class KnownHosts:
         await self._app(scope, receive, send)
 
     def _is_known(self, hosts: list[str]) -> bool:
-        """An HTTP/1.0 client may omit the header; browsers send exactly one."""
+        """Whether all hosts are known. An HTTP/1.0 client may omit the header; browsers send exactly one."""
         return "*" in self._names or all(len(hosts) == 1 and self._is_known_name(host) for host in hosts)
 
     def _is_known_name(self, host: str) -> bool:
@@ -288,7 +288,7 @@ def rest_server(
     host: str | None = None,
     port: int | None = None,
 ) -> RestServer:
-    """The server that the worker settings ``worker`` describe. ``access`` has the users where they name none. Raises ConfigException."""
+    """The server that the worker settings describe. ``access`` has the users if the settings name none. Raises ConfigException."""
     listener = RestListener.of(worker, host=host, port=port)
     who = create_access(worker, listener, otherwise=access)
     app = create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != "", has_page=True)

@@ -55,7 +55,7 @@ async def get_health(request: Request) -> Response:
 
 @router.get("/openapi.json", include_in_schema=False)
 async def get_openapi_document(request: Request) -> Response:
-    """The description of this API."""
+    """The OpenAPI document of this API."""
     return await calls_of(request).in_thread(lambda: answer(request.app.openapi()))
 
 
@@ -91,7 +91,7 @@ async def validate_config(request: Request, plugin: Plugin) -> Response:
 
     def check(herder: Herder, config: bodies.Config) -> Response:
         if name := config.get("name"):
-            require(calls.access, user_of(request), Right.CHANGE, name)  # before its secrets reach a plugin's code
+            require(calls.access, user_of(request), Right.CHANGE, name)  # before the connector's secrets reach a plugin's code
         elif not calls.access.may_create_some(user_of(request)):
             raise ForbiddenException("You may not create connectors of any name: give the config a 'name'")
         restored = calls.secrets.restore(config, known_config(herder, name, config) if name else None)
@@ -152,7 +152,7 @@ class Loggers:
         return {name: self._view(name) for name in sorted(logger_names())}
 
     def follow(self, state: ClusterConfigState) -> None:
-        """Apply the requests to all workers that were written since the last call (KIP-976), but none from before the first call."""
+        """Apply the requests to all workers since the last call (KIP-976). Requests before the first call are ignored."""
         with self._following:
             since, self._followed = self._followed, state.offset
             if since is None:
@@ -163,7 +163,7 @@ class Loggers:
                         self.put(record.logger, record.level)
 
     def one(self, name: str) -> LoggerView:
-        """The effective level. Raises NotFoundException for a logger that was not used yet."""
+        """The effective level. Raises NotFoundException for a logger that has not been used."""
         name = logger_name(name)
         if name not in logger_names():
             raise NotFoundException(f"Logger {name} not found.")
@@ -173,9 +173,9 @@ class Loggers:
         return LoggerView(level_word(logger_of(name).getEffectiveLevel()), self._modified.get(name))
 
     def put(self, name: str, level: str) -> list[str]:
-        """Set the level of the logger and its children; the root's name means all loggers.
+        """Set the level of the logger and its children. The root's name means all loggers.
 
-        Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level,
+        Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level, and
         BadRequestException for an empty one.
         """
         with self._lock:

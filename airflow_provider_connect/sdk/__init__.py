@@ -1,6 +1,6 @@
 """The names that authors of connectors, converters, transformations and predicates import. ``__init__.pyi`` lists them.
 
-Each name loads at its first use. The check for new data in every Airflow task needs few of them and must not import pyarrow.
+Each name is loaded when it is first used: the check for new data, which runs in every Airflow task, must not import pyarrow.
 ``sdk.testing`` has the contract suites for a plugin's tests.
 """
 

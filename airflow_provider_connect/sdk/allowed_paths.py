@@ -1,8 +1,8 @@
-"""Limits the files of a worker's host that a connector may open to the folders of the worker setting ``connectors.allowed.paths``.
+"""Restricts connectors to files in the folders of the worker setting ``connectors.allowed.paths``.
 
-A config's author names paths but does not own the host. A path is resolved first, links included; the result must be below one of the
-folders. Files are then opened folder by folder from there, and no step follows a link, so a link that is created between check and opening
-is refused. Opens nothing at import.
+The author of a config names paths, but does not own the worker's host. A path and its links are resolved first; the result must be below
+one of these folders. The file is then opened folder by folder, without following links. So a link that is created after the check is
+refused. Importing this module opens nothing.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLL
 
 @dataclass(frozen=True, slots=True)
 class AllowedPaths:
-    """The folders that a worker's connectors may reach, as absolute paths. No folder allows nothing; ``/`` allows everything.
+    """The folders that a worker's connectors may reach, as absolute paths. Without folders no path is allowed; ``/`` allows all.
 
-    Each method takes the connector's setting ``key`` and its ``path``. It raises ConfigException, which names both and the allowed folders,
-    for a path outside of them."""
+    Each method takes a connector's setting ``key`` and that setting's ``path``. For a path outside of the allowed folders it raises
+    ConfigException, which names the setting, the path and the allowed folders."""
 
     folders: tuple[str, ...] = ()
 
@@ -49,7 +49,7 @@ class AllowedPaths:
         return self._rooted(key, path)[0]
 
     def file_path(self, key: str, path: str) -> str:
-        """Like ``resolve``, for a library that opens or creates the file itself. Also raises ConfigException if its folder is missing."""
+        """Like ``resolve``, for a library that opens or creates the file itself. A missing folder also raises ConfigException."""
         real = self.resolve(key, path)
         folder = os.path.dirname(real)
         if not os.path.isdir(folder):
@@ -74,7 +74,7 @@ class AllowedPaths:
         return real, root
 
     def refusal(self, key: str, path: str) -> ConfigException:
-        """The ConfigException for a path outside. It does not reveal whether the path exists."""
+        """The ConfigException for a path that is not allowed. It does not reveal whether the path exists."""
         below = " or ".join(self.folders) or "nothing, since it is not set"
         return ConfigException.of(
             key,
@@ -84,8 +84,7 @@ class AllowedPaths:
         )
 
     def open(self, key: str, path: str, flags: int, mode: int = 0o666) -> int:
-        """Open the file at ``path``; returns its descriptor. Raises ConfigException as ``resolve`` does, and OSError as ``os.open``
-        does."""
+        """Open the file at ``path`` and return its descriptor. Raises ConfigException like ``resolve``, and OSError like ``os.open``."""
         folder, name = self.folder_of(key, path)
         return folder.open(name, flags, mode)
 
@@ -128,10 +127,9 @@ def add_path_errors(values: Iterable[ConfigValue], key: str, allowed: AllowedPat
 
 @dataclass(frozen=True, slots=True)
 class AllowedFolder:
-    """A folder that equals or is below an allowed one. ``name`` is always a plain file name.
+    """An allowed folder, or a folder below one. The parameter ``name`` is always a plain file name.
 
-    Each call opens the path again, without following links. Raises ConfigException for a link in the path, and OSError as the system calls
-    do.
+    Each call opens the path again, without following links. A link in the path raises ConfigException; a failed system call raises OSError.
     """
 
     allowed: AllowedPaths
@@ -146,7 +144,7 @@ class AllowedFolder:
         return os.path.join(self.root, self.below) if self.below else self.root
 
     def open(self, name: str, flags: int, mode: int = 0o666) -> int:
-        """Open the file ``name``; returns its descriptor. Refuses a link."""
+        """Open the file ``name`` and return its descriptor. Refuses a link."""
         with self.open_directory() as folder:
             try:
                 return os.open(name or ".", flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=folder)
@@ -167,7 +165,7 @@ class AllowedFolder:
             os.close(descriptor)
 
     def replace(self, name: str, new: str) -> None:
-        """Rename the file ``name`` to ``new``, which is replaced if it exists."""
+        """Rename the file ``name`` to ``new``, replacing an existing file."""
         with self.open_directory() as folder:
             os.replace(name, new, src_dir_fd=folder, dst_dir_fd=folder)
 
@@ -206,9 +204,9 @@ class AllowedFolder:
             os.close(descriptor)
 
     def _refused(self, error: OSError, *, part: str = "", folder: int = -1) -> Exception:
-        """The exception for ``error``: a refusal if another process created a link since the path was resolved."""
+        """The exception for ``error``: a refusal if a link was created after the path was resolved."""
         is_link = error.errno == errno.ELOOP
-        if error.errno == errno.ENOTDIR and part:  # the error of O_DIRECTORY for a link that is not followed
+        if error.errno == errno.ENOTDIR and part:  # O_DIRECTORY raises this error for a link that is not followed
             with contextlib.suppress(OSError):
                 is_link = os.path.islink(f"/proc/self/fd/{folder}/{part}")
         return self.allowed.refusal(self.key, self.given) if is_link else error

@@ -16,7 +16,7 @@ SPARK_FORMATS: Final = "connectors.spark.formats"
 SPARK_OPTIONS: Final = "connectors.spark.options"
 MOST_OPTIONS: Final = 50
 LONGEST_OPTION: Final = 8192
-"""Characters of an option's value."""
+"""The longest value of an option, in characters."""
 
 _PATHS: Final = frozenset({"path", "paths"})
 
@@ -31,7 +31,7 @@ class AllowedSpark:
     options: tuple[str, ...] = ()
 
     def mistakes(self, key: str, format: str, prefix: str, options: Mapping[str, str]) -> Iterator[ConfigException]:
-        """One ConfigException for each violation. ``key`` is the setting of the format, ``prefix`` the prefix of the options' settings.
+        """One ConfigException for each violation. ``key`` is the format's setting; ``prefix`` is the prefix of the options.
 
         No message contains the value of an option, which may be a password."""
         if format.lower() not in {name.lower() for name in self.formats}:

@@ -22,21 +22,21 @@ CREATE_TIME = "CreateTime"
 
 @dataclass(slots=True)
 class Batch:
-    """Records of one topic. All columns have the same length. A missing ``key`` or ``value`` column means that all its values are null.
+    """Records of one topic. All columns have the same length. If ``key`` or ``value`` is None, all keys or values are null.
 
-    ``value_schema`` and ``key_schema`` describe the values of their column. None is schemaless data: scalars of one type, or JSON text
-    (``pa.json_()``). ``headers`` is list<struct<key: string, value: binary>> with the bytes on the topic. ``timestamp`` is int64 or
-    timestamp('ms', 'UTC'); None lets the producer set it, and ``kafka_partition`` None lets it choose the partition.
+    ``value_schema`` and ``key_schema`` describe the values of their columns. A column without a schema has scalars of one type, or JSON
+    text (``pa.json_()``). ``headers`` is list<struct<key: string, value: binary>>, with header values as bytes of the topic. ``timestamp``
+    is int64 or timestamp('ms', 'UTC'). If ``timestamp`` or ``kafka_partition`` is None, the producer sets it.
 
-    ``source_offset`` is the position after the whole batch. ``source_offsets`` has one position per record, None where a run cannot resume;
-    a task sets it if its records may be dropped or fail one by one. An empty mapping as the last offset deletes the partition's offset. An
-    empty batch may carry a position too.
+    ``source_offset`` is the position after the whole batch. ``source_offsets`` has one position per record, or None for a record after
+    which a run cannot resume. A task sets ``source_offsets`` if single records may be dropped or fail. An empty mapping as the last offset
+    deletes the source partition's offset. An empty batch may have a position, too.
 
-    A batch that a sink or its transformations get comes from Kafka, and so do batches derived from it by ``replace``, ``filter`` and
-    ``slice``. It also has the Kafka offsets of its records.
+    A sink and its transformations get batches from Kafka, which also have the Kafka offsets of their records. Batches that ``replace``,
+    ``filter`` and ``slice`` derive from them keep these offsets.
 
-    The constructor raises ConnectException, with the attribute's name, for different lengths, wrong types, and an offset without a
-    partition. It checks no single record, and only the first and last entry of ``source_offsets``.
+    The constructor raises ConnectException, with the attribute's name, for columns of different lengths, for wrong types, and for an offset
+    without a source partition. It does not check single records. Of ``source_offsets`` it checks the first and last entry.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class Batch:
     source_offsets: Sequence[Mapping[str, object] | None] | None = None
 
     is_from_kafka: ClassVar[bool] = False
-    """Whether these records were read from Kafka, for a sink, rather than from a source."""
+    """Whether these records were read from Kafka for a sink. False: a source read them."""
     _COLUMNS: ClassVar[tuple[str, ...]] = ("value", "key", "headers", "timestamp")
 
     def __post_init__(self) -> None:
@@ -126,10 +126,10 @@ class Batch:
         Accepts an Arrow array or chunked array, and a list of dicts or of other Python values. Also accepts an Arrow table, record batches,
         or a frame of polars, pandas or another library with Arrow's C stream; their rows become structs.
 
-        Without a schema, the column's type determines it: it is optional if the column has nulls. Pass a schema if it must not change
-        between batches. A field that is null in all dicts is left out. With ``schemaless``, schemas are None and dicts become JSON. Columns
-        are cast if their type differs slightly from the schema's (large_string, timestamp('us') …). Raises DataException for values that
-        do not fit, ConnectException for other forms.
+        A schema that is not given is derived from the column's type, and is optional if the column has nulls. Pass a schema if it must not
+        change between batches. A field that is null in all dicts is left out. With ``schemaless``, schemas are None and dicts become JSON.
+        Columns are cast if their type differs slightly from the schema's (large_string, timestamp('us') …). Raises DataException for values
+        that do not fit the schema, and ConnectException for other forms.
         """
         value, value_schema = _column_and_schema("value", value, value_schema, schemaless=schemaless)
         key, key_schema = _column_and_schema("key", key, key_schema, schemaless=schemaless)
@@ -170,12 +170,12 @@ class Batch:
 
     @property
     def next_offset(self) -> int | None:
-        """The next Kafka offset to read after a sink's batch, which may be beyond its last record plus one. None for a source's batch."""
+        """The next Kafka offset to read after a sink's batch. Offsets before it may have no record. None for a source's batch."""
         return None
 
     @property
     def kafka_offsets(self) -> pa.Array:
-        """The Kafka offset of each record, int64. For a source's batch they count from 0."""
+        """The Kafka offset of each record, int64. For a source's batch, the index of each record."""
         return row_numbers(self.num_records)
 
     def kafka_offset_at(self, index: int) -> int:
@@ -194,9 +194,9 @@ class Batch:
         return dataclasses.replace(self, **changes)
 
     def slice(self, start: int, length: int | None = None) -> Self:
-        """``length`` records from index ``start``, or all that follow, without copying columns.
+        """``length`` records from index ``start`` on, or all records from there, without copying columns.
 
-        If the slice ends before the batch, it has a ``source_offset`` only if the batch has ``source_offsets``."""
+        A slice without the batch's last record has a ``source_offset`` only if the batch has ``source_offsets``."""
         count = self.num_records
         start = min(start, count)
         stop = count if length is None else min(start + length, count)
@@ -223,7 +223,7 @@ class Batch:
     # The record form
 
     def source_records(self, header_converter: HeaderConverter = RAW_HEADERS) -> list[SourceRecord]:
-        """The records one by one. Without ``source_offsets``, only the last has an offset, since a run cannot resume after the others."""
+        """Single records. Without ``source_offsets``, only the last one has an offset, because a run cannot resume after the others."""
         count = self.num_records
         offsets: Sequence[Mapping[str, object] | None] = self.source_offsets or [None] * (count - 1) + [self.source_offset] * min(count, 1)
         return [
@@ -289,8 +289,9 @@ class Batch:
 class KafkaBatch(Batch):
     """Records read from Kafka. The framework creates it; authors use it as a Batch.
 
-    It covers the Kafka offsets from ``first_offset`` up to ``next_offset``, exclusive. ``kafka_offset`` has the offset of each record; None
-    means consecutive offsets from ``first_offset``. ``original_topic`` and ``original_partition`` are set if a transformation changed them.
+    It covers the Kafka offsets from ``first_offset`` up to ``next_offset``, exclusive. ``kafka_offset`` has the offset of each record. If
+    it is None, the offsets are consecutive from ``first_offset`` on. ``original_topic`` and ``original_partition`` are set if a
+    transformation changed them.
     """
 
     first_offset: int | None = None
@@ -385,11 +386,11 @@ def _records(count: int) -> str:
 
 
 def _checked_position(name: str, position: object) -> dict[str, object] | None:
-    """A copy of a source partition or offset, which must be None or a mapping with string keys. A copy, because the author may change the
-    mapping before the batch is committed."""
+    """A copy of a source partition or offset, which must be None or a mapping with string keys. It is copied because the author may change
+    it before the batch is committed."""
     if position is None:
         return None
-    if type(position) is not dict and not isinstance(position, Mapping):  # the first is faster
+    if type(position) is not dict and not isinstance(position, Mapping):  # ``type`` is faster
         raise _refused(name, "a mapping or None", position)
     for key in position:
         if not isinstance(key, str):

@@ -1,6 +1,7 @@
 """Regular expressions from configs, with bounded matches. A match has a time limit, lets other threads run and needs little memory.
 
-The syntax is that of Python's ``re``. ``re`` itself is not used for matching, because only the end of the process can stop its matches.
+The syntax is that of Python's ``re``. ``re`` itself is not used for matching, because its matches can be stopped only by ending the
+process.
 """
 
 from __future__ import annotations
@@ -20,34 +21,34 @@ LONGEST: Final = 10_000
 SECONDS: Final = 0.5
 _MOST_UNROLLED: Final = 100_000
 _DEEPEST: Final = 50
-_LARGEST_KEPT: Final = 1000  # ``regex`` caches the last 500, and a large one takes 13 MB
+_LARGEST_KEPT: Final = 1000  # ``regex`` caches the last 500 expressions, and a large one takes 13 MB
 _MOST_RANGES: Final = 100
 _MOST_KEPT: Final = 1000
-_ATTEMPTS: Final = 10  # the last has 512 times the limit, for a process with many busy threads
-_OWN: Final = 0.8  # of the limit; the clocks of a thread and its process have different resolutions
+_ATTEMPTS: Final = 10  # the last attempt has 512 times the limit, for a process with many busy threads
+_OWN: Final = 0.8  # share of the limit, because the clocks of a thread and its process have different resolutions
 
 _TOKEN: Final = re.compile(
     r"\\N\{[^}]*+\}?|\\.|\(\?#[^)]*+\)?|\[\^?\]?(?:[^\]\\]|\\.)*+\]?|\{(?P<count>\d++)(?:,\d*+)?\}|\(\?[a-wyzA-Z-]*+x|.",
     re.DOTALL,
 )
-_RANGE: Final = re.compile(r"-(?:\\[uUxN]|[^\x00-\x7f])")  # beyond ASCII; ``re`` iterates over all characters of each range
+_RANGE: Final = re.compile(r"-(?:\\[uUxN]|[^\x00-\x7f])")  # a range beyond ASCII: ``re`` iterates over all its characters
 _CLASS_NAME: Final = re.compile(r"\[[:.=]")
 
 Match = re.Match[str]
 """A match of ``regex``, which has the attributes and methods of ``re.Match``."""
 
 _too_slow: OrderedDict[tuple[str, str | None], None] = OrderedDict()
-"""Expressions with the texts for which they are too slow. None: for many texts together."""
+"""Expressions that were too slow, each with the text. None: it was too slow for many texts together."""
 _lock = threading.Lock()
 
 
 class BoundedRegex:
     """A compiled ``expression``, the value of the setting ``key``. Several threads may use one instance.
 
-    The constructor raises ``re.error`` for an invalid expression. It also refuses expressions with more than 10,000 characters, 50 nested
-    groups or 100 character ranges beyond ASCII, or with so many counted repetitions that they would need much memory. A match takes little
-    more than ``seconds`` of this thread's processor time, however busy other threads are. ``fullmatch`` caches the results of up to 1,000
-    texts, because a task checks the same few topics repeatedly.
+    The constructor raises ``re.error`` for an invalid expression. It also refuses an expression with more than 10,000 characters, 50 nested
+    groups or 100 character ranges beyond ASCII. An expression whose counted repetitions would need much memory is refused, too. A match
+    takes little more than ``seconds`` of this thread's processor time, however busy other threads are. ``fullmatch`` caches the results of
+    up to 1,000 texts, because a task checks the same few topics repeatedly.
     """
 
     def __init__(self, expression: str, key: str, *, flags: int = 0, seconds: float = SECONDS) -> None:
@@ -67,7 +68,7 @@ class BoundedRegex:
         self._fullmatches: dict[str, Match | None] = {}
 
     def fullmatch(self, text: str) -> Match | None:
-        """The match of the whole ``text``, or None. Raises ConfigException, for the setting ``key``, if it takes too long."""
+        """The match of the whole ``text``, or None. Raises ConfigException, for the setting ``key``, if the match takes too long."""
         try:
             return self._fullmatches[text]
         except KeyError:
@@ -83,9 +84,10 @@ class BoundedRegex:
         return self.fullmatch(text) is not None
 
     def unmatched(self, texts: Iterable[str]) -> list[str]:
-        """Those of ``texts`` that the expression does not match as a whole.
+        """The texts that the expression does not match as a whole.
 
-        Raises ConfigException if all texts together take longer than the limit of one, and at every later call in this process."""
+        Raises ConfigException if all texts together take longer than the limit of one match. Every later call in this process then raises
+        it, too."""
         begun, unmatched = time.thread_time(), []
         for text in texts:
             if (self.pattern, None) in _too_slow:
@@ -101,7 +103,7 @@ class BoundedRegex:
         return self._bounded(self._compiled.search, text)
 
     def _bounded(self, method: Callable[..., Any], text: str) -> Match | None:
-        """Match once. A text that took too long is never tried again in this process, because other threads wait meanwhile."""
+        """Match once. A text that took too long is never matched again in this process, because each attempt delays other threads."""
         question = (self.pattern, text)
         if question in _too_slow:
             raise self._refusal(text)
@@ -147,8 +149,8 @@ def check_expression(expression: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _size(expression: str) -> int:
-    """How many parts ``regex`` compiles ``expression`` to. It must be valid. Counted repetitions are unrolled, nested ones too."""
-    sizes = [0]  # of the groups that are open
+    """How many parts ``regex`` compiles a valid ``expression`` to. Counted repetitions are unrolled, even if they are nested."""
+    sizes = [0]  # one for each open group
     last = 0
     has_counts = is_verbose = False
     for token in _TOKEN.finditer(expression):

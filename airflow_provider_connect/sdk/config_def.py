@@ -1,6 +1,6 @@
 """Declared settings: types, defaults, limits, and validation with Kafka Connect's messages (docs/contract.md §5.3).
 
-A mapping of strings goes in; typed values and errors come out. Knows nothing of files or config providers.
+The input is a mapping of strings; the output is typed values and errors. Knows nothing of files or config providers.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Validator(Protocol):
     Called at every validation and parse, with the parsed value, or None if the setting is missing or cannot be parsed."""
 
     def __call__(self, name: str, value: Any, /) -> None:
-        """Raise ConfigException unless ``value`` is valid. ``ConfigException.of`` words it as Connect does."""
+        """Raise ConfigException unless ``value`` is valid. ``ConfigException.of`` creates Connect's message."""
 
 
 class Recommender(Protocol):
@@ -126,7 +126,7 @@ class NonEmptyString:
 
 
 class ListOf:
-    """Accepts a list whose entries are all in ``values`` (any, if there are none), and a missing value. ``unique`` refuses duplicates."""
+    """Accepts a missing value, and a list of entries from ``values`` (of any entries without ``values``). ``unique`` refuses duplicates."""
 
     def __init__(self, *values: str, unique: bool = False) -> None:
         self.values = values
@@ -145,10 +145,10 @@ class ListOf:
 class ConfigKey:
     """One setting.
 
-    ``default`` is a string or a value of the type. None is a default; REQUIRED means that there is none. ``doc``, ``group``, ``order``,
+    ``default`` is a string, a value of the type, or None. REQUIRED means that the setting has no default. ``doc``, ``group``, ``order``,
     ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this one.
-    ``alias`` is an older name, read if the setting itself is missing. With ``keeps_blanks`` a string keeps blanks at both ends; otherwise
-    they are removed, as in Kafka. The constructor raises ConfigException for a default that is not of the type.
+    ``alias`` is an older name, which is read if the setting itself is missing. Blanks at both ends of a string are removed, as in Kafka,
+    unless ``keeps_blanks`` is true. The constructor raises ConfigException for a default that is not of the type.
     """
 
     name: str
@@ -233,7 +233,8 @@ class ConfigValue:
 def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], otherwise: str | None = None) -> None:
     """Add the errors of each exception to the first of its ``keys`` that is in ``values``.
 
-    If none is, they go to the setting ``otherwise``, or without that to the first key, which is appended to ``values`` if it is missing."""
+    If no key is in ``values``, the errors go to the setting ``otherwise``, or if that is None, to the first key. If ``values`` does not
+    have this setting, it is appended."""
     by_name = {value.name: value for value in values}
     for mistake in mistakes:
         name = next((key for key in mistake.keys if key in by_name), otherwise or mistake.keys[0])
@@ -265,7 +266,7 @@ class Config(Mapping[str, Any]):
         return len(self._values)
 
     def __repr__(self) -> str:
-        return f"Config({sorted(self._values)})"  # no values: one may be secret
+        return f"Config({sorted(self._values)})"  # no values, because they may be secret
 
 
 class ConfigDef:
@@ -279,7 +280,7 @@ class ConfigDef:
             raise ConfigException(f"Configuration {twice} is defined twice.")
 
     def with_keys(self, *more: ConfigKey) -> ConfigDef:
-        """A new definition with ``more`` appended. A key of the same name replaces the old one in its place."""
+        """A new definition with ``more`` appended. A key with the name of an existing key replaces it."""
         return ConfigDef(*{**self.keys, **{key.name: key for key in more}}.values())
 
     def groups(self) -> list[str]:

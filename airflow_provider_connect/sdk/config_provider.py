@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ConfigData:
-    """Resolved values by key. They are valid for ``ttl_ms``; None: without a known limit."""
+    """Resolved values by key. They are valid for ``ttl_ms`` milliseconds; None: unknown."""
 
     values: Mapping[str, str] = field(repr=False)
     ttl_ms: int | None = None
@@ -17,18 +17,18 @@ class ConfigData:
 class ConfigProvider:
     """Resolves the variables that name its alias.
 
-    The framework creates and configures an instance in each process, for each config that uses it, and calls ``get`` once per path, from
-    one thread. An instance must not keep anything open between calls. The processes are those that use a config: the driver and the tasks
-    of each run, the Airflow task before it, and validation. The provider must be installed in all of them.
+    Each process that uses a config with such variables creates and configures an instance for that config. It calls ``get`` once per path,
+    from one thread. An instance must not keep anything open between calls. The processes are the driver and the tasks of each run, the
+    Airflow task before the run, and validation. The provider must be installed in all of them.
     """
 
     def configure(self, config: Mapping[str, str]) -> None:
         """Keep the worker settings below ``config.providers.«alias».param.``, with this prefix removed. Called once, before ``get``."""
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
-        """The values of those ``keys`` that exist under ``path``. ``path`` is empty if the variable has none.
+        """The values of the ``keys`` that exist under ``path``. ``path`` is empty if the variable has none.
 
-        The variable of a missing key stays as written. ConfigException is final; after any other exception a later run tries again. No
+        The variable of a missing key is left as written. A ConfigException is final; after any other exception, a later run retries. No
         message may contain a value.
         """
         raise NotImplementedError(f"{type(self).__qualname__} must define get")

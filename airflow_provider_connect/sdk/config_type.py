@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConfigException
 
 
 class Type(StrEnum):
-    """The type of a setting. Its value is a bool, str, int, int, int, float, list[str], str (a class name) or Password, in this order.
+    """The type of a setting. The values are, in the order below: bool, str, int, int, int, float, list[str], str (a class name), Password.
 
     INT, SHORT and LONG have 32, 16 and 64 bits. A LIST is separated by commas."""
 

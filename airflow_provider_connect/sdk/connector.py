@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
-"""Takes a source partition and returns its committed offset, or None if it has none."""
+"""Takes a source partition and returns its committed offset; None: it has no offset."""
 
 
 class ConnectorContext(Protocol):
-    """What the framework gives a connector, in ``initialize``."""
+    """The object through which a connector calls the framework. Passed to ``initialize``."""
 
     name: str
     is_preview: bool
     """Whether this run is a preview. A preview must not write anything anywhere."""
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
-        """The committed offset of a source partition, or None if it has none. Any: offsets are the connector's own JSON."""
+        """The committed offset of a source partition; None: it has no offset. Any: offsets are the connector's own JSON."""
 
     def request_task_reconfiguration(self) -> None:
         """Ask the framework to call ``task_configs`` again soon. May be called from any thread."""
@@ -67,13 +67,13 @@ class Connector(Plugin):
     allowed_spark: AllowedSpark = NO_SPARK
     """The Spark formats and options that this connector may use. The framework sets it before ``validate``."""
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
-    """Returns why a topic must not hold records, because it is an internal topic of this worker or of Kafka; empty if it may. The framework
-    sets it before ``task_configs`` and ``has_new_data``."""
+    """Returns the reason if a topic must not hold records because it is an internal topic of this worker or of Kafka; otherwise an empty
+    string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
     missing: str | None = None
-    """Something that the config names and that does not exist yet, such as a file: a sentence for users, without secrets.
+    """A sentence for users about something that does not exist yet although the config names it, such as a file. Without secrets.
 
     ``check``, ``task_configs`` and a source's ``has_new_data`` may set it. The connector then waits: its runs succeed with a warning, and
-    previews, lists and ``/health`` show the sentence. If the connector cannot wait for it, ``check`` raises ConfigException instead."""
+    previews, lists and ``/health`` show the sentence. If the connector cannot wait, ``check`` raises ConfigException instead."""
 
     def initialize(self, context: ConnectorContext) -> None:
         """Keep the context. Called once, before ``start``."""
@@ -86,7 +86,7 @@ class Connector(Plugin):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """One config per task, at most ``max_tasks``, in a stable order. An empty list means that there is nothing to do.
 
-        Called once per run, after ``start``, so each run sees what is new at the source. A ``Config`` counts as its ``originals``. Numbers
+        Called once per run, after ``start``, so each run can plan for new data. For a ``Config``, its ``originals`` are published. Numbers
         and booleans are published as text; any other value fails the connector before anything is written."""
         raise NotImplementedError
 
@@ -113,8 +113,9 @@ class Connector(Plugin):
         """Accept or refuse offsets that an admin sets while the connector is STOPPED.
 
         ``config`` has its variables resolved. A source gets ``offsets`` as a list of pairs (source partition, source offset), a sink as a
-        mapping of TopicPartition to int; None resets an offset. Return True to confirm, False if unsure (the offsets are set anyway), or
-        raise to refuse. A sink that keeps offsets in its destination rewrites them here. Called in its own process with a time limit.
+        mapping of TopicPartition to int; None resets an offset. Return True to accept, or False if the connector cannot decide; the offsets
+        are set in both cases. Raise an exception to refuse. A sink that stores offsets in its destination changes them here. Called in its
+        own process with a time limit.
         """
         return False
 
@@ -129,14 +130,14 @@ class SourceConnector(Connector):
 
     task_class: ClassVar[type[SourceTask]]
     range_settings: ClassVar[tuple[str, ...]] = ()
-    """Settings that limit what a source reads, such as a first and a last key. A backfill is a separate connector with its own offsets;
-    it is refused unless it sets one of them. Empty: the source cannot be limited, so it has no backfills."""
+    """Settings that limit what a source reads, such as a first and a last key. A backfill, which is a separate connector with its own
+    offsets, must set one of these settings. Empty: the source cannot be limited, so it has no backfills."""
     check_seconds: ClassVar[float] = 2.0
-    """In a run that stays: the longest wait between two calls of ``has_new_data`` while there is no new data. Waits begin with 0.02 s and
-    double up to this."""
+    """In a run that stays: the longest wait between two calls of ``has_new_data`` while there is no new data. The first wait is 0.02 s, and
+    each further one twice as long."""
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Settings that a backfill must leave at their default, with that default. With another value the backfill would take data from the
-    source that the live connector has not read yet."""
+    """Settings that a backfill must leave at their default, each with this default. With another value, the backfill would remove data from
+    the source before the live connector has read it."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume exactly from the offsets of their records. None: unknown."""
@@ -164,7 +165,7 @@ class SourceConnector(Connector):
     def check_for_new_data(self, config: Mapping[str, str], offsets: OffsetReader) -> bool | None:
         """Call ``has_new_data`` with the parsed ``config``. For the framework and for tests; do not override it.
 
-        If the first parameter of ``has_new_data`` is annotated as a mapping of strings, such as ``Mapping[str, str]``, it gets the
+        If the first parameter of ``has_new_data`` is annotated as a mapping of strings, such as ``Mapping[str, str]``, that method gets the
         unparsed config.
         """
         first = next(iter(inspect.signature(self.has_new_data).parameters.values()), None)
@@ -178,12 +179,12 @@ class SinkConnector(Connector):
 
     task_class: ClassVar[type[SinkTask]]
     location_settings: ClassVar[tuple[str, ...]] = ()
-    """Settings that name a destination which two connectors of this class cannot share, because its offsets or file names contain topic and
-    partition but not the connector's name. A backfill is a separate connector that reads the same topics; it is refused unless it changes
-    one of these settings. Empty: connectors can share the destination."""
+    """Settings that name a destination which two connectors of this class cannot share: its offsets or file names contain topic and
+    partition, but not the connector's name. A backfill reads the same topics as a separate connector, so it must change one of these
+    settings. Empty: connectors can share the destination."""
     stores_offsets_separately: ClassVar[bool] = False
-    """Whether an exactly-once destination can lose offsets without losing records, for example because they are in a separate table. If the
-    offsets are missing, a run FAILs unless ``destination.rollback`` allows it to deliver everything again."""
+    """Whether an exactly-once destination can lose offsets without losing records, for example because the offsets are in a separate table.
+    If they are missing, a run FAILs unless ``destination.rollback`` allows it to deliver all records again."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim. None: unknown."""
@@ -199,7 +200,7 @@ def require_task_list(connector: Connector, generated: object) -> Sequence[objec
 
 
 def task_config_texts(connector: Connector, task: int, config: object) -> dict[str, str]:
-    """One entry of that list, with its values as text. Raises TaskException, whose message has no values: some are secrets."""
+    """One task config, with its values as text. The message of a TaskException has no values, because they may be secret."""
     given = config.originals if isinstance(config, Config) else config
     origin = f"of task {task} from {_method(connector)}"
     if not isinstance(given, Mapping):

@@ -35,7 +35,8 @@ class Converter(Plugin):
     """Converts bytes on a topic to data and back, for keys or for values.
 
     Each task has its own instance and calls it from one thread. Raise DataException for a value that cannot be converted. In the column
-    form it fails the whole column; the framework then converts parts of it to find the record, unless ``DataException.record`` has it.
+    form, the exception fails the whole column. Unless ``DataException.record`` has the record's index, the framework then converts parts of
+    the column to find the record.
     """
 
     is_key: bool = False
@@ -72,8 +73,8 @@ class Converter(Plugin):
     def find_invalid_rows(self, topic: str, column: pa.Array) -> Mapping[int, Exception]:
         """The row indexes for which ``to_connect_data`` would raise, each with its exception. Optional: the default finds none.
 
-        Override it if finding invalid rows is much faster than converting. Called before each column is converted. The framework leaves
-        these rows out. It need not find all of them.
+        Called before each column is converted; the framework leaves these rows out. Override it if finding invalid rows is much faster than
+        converting them. The result need not have all invalid rows.
         """
         return {}
 
@@ -106,7 +107,7 @@ def _joined_run(group: list[ColumnRun]) -> ColumnRun:
 
 
 def interleaved_runs(kinds: NDArray[np.int64], read: Mapping[int, tuple[Schema | None, pa.Array]]) -> list[ColumnRun]:
-    """Runs of values of several kinds in their original order, where the values of each kind were read as one column.
+    """The values of several kinds, as runs in their original order. The values of each kind were read as one column.
 
     ``kinds`` has the kind of each value and is not empty. ``read`` has schema and column of each kind."""
     bounds = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]

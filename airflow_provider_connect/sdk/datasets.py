@@ -23,9 +23,9 @@ _KEYED: Final = ("s3", "gs", "abfss", "wasbs")
 class Dataset:
     """A dataset of a data source, such as a table, a folder or a topic.
 
-    ``namespace`` is the data source: ``postgres://host:5432``, ``s3://bucket``, ``hdfs://host:8020``, ``file``. ``name`` is the dataset in
-    it: ``shop.public.orders``, or the key or path of a folder. Neither may contain a user, a password or options. ``schema`` has the
-    columns: a struct's schema, or column names with the source's type names. None: unknown.
+    ``namespace`` is the data source: ``postgres://host:5432``, ``s3://bucket``, ``hdfs://host:8020``, ``file``. ``name`` is the dataset
+    within its data source: ``shop.public.orders``, or the key or path of a folder. Neither may contain a user name, a password or options.
+    ``schema`` has the columns: a struct's schema, or column names with the source's type names. None: unknown.
     """
 
     namespace: str

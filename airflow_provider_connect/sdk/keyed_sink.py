@@ -17,13 +17,13 @@ class KeyedSink(TransactionalSink):
     """A sink that writes each record under its own key. Define ``open``, which returns a connection with a method ``close``, and
     ``upsert``.
 
-    A commit has four steps: 1 batches are collected 2 ``upsert`` writes them 3 ``commit`` makes them durable 4 the framework commits the
-    consumer group's offsets. After a failure between two steps, the same records are written again under the same keys. Delivery is at
-    least once, but each record is in the store once: an older run that still writes only repeats what is there.
+    A commit has four steps. (1) Batches are collected. (2) ``upsert`` writes them. (3) ``commit`` makes them durable. (4) The framework
+    commits the consumer group's offsets. After a failure between two steps, the same records are written again under the same keys.
+    Delivery is at least once, but the store has each record once. An older run that still writes only repeats existing records.
     """
 
     def upsert(self, connection: Any, keys: Sequence[str], batch: Batch) -> None:
-        """Write each record of ``batch`` under its key, replacing what is there. ``batch`` is never empty; ``keys`` has one key per record.
+        """Write each record of ``batch`` under its key, replacing an older one. ``batch`` is never empty; ``keys`` has one key per record.
 
         Records may be written again in other batches, so the result must depend only on the record. Raise RetriableException to get another
         connection and all batches since the last commit again. Raise DataException if a record is refused; parts of the batch are then
@@ -32,7 +32,7 @@ class KeyedSink(TransactionalSink):
         raise NotImplementedError
 
     def commit(self, connection: Any) -> None:
-        """Make durable what ``upsert`` wrote. By default does nothing, for an ``upsert`` that is durable when it returns."""
+        """Make the writes of ``upsert`` durable. By default it does nothing: ``upsert`` must then be durable when it returns."""
 
     def write(self, transaction: Any, batch: Batch) -> None:
         self.upsert(transaction, record_keys(batch, self.topic_ids), batch)
@@ -58,7 +58,8 @@ class KeyedSink(TransactionalSink):
 def record_keys(batch: Batch, topic_ids: Mapping[str, str]) -> list[str]:
     """``topic/id/partition/offset`` of each record in Kafka, before transformations.
 
-    The topic id keeps records of a topic that was created again from replacing those of the old topic. It is left out if Kafka has none."""
+    A topic that was deleted and created again has another id, so its records do not replace those of the old topic. If Kafka has no topic
+    ids, neither do the keys."""
     topic, partition = batch.topic_partition
     where = "/".join(filter(None, (topic, topic_ids.get(topic), str(partition))))
     return [f"{where}/{offset}" for offset in batch.kafka_offsets.to_pylist()]

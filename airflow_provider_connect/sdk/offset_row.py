@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.task import SinkTaskContext
 
 ADOPT: Final = "destination.adopt"
-"""The connector setting that names the scope of another cluster, whose offsets in the destination this connector may replace."""
+"""The connector setting with another cluster's scope. The connector may replace that cluster's offsets in the destination."""
 _ALTERED: Final = " altered"
 
 
@@ -37,11 +37,12 @@ class OffsetRow:
         return scope_of(self.claim) == scope_of(claim) and self.claim_epoch > claim_epoch
 
     def take_over(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
-        """This row with the claim of ``claimant``, the row of a task that takes over ``owned`` (a partition, for messages).
+        """This row with the claim of ``claimant``, the row of a task that takes over the partition. ``owned`` names the partition in
+        messages.
 
-        If the topic was deleted and created again, the next offset becomes unknown, since an offset is valid only for the topic with the
-        same id. If such a row also belongs to another Connect cluster, raises ConfigException unless ``adopts`` is that cluster's scope.
-        Raises FencedException if this row's claim is newer.
+        If the topic was deleted and created again, the next offset becomes unknown, because an offset is valid only for one topic id. If in
+        this case the row also belongs to another Connect cluster, raises ConfigException unless ``adopts`` is that cluster's scope. Raises
+        FencedException if this row's claim is newer.
         """
         if self.is_newer_than(claimant.claim, claimant.claim_epoch):
             raise FencedException(f"{owned} belongs to the newer claim {self.claim}, claim {claimant.claim} may no longer write")

@@ -29,7 +29,7 @@ def is_timestamp(type: pa.DataType) -> bool:
 
 
 def is_headers(type: pa.DataType) -> bool:
-    """Whether headers of this type can be read as ``headers_type``; large types, for instance."""
+    """Whether headers of this type can be read as ``headers_type``. Large types can, for example."""
     types = pa.types
     if type == headers_type() or types.is_null(type):
         return True

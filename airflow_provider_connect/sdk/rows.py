@@ -1,8 +1,8 @@
 """Converts authors' rows and values to Arrow tables and columns. Knows nothing of cursors and topics.
 
-Rows are a list of dicts, a single dict, an Arrow table or record batch, a list of record batches, or a frame of polars, pandas or any
-other library with Arrow's C stream. ``RowSchema`` is the schema of many such tables; it only widens. A field has no type, and is left out,
-until a row has a value for it.
+Rows are a dict, a list of dicts, an Arrow table or record batch, or a list of record batches. They may also be a frame of polars, pandas or
+any other library with Arrow's C stream. ``RowSchema`` is the schema of many such tables; it only widens. A field has no type, and is left
+out, until a row has a value for it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Values = Any  # rows, or a column: an Arrow array, a list of Python values, a se
 
 
 class ClashException(DataException):
-    """The values of a field have no common type. ``known`` is its type in earlier rows; None if these rows differ among themselves."""
+    """The values of a field have no common type. ``known`` is the type in earlier rows; None: only these rows clash."""
 
     def __init__(self, message: str, known: pa.DataType | None) -> None:
         super().__init__(message)
@@ -44,13 +44,13 @@ class NoFieldsException(DataException):
 
 
 class RowSchema:
-    """The schema of one source's rows: fixed if ``given``, else starting from ``remembered`` and widening with each row.
+    """The schema of one source's rows. It is ``given`` and fixed, or it starts as ``remembered`` and widens with the rows.
 
     It widens as Arrow does: null to any type, integers to wider integers and to floats, structs by their fields."""
 
     def __init__(self, given: pa.Schema | None = None, *, remembered: pa.Schema | None = None, like: pa.Schema | None = None) -> None:
-        """``like`` has types that values of dicts keep if they fit, such as narrow integers, which Python does not have. A field without a
-        value so far is written with its type in ``like``; that type is not remembered."""
+        """``like`` has types for values of dicts, such as narrow integers, which Python does not have. They apply if the values fit. A
+        field that has no value yet is written with its type in ``like``; that type is not remembered."""
         self.known: pa.Schema = remembered or pa.schema([]) if given is None else given
         self.is_given = given is not None
         self._like = {} if like is None else {field.name: field.type for field in like}
@@ -59,8 +59,8 @@ class RowSchema:
     def table(self, rows: Rows) -> pa.Table:
         """The rows as a table of the current schema, after widening it.
 
-        Raises ClashException for values without a common type, with field, types and row; NoFieldsException if no field has a type yet;
-        DataException for rows of another form."""
+        Raises ClashException, with field, types and row, for values without a common type. Raises NoFieldsException if no field has a type
+        yet, and DataException for rows of another form."""
         table = self._table_of_dicts(_dicts(rows)) if _is_dicts(rows) else table_of(rows)
         if not self.is_given and not table.schema.equals(self.known):
             self._widen(table.schema)
@@ -115,7 +115,7 @@ class RowSchema:
 
 
 def table_of(rows: Rows) -> pa.Table:
-    """Columns or a frame as a table. Dictionary, run-end and view types become plain ones, since other rows of a field may not have them.
+    """Columns or a frame as a table. Dictionary, run-end and view types become plain, because other rows may not have them.
 
     Raises DataException for other forms, and for two columns with the same name."""
     try:
@@ -168,8 +168,8 @@ def _without_view(type: pa.DataType) -> pa.DataType:
 def column_and_schema(values: Values, given: Schema | None, *, schemaless: bool) -> tuple[pa.Array, Schema | None] | None:
     """``values`` as a column, with rows as structs, and its schema. None: ``values`` has another form.
 
-    The schema is ``given``, None if ``schemaless``, or else the one of the column's type. Raises DataException for values that do not
-    fit."""
+    The schema is ``given``, or None if ``schemaless``, or otherwise the schema of the column's type. Raises DataException for values that
+    do not fit."""
     column = _column_of(values, given, schemaless=schemaless)
     if column is None:
         return None
@@ -331,7 +331,7 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: Exception) -> DataException:
     """The exception that names the first row whose value does not fit the earlier ones."""
-    if known is None:  # the rows differ among themselves: find the shortest prefix without a type; its last row is the culprit
+    if known is None:  # find the shortest prefix of the rows without a common type; its last row is the culprit
         index = bisect_left(range(len(values)), True, key=lambda last: not _fits(values[: last + 1], None))
         before = pa.array(values[:index]).type
         was = "which has no Arrow type" if pa.types.is_null(before) else f"but was {before} before"
@@ -355,7 +355,7 @@ def _fits(values: Sequence[Any], known: pa.DataType | None) -> bool:
 
 
 def arrow_schema_of(given: pa.Schema | type | None) -> pa.Schema | None:
-    """The Arrow schema that an author gives, as one or as a dataclass. Raises TypeError for a field whose type has no Arrow type."""
+    """The Arrow schema that an author gives, perhaps as a dataclass. Raises TypeError for a field whose type has no Arrow type."""
     if not isinstance(given, type):
         return given
     return pa.schema(_fields_of(given))

@@ -26,15 +26,15 @@ _COLUMNS: Final = (
 _ABSENT: Final = ("no such table", "not exist", "n't exist", "not found", "unknown table")
 """Parts of drivers' messages for a missing table. SQLite's driver raises OperationalError for it."""
 _NO_AUTOCOMMIT: Final = "{}.open returned a connection that commits each statement; turn autocommit off"
-_FAILED_TRANSACTION: Final = 3  # libpq's number, as psycopg has it
-_MOST_KEYS: Final = 500  # in one statement
+_FAILED_TRANSACTION: Final = 3  # libpq's number, which psycopg uses
+_MOST_KEYS: Final = 500  # per statement
 
 
 class SqlSink(TransactionalSink):
     """A sink into an SQL database. Define ``open``, which returns a connection without autocommit, and ``write``.
 
-    ``write`` gets a cursor, or the connection itself if it is SQLAlchemy's. Of the driver's errors (PEP 249), DataError and IntegrityError
-    mean refused records, OperationalError and InterfaceError a lost connection; all others fail the task. The table of offset rows is
+    ``write`` gets a cursor, or the connection itself if it is SQLAlchemy's. The driver's errors (PEP 249) DataError and IntegrityError mean
+    refused records. OperationalError and InterfaceError mean a lost connection. All other errors fail the task. The table of offset rows is
     created if it is missing.
     """
 
@@ -46,16 +46,16 @@ class SqlSink(TransactionalSink):
     _is_sqlite = False
     _has_table = False
     _has_missed_table = False  # in the current transaction, which the error may have ended
-    _stored: frozenset[TopicPartition] = frozenset()  # whose rows existed in the current transaction
+    _stored: frozenset[TopicPartition] = frozenset()  # partitions whose rows existed in the current transaction
 
     def begin(self, connection: Any) -> Any:
-        """Begin a transaction. SQLite's lock is taken at once: two transactions that first read and then write would refuse each other."""
+        """Begin a transaction. SQLite is locked at once: two transactions that first read and then write would block each other."""
         self._has_missed_table = False
         raw = _driver_connection(connection)
         if _commits_each_statement(raw):
             raise ConnectException(_NO_AUTOCOMMIT.format(type(self).__name__))
         transaction = connection if _is_sqlalchemy(connection) else connection.cursor()
-        # sqlite3 and libsql have both; mysql-connector-python the first, psycopg2 the second
+        # sqlite3 and libsql have both attributes; mysql-connector-python has only the first, psycopg2 only the second
         self._is_sqlite = hasattr(raw, "in_transaction") and hasattr(raw, "isolation_level")
         if self._is_sqlite and not raw.in_transaction:
             _execute(transaction, "BEGIN IMMEDIATE")
@@ -81,7 +81,7 @@ class SqlSink(TransactionalSink):
         connection.close()
 
     def create_offsets(self, connection: Any) -> None:
-        """Create the table of offset rows if it is missing. Only then is the right to create tables needed."""
+        """Create the table of offset rows if it is missing. The right to create tables is needed only in this case."""
         transaction = self.begin(connection)
         is_there = self._finds_table(transaction)
         try:
@@ -109,7 +109,7 @@ class SqlSink(TransactionalSink):
             connection.rollback()
 
     def _check_rollback(self, connection: Any) -> None:
-        """Check that a rolled-back row is gone. For drivers whose ``autocommit`` is a method, so that its state is not readable."""
+        """Check that a rolled-back row is gone. For drivers whose ``autocommit`` is a method, so its state cannot be read."""
         row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
         _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ?, ?, ?, ?)", [""] * 4)
         connection.rollback()
@@ -145,7 +145,7 @@ class SqlSink(TransactionalSink):
         return found
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write the rows. Follows ``read_offsets`` of the same partitions, which found the rows to update.
+        """Write the rows. Called after ``read_offsets`` of the same partitions, which found the rows to update.
 
         The column with the connector's name is only for people: it is ASCII and may be truncated. The row's id is a hash of the whole name.
         """
@@ -166,8 +166,7 @@ class SqlSink(TransactionalSink):
     def _finds_table(self, transaction: Any) -> bool:
         """Whether the table exists. If not, some databases end the transaction.
 
-        Raises the driver's error if that does not answer the question, for example after a lock timeout. Otherwise existing offsets would
-        be considered missing.
+        Raises the driver's error if it has another cause, such as a lock timeout: existing offsets must not be considered missing.
         """
         if not self._has_table:
             try:

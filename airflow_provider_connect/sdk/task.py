@@ -1,4 +1,4 @@
-"""Tasks do the work of a connector. Each runs in an executor's Python worker, on one thread; only ``stop`` may come from another thread.
+"""Tasks do the work of a connector. Each runs in one thread of an executor's Python worker; only ``stop`` may be called from another.
 
 The loop around a task waits, retries and commits; the task reads or writes and never sleeps. If ``poll`` or ``put`` raises
 RetriableException, the loop calls it again after ``retry_after_ms``, or after a growing wait (``docs/errors.md``). Any other exception
@@ -63,14 +63,14 @@ class Task:
 
 
 class TransactionContext(Protocol):
-    """Lets a source task end transactions, with ``transaction.boundary=connector``. Call its methods within ``poll``, for what it returns.
+    """Lets a source task end transactions, with ``transaction.boundary=connector``. Call its methods within ``poll``.
 
-    ``after`` is the index of a record among all that this ``poll`` returns, from 0. Records without a later commit are dropped at the end
-    of a run; the next run resumes from the last committed offset. A request without ``after`` is valid even if ``poll`` returns nothing.
+    ``after`` is the index, from 0, of a record among all that this ``poll`` returns. Records that no commit follows are dropped at the end
+    of the run; the next run resumes from the last committed offset. A request without ``after`` is valid even if ``poll`` returns nothing.
     """
 
     def commit_transaction(self, after: int | None = None) -> None:
-        """Commit after record ``after``; None: after the last record. It may be inside a batch only if that has ``source_offsets``."""
+        """Commit after record ``after``; None: after the last record. A batch can be divided only if it has ``source_offsets``."""
 
     def abort_transaction(self, after: int | None = None) -> None:
         """Drop the transaction's records, including record ``after``. Offsets still advance, so these records are not read again."""
@@ -79,12 +79,12 @@ class TransactionContext(Protocol):
 class RangeReader(Protocol):
     """Reads ranges of partitions of a Kafka cluster as batches, and fetches ahead while the task works.
 
-    A range is done at its end, or earlier if only transaction markers remain. For the task's thread only.
+    A range is done when its end is reached, or earlier if only transaction markers remain. Use it only in the task's thread.
     """
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset of each partition after all returned records. It passes transaction markers and aborted records."""
+        """The next offset of each partition after all returned records. Transaction markers and aborted records are skipped."""
 
     @property
     def exhausted(self) -> bool:
@@ -93,7 +93,7 @@ class RangeReader(Protocol):
     def read(self, timeout_seconds: float) -> list[Batch]:
         """The next records, one batch per partition: keys and values as binary, headers, timestamps, Kafka offsets.
 
-        Empty if no record arrives within ``timeout_seconds``. A record's headers are null if the name of one is not UTF-8. Raises
+        Empty if no record arrives within ``timeout_seconds``. A record's headers are null if a header's name is not UTF-8. Raises
         RetriableException if the cluster is unavailable."""
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class RangeReader(Protocol):
 
 
 class SourceTaskContext(Protocol):
-    """What the framework gives a source task, in ``initialize``. ``config`` is the task config, unparsed."""
+    """The object through which a source task calls the framework. Passed to ``initialize``. ``config`` is the task config, unparsed."""
 
     config: Mapping[str, str]
     claim: str
@@ -120,14 +120,14 @@ class SourceTaskContext(Protocol):
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         """Open a reader of ``ranges``: each partition from its start offset up to its end offset, exclusive.
 
-        ``client_config`` has librdkafka's settings. The caller must have checked them, because some run code or open files. None reads the
-        worker's own cluster with the connector's ``consumer.override.*``, and only committed records. If the start offset no longer exists
-        there, reading starts at the first record that does. Any: librdkafka's values."""
+        ``client_config`` has librdkafka's settings. The caller must have checked them, because some run code or open files. With None, it
+        reads committed records of the worker's own cluster, with the connector's ``consumer.override.*``. If the start offset no longer
+        exists in the cluster, reading starts at the first existing record. Any: librdkafka's values."""
 
     def decode(self, batch: Batch) -> list[Batch]:
         """Convert the keys and values of a ``RangeReader``'s batch by the connector's converters. Returns batches of one schema each.
 
-        A record that cannot be converted fails as in a sink, by ``errors.tolerance``."""
+        ``errors.tolerance`` applies to a record that cannot be converted, as in a sink."""
 
     def stopping(self) -> bool:
         """Whether the run is about to end. A long ``poll`` must check it and return."""
@@ -147,44 +147,44 @@ class SourceTask(Task):
         raise NotImplementedError
 
     def poll(self) -> Batch | Sequence[Batch] | Sequence[SourceRecord] | None:
-        """The next records. An empty list means none now: the loop waits and calls again. None means none in this run: the run ends.
+        """The next records. After an empty list, the loop waits and calls ``poll`` again. After None, the run ends.
 
-        Each batch carries its source partition and the offset to resume from after it. Return within a few seconds.
+        Each batch has its source partition, and the offset from which to resume after the batch. Return within a few seconds.
 
-        Raise DataException if one record cannot be read, after moving past it, and name its position. With ``errors.tolerance=all`` the
-        record is logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS."""
+        If a record cannot be read, move past it and raise DataException with its position. With ``errors.tolerance=all`` the record is
+        logged and counted as skipped, and ``poll`` is called again; otherwise the task FAILS."""
         raise NotImplementedError
 
     def distance(self) -> Distance | None:
-        """How far the task is from the end of its source, as far as it knows already. None: unknown.
+        """The known distance of the task from the end of its source. None: unknown.
 
         Called every ten seconds between two polls and at the end of a run, for the log and for lists. Must not open or request anything.
         Exceptions are ignored."""
         return None
 
     def commit(self) -> None:
-        """Called after a commit: the returned batches, up to some batch, are in Kafka with their offsets. Exceptions are only logged."""
+        """Called after a commit. Batches up to some point are then in Kafka with their offsets. Exceptions are only logged."""
 
     def stop(self) -> None:
         """Make a running ``poll`` return, and release the source. May be called from another thread, and more than once."""
 
 
 class ErrantRecordReporter(Protocol):
-    """Reports records that the destination refuses. For the task's own thread, within ``put`` or ``pre_commit``."""
+    """Reports records that the destination refuses. Call it from the task's own thread, within ``put`` or ``pre_commit``."""
 
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
         """Send the records to the dead letter queue and the log, as configured. Raises if ``errors.tolerance`` is ``none``.
 
         Do not change the records' Kafka offsets: the queue gets the original bytes at these offsets. Records reported in ``put`` are in the
-        queue before ``pre_commit`` is called. Records reported in ``pre_commit`` are there when this returns, so report them before the
-        destination commits its offsets."""
+        queue before ``pre_commit`` is called. Records reported in ``pre_commit`` are in the queue when ``report`` returns, so report them
+        before the destination commits its offsets."""
 
     def report_all(self, failures: Iterable[tuple[SinkRecord | Batch, Exception]]) -> None:
         """Report many failures in one write to the queue, instead of one write each."""
 
 
 class SinkTaskContext(Protocol):
-    """What the framework gives a sink task, in ``initialize``. ``config`` is the task config, unparsed."""
+    """The object through which a sink task calls the framework. Passed to ``initialize``. ``config`` is the task config, unparsed."""
 
     config: Mapping[str, str]
     claim: str
@@ -201,8 +201,8 @@ class SinkTaskContext(Protocol):
     topic_ids: Mapping[str, str]
     """Topic ids by topic name (KIP-516). A topic that is created again gets another id. Topics whose id is unknown are missing."""
     has_external_commits: bool
-    """Whether another program, such as Kafka Connect, has committed offsets of this group since this connector's last commit. What that
-    program wrote stays in the destination. Known before ``open``."""
+    """Whether another program, such as Kafka Connect, has committed offsets of this group since this connector's last commit. Records that
+    the program wrote stay in the destination. Set before ``open``."""
     errant_record_reporter: ErrantRecordReporter | None
     """None for a transactional task, and if neither a dead letter queue nor ``errors.log.enable`` is set."""
 
@@ -226,7 +226,8 @@ class SinkTaskContext(Protocol):
         """Ask for a commit soon, before the next interval ends."""
 
     def stopping(self) -> bool:
-        """Whether the current commit is the last of the run. A task that keeps records over several commits must then make all durable."""
+        """Whether the current commit is the last of the run. A task that has kept records over several commits must then make them
+        durable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +247,7 @@ class RollbackReason(StrEnum):
 
 
 class RolledBackException(ConnectException):
-    """Raised by a transactional sink after a rollback: the destination has nothing that was put since the last commit.
+    """Raised by a transactional sink after a rollback: the destination has no records that were put since the last commit.
 
     With ``LOST``, an unfinished commit may still have succeeded; the next ``open`` returns the destination's offsets."""
 
@@ -267,12 +268,12 @@ class SinkTask(Task):
     required_columns: ClassVar[frozenset[str]] = frozenset({"key", "headers", "timestamp"})
     """The columns that ``put`` needs besides the value. Other columns are not read; they are None."""
     allows_mixed_nulls: ClassVar[bool] = False
-    """Whether a batch may mix records without a value, and optional structs, with other records; its schema is then optional.
+    """Whether one batch may contain records with and without a value, and required and optional structs. Its schema is then optional.
 
-    Otherwise a batch ends at each change of the schema, so change data capture gives batches of few rows. Has no effect if the config has
+    Otherwise a batch ends at each schema change, so change data capture results in small batches. Has no effect if the config has
     transformations."""
     is_transactional: ClassVar[bool] = False
-    """Whether everything put between two commits is one transaction of the destination.
+    """Whether all batches put between two commits are one transaction of the destination.
 
     The framework then keeps these batches and puts them again after a RolledBackException. It calls the task in a separate thread, one call
     at a time, while the next records are read. After ``RollbackReason.REFUSED``, ``put`` must write at once until the next commit, so that
@@ -287,7 +288,7 @@ class SinkTask(Task):
         raise NotImplementedError
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Prepare for these partitions. An exactly-once sink returns the next offset of each partition that its destination knows.
+        """Prepare for these partitions. An exactly-once sink returns the next offsets that its destination has for them.
 
         Such a sink first writes its claim to the destination, which refuses older claims from then on. Other sinks return None. Called
         before the first ``put``, and again after ``RollbackReason.LOST``."""
@@ -296,24 +297,25 @@ class SinkTask(Task):
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
         """Whether the destination is known to have records of ``partition`` from ``offset`` on; ``offset`` None: any records.
 
-        Called after ``open`` returned this offset, if this connector once committed a later one there. If True, the offsets went back but
-        the records did not: the run FAILs unless ``destination.rollback`` allows it to deliver them again."""
+        Called after ``open`` returned this offset, if this connector once committed a later offset to the destination. True means that the
+        offsets went back, but the records did not. The run then FAILs unless ``destination.rollback`` allows it to deliver the records
+        again."""
         return False
 
     def put(self, batch: Batch) -> None:
-        """Write one batch, which may be empty. It need not be durable before ``flush`` or ``pre_commit``.
+        """Write one batch, which may be empty. The records need not be durable before ``flush`` or ``pre_commit``.
 
-        After a RetriableException the same batch is put again. Raise DataException if a record cannot be written; nothing of the batch may
-        be written then. With ``errors.tolerance=all`` the batch is put again in parts, and a record that fails alone is reported and
-        skipped."""
+        After a RetriableException the same batch is put again. Raise DataException if a record cannot be written. In this case no record of
+        the batch may be written. With ``errors.tolerance=all`` the batch is put again in parts, and a record that fails alone is reported
+        and skipped."""
         self.put_records(batch.sink_records(self.header_converter))
 
     def put_accepted(self, batch: Batch) -> list[Refusal] | None:
         """Write the records of a batch that the destination accepts, and return the refused ones, in their order.
 
-        Called after ``put`` raised DataException for the batch. A transactional task also gets batches that were not put before, from a
-        refusal until a commit without one. Must not raise DataException. A RetriableException means that nothing was written; the call is
-        repeated. None, the default, means that nothing was written: the framework finds the refused records by bisection.
+        Called after ``put`` raised DataException for the batch. After a refusal, a transactional task also gets batches that were not put
+        before, until a commit without refusals. Must not raise DataException. A RetriableException means that nothing was written; the call
+        is then repeated. None, the default, means that nothing was written: the framework finds the refused records by bisection.
         """
         return None
 
@@ -322,7 +324,7 @@ class SinkTask(Task):
         raise NotImplementedError(f"{type(self).__qualname__} must define put or put_records")
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable. ``offsets`` are the next offsets to read."""
+        """Make all batches put so far durable. ``offsets`` are the next offsets to read."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
         """Return the offsets that may be committed. By default it calls ``flush`` and returns ``offsets``.

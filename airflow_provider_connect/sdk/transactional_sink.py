@@ -1,7 +1,7 @@
 """Exactly-once sinks. An author opens a connection and writes batches; this module handles offsets, claims and retries after failures.
 
-The destination stores one ``OffsetRow`` for each partition of a connector. A commit is one transaction of the destination:
-1 write the batches 2 write the offset rows, if each is still as this task left it 3 commit. Knows nothing of SQL (``sql_sink``).
+The destination stores one ``OffsetRow`` for each partition of a connector. A commit is one transaction of the destination. (1) Write the
+batches. (2) Write the offset rows, unless another process has changed one. (3) Commit. Knows nothing of SQL (``sql_sink``).
 """
 
 from __future__ import annotations
@@ -28,10 +28,9 @@ _Result = TypeVar("_Result")
 class TransactionalSink(SinkConnector):
     """A sink connector, with the calls that its tasks make to the destination.
 
-    Define ``open`` and ``write``, and also ``commit``, ``read_offsets`` and ``write_offsets`` unless the destination is an SQL database
-    (``SqlSink``). Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A
-    transaction begins and ends within one ``pre_commit``, so locks are short. Only after a refused record does it last from a ``put`` to
-    the next commit.
+    Define ``open`` and ``write``. Also define ``commit``, ``read_offsets`` and ``write_offsets``, which ``SqlSink`` has for SQL databases.
+    Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A transaction begins and
+    ends within one ``pre_commit``, so locks are short. After a refused record, a transaction lasts from a ``put`` to the next commit.
 
     After any error the connection is closed, which rolls back its transaction. After a RetriableException from any method, all batches
     since the last commit are written again on another connection, unless the commit succeeded. After a DataException from ``write`` or
@@ -71,11 +70,11 @@ class TransactionalSink(SinkConnector):
         raise NotImplementedError
 
     def flush(self, transaction: Any) -> None:
-        """Write what ``write`` has kept. Called once per commit, before the offsets are written; after a refused record, after each
-        ``write``."""
+        """Write everything that ``write`` has kept. Called once per commit, before the offsets are written. After a refused record, also
+        called after each ``write``."""
 
     def forget(self) -> None:
-        """Drop what ``write`` has kept on ``self``, because its batches were rolled back and will be written again. May be called at any
+        """Drop everything that ``write`` has kept on ``self``: the batches were rolled back and will be written again. May be called at any
         time."""
 
     def begin(self, connection: Any) -> Any:
@@ -115,7 +114,7 @@ class TransactionalSink(SinkConnector):
         return False
 
     def savepoint(self, transaction: Any) -> AbstractContextManager[Any] | None:
-        """A context manager that rolls back its writes if the block raises, and keeps the transaction open.
+        """A context manager. If its block raises, the writes of the block are rolled back, and the transaction stays open.
 
         None: the destination has no savepoints. After each refused record, all batches of the transaction are then written again on another
         connection.
@@ -125,17 +124,18 @@ class TransactionalSink(SinkConnector):
     def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
         """Check a topic that was deleted and created again: the destination has records of the old topic (``former.topic_id``).
 
-        Raise ConfigException if the new records would replace the old ones. By default they do not.
+        Raise ConfigException if the new records would replace the old ones. By default it does nothing.
         """
 
     def check_claims(self, transaction: Any) -> None:
         """Raise FencedException unless this task may still write. The framework defines it in each task; elsewhere it does nothing.
 
-        An author calls it in a transaction of the author's own, such as one that alters a table.
+        Authors call it in transactions of their own, for example to alter a table.
         """
 
     def translate_error(self, error: Exception) -> Exception:
-        """Translate an exception of the destination's client to DataException, RetriableException, or another one, which fails the task."""
+        """Translate an exception of the destination's client to DataException, to RetriableException, or to any other, which fails the
+        task."""
         return error
 
     def datasets(self) -> Iterable[Dataset]:
@@ -183,7 +183,7 @@ class TransactionalSinkTask(SinkTask):
         self._connection: Any = None  # Any: the author's
         self._transaction: Any = None
         self._rows: dict[TopicPartition, OffsetRow] = {}  # as this task has left them
-        self._uncertain: dict[TopicPartition, OffsetRow] = {}  # of a commit that may have succeeded
+        self._uncertain: dict[TopicPartition, OffsetRow] = {}  # the rows of a commit that may have succeeded
         self._waiting: list[Batch] = []
         self._written: list[Batch] = []  # in the current transaction
         self._writes_at_once = False
@@ -203,7 +203,7 @@ class TransactionalSinkTask(SinkTask):
         return {partition: row.next_offset for partition, row in found.items() if row.next_offset is not None}
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Ask the sink only if there is no offset: otherwise records and offsets go back together."""
+        """Ask the sink only if there is no offset. If there is one, records and offsets have gone back together."""
         if offset is not None:
             return False
         found = self._run(lambda: self._sink.holds_records(self._begun()))
@@ -227,7 +227,7 @@ class TransactionalSinkTask(SinkTask):
         if self._waiting or self._transaction is not None or new:
             try:
                 self._run(lambda: self._commit(new))
-            except DataException as error:  # caused by no batch: each was written by itself
+            except DataException as error:  # no batch caused it: each was written by itself
                 self._disconnect()
                 raise ConnectException(error.message) from error
         self._ended()

@@ -20,8 +20,9 @@ Record = TypeVar("Record", SourceRecord, SinkRecord)
 class Transformation(Plugin):
     """Changes, drops or splits records. Define ``apply`` or ``apply_batch``; the framework derives the other.
 
-    Each task has its own instance, configures it once and calls it from one thread. If it raises, it gets the same records again in
-    smaller batches, to find the record at fault, unless ``DataException.record`` has its index. So it should have no side effects.
+    Each task has its own instance, configures it once and calls it from one thread. After an exception the framework passes the same
+    records again in smaller batches, to find the failed record, unless ``DataException.record`` has its index. So the transformation should
+    have no side effects.
     """
 
     header_converter: HeaderConverter = RAW_HEADERS
@@ -95,8 +96,8 @@ class Predicate(Plugin):
 def cover_positions(whole: Batch, pieces: list[Batch]) -> list[Batch]:
     """``pieces``, the changed records of ``whole``, with positions that together cover all of ``whole``.
 
-    Each piece starts where the previous one ends, and the last ends with ``whole``, even if records there were dropped. If no piece is
-    left, the result is one batch without records.
+    Each piece starts where the previous one ends, and the last ends where ``whole`` ends, even if its last records were dropped. If no
+    piece is left, the result is one batch without records.
     """
     if not isinstance(whole, KafkaBatch):
         if not pieces:

@@ -1,6 +1,6 @@
 """Sensors for connectors of any Connect cluster: states, offsets, lag, topics. With ``deferrable=True`` they wait in the triggerer.
 
-Each fails at once, without another try, when what it waits for cannot come: the connector or task is FAILED.
+A sensor fails at once, without a retry, if its condition cannot be met because the connector or task is FAILED.
 """
 
 from collections.abc import Mapping, Sequence
@@ -45,15 +45,15 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
         self.deferrable = conf.getboolean("operators", "default_deferrable", fallback=False) if deferrable is None else deferrable
 
     def condition(self) -> Condition | LagBelow:
-        """What is waited for; asked for once templates are rendered."""
+        """The condition to wait for. Called after templates are rendered."""
         raise NotImplementedError
 
     def poke(self, context: Any) -> bool:
-        """Called by Airflow, once a ``poke_interval``."""
+        """Called by Airflow once per ``poke_interval``."""
         return self._look().is_met
 
     def execute(self, context: Any) -> None:
-        """Called by Airflow. A condition that holds already needs no triggerer."""
+        """Called by Airflow. If the condition is already met, the triggerer is not needed."""
         if not self.deferrable:
             super().execute(context)
         elif not self._look().is_met:
@@ -61,13 +61,13 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
             self.defer(trigger=trigger, method_name="execute_complete", timeout=timedelta(seconds=self._coerce_seconds(self.timeout)))
 
     def execute_complete(self, context: Any, event: Mapping[str, str]) -> None:
-        """Called by Airflow with what the trigger fired."""
+        """Called by Airflow with the trigger's event."""
         if event["status"] in (FAILED, ERROR):
             raise AirflowFailException(event["text"])
         self.log.info("%s", event["text"])
 
     def _look(self) -> Verdict:
-        from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client: not where DAG files are parsed
+        from airflow_provider_connect.hooks.connect import ConnectHook  # loads the HTTP client, so not when DAG files are parsed
 
         with ConnectHook(self.connect_conn_id) as hook:
             verdict = hook.look(self.condition())

@@ -1,6 +1,6 @@
-"""``connect-new my-connector``: a package with plugins to begin with, created from the templates beside this module.
+"""``connect-new my-connector`` creates a package with plugins to start from, with the templates next to this module.
 
-``airflow connect new`` is the same. Loads the standard library only."""
+``airflow connect new`` does the same. Imports only the standard library."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _RESERVED: Final = frozenset(
 
 
 class Kind(StrEnum):
-    """What a package may hold."""
+    """The kinds of plugins that a package may have."""
 
     SOURCE = "source"
     SINK = "sink"
@@ -56,7 +56,7 @@ class Kind(StrEnum):
         return self in (Kind.SOURCE, Kind.SINK)
 
     def name_of(self, stem: str) -> str:
-        """The name in configs of a package's plugin of this kind."""
+        """The name of a package's plugin of this kind in configs."""
         return f"{stem}{self.capitalize()}"
 
     def entry_point(self, names: Names, *, decorated: bool) -> str:
@@ -88,11 +88,11 @@ _OFFSETS_IN_A_FILE: Final = (
 _OFFSETS_ON_TOPICS: Final = "# With offset.storage.file.filename sinks would deliver at least once."
 _STRINGS: Final = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 _STRUCTS: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
-"""The converter of the examples: values of classes are texts, those of functions have fields."""
+"""The converters of the examples. Values of classes are strings; values of functions have fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script; ends the process with 1 where nothing was created."""
+    """The console script. Ends the process with exit code 1 if nothing was created."""
     parser = argparse.ArgumentParser(prog="connect-new", description=ABOUT)
     for flags, rest in ARGUMENTS:
         parser.add_argument(*flags, **rest)
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def new(options: argparse.Namespace) -> None:
-    """Carry the command out, its arguments parsed, and print what was created."""
+    """Create the package from the parsed arguments, and print the created files."""
     asked = {kind for kind in Kind if getattr(options, kind) or (options.both and kind.is_connector)} or {Kind.SOURCE}
     try:
         texts = package_files(options.name, asked, framework=__version__, decorated=options.decorated)
@@ -114,9 +114,9 @@ def new(options: argparse.Namespace) -> None:
 
 
 def package_files(package: str, kinds: Collection[Kind], *, framework: str, decorated: bool = False) -> dict[str, str]:
-    """The texts of a package's files by their path in it. ``framework`` is the version of this package that they are created for.
+    """The texts of a package's files, by path. ``framework`` is the version of this provider for which they are created.
 
-    Raises BadRequestException for a wrong name, and for a decorated converter.
+    Raises BadRequestException for an invalid name, and for a decorated converter.
     """
     names = Names.of(package)
     chosen = [kind for kind in Kind if kind in kinds]
@@ -149,7 +149,7 @@ def package_files(package: str, kinds: Collection[Kind], *, framework: str, deco
 
 
 def _usages(kinds: Sequence[Kind], *, decorated: bool) -> list[str]:
-    """The README's sections on use, by the names of their templates."""
+    """The templates of the README's sections on use."""
     usages = [f"{kind}_function" if decorated and not kind.is_connector else str(kind) for kind in kinds]
     return [*usages, "connector"] if any(kind.is_connector for kind in kinds) else usages
 
@@ -160,9 +160,9 @@ def _fill(template: str, values: Mapping[str, str]) -> str:
 
 
 def write_package(target: Path, texts: Mapping[str, str]) -> None:
-    """Create the directory ``target`` with these files: the whole of it or nothing.
+    """Create the directory ``target`` with these files, completely or not at all.
 
-    Raises AlreadyExistsException where something lies there, BadRequestException where it cannot be written.
+    Raises AlreadyExistsException if ``target`` exists and is not empty, and BadRequestException if it cannot be written.
     """
     if target.is_symlink() or (target.exists() and not _is_empty(target)):
         raise AlreadyExistsException(f"{target} exists: nothing is overwritten; give another name or --directory")
@@ -173,7 +173,7 @@ def write_package(target: Path, texts: Mapping[str, str]) -> None:
             file = beside / path
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(text, encoding="utf-8")
-        beside.rename(target)  # fails, and changes nothing, where another process has put something there meanwhile
+        beside.rename(target)  # fails without a change if another process has created files there
     except OSError as error:
         shutil.rmtree(beside, ignore_errors=True)
         raise BadRequestException(f"{target} cannot be created: {error.strerror}") from error
@@ -185,8 +185,8 @@ def _is_empty(directory: Path) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """``package`` is the distribution's (``my-connector``), ``module`` what is imported (``my_connector``), ``label`` what connectors and
-    topics are called (``my``), ``stem`` how the names of classes begin (``My``)."""
+    """The names in a package. ``package`` is the distribution (``my-connector``), and ``module`` is the module (``my_connector``).
+    Connectors and topics are named ``label`` (``my``). Class names begin with ``stem`` (``My``)."""
 
     package: str
     module: str
@@ -195,7 +195,7 @@ class Names:
 
     @classmethod
     def of(cls, package: str) -> Names:
-        """Raises BadRequestException for a wrong name of a package; the message has a similar valid name."""
+        """The names for a package's name. Raises BadRequestException for an invalid name; the message has a similar valid name."""
         if not _FORM.fullmatch(package) or len(package) > _MAX_CHARACTERS:
             raise BadRequestException(
                 f"{package!r} is not a name for a package: take lower-case letters, digits and single hyphens, beginning with a letter, "
@@ -209,12 +209,12 @@ class Names:
 
     @property
     def function(self) -> str:
-        """How the names of decorated functions begin (``my``)."""
+        """The beginning of the names of decorated functions (``my``)."""
         return self.label.replace("-", "_")
 
 
 def _suggestion(package: str) -> str:
-    """A similar valid name, in brackets; empty where there is no such name."""
+    """A similar valid name, in brackets. Empty if there is none."""
     proposed = re.sub(r"[^a-z0-9]+", "-", package.lower()).strip("-0123456789")[:_MAX_CHARACTERS].strip("-")
     return f" (such as {proposed})" if _FORM.fullmatch(proposed) else ""
 

@@ -1,7 +1,7 @@
 """Cast: converts fields, or whole keys and values, to another type, with Java's results.
 
-In columns, integers wrap, and floating-point numbers lose their fraction and saturate at the limits. Strings that Arrow parses differently
-from Java, decimals and bytes are converted one by one, by the rules of ``cast_values``.
+In columns, integers wrap, and floating-point numbers lose their fraction and saturate at the limits. Decimals, bytes, and strings that
+Arrow and Java parse differently are converted one by one, by the rules of ``cast_values``.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMESTAMP: Final = SimpleDateFormat("yyyy-MM-dd'T'HH:mm:ss.SSS'Z'")
 
 
 def _parse_spec(mappings: list[str]) -> dict[str | None, SchemaType]:
-    """The type for each field; the key None is the whole key or value."""
+    """The type for each field. The key None means the whole key or value."""
     casts: dict[str | None, SchemaType] = {}
     for mapping in mappings:
         parts = mapping.split(":")
@@ -122,7 +122,7 @@ class Cast(OneSide):
         return in_hash_order([*given.items(), *cast])
 
 
-def _cast_schema(schema: Schema, target: SchemaType, **attributes: Any) -> Schema:  # Any: attributes that the schema keeps
+def _cast_schema(schema: Schema, target: SchemaType, **attributes: Any) -> Schema:  # Any: attributes of the schema
     default = cast_value(schema.default, schema, target)
     typed = Schema(target, optional=schema.optional, **attributes)
     return typed if default is None or typed.logical_name is not None else typed.with_default(default)
@@ -185,13 +185,14 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
     if pc.all(pc.match_substring_regex(column, plain)).as_py():
         try:
             return column.cast(type)
-        except pa.ArrowInvalid:  # out of range: the slow way finds the value
+        except pa.ArrowInvalid:  # out of range: casting one by one finds the value
             pass
     return _one_by_one(column, schema, target)
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:
-    """A time for instants up to the first day of 1970, a date at midnight, else both. Connect decides by the instant, not by the type."""
+    """The time for instants until the end of 1 January 1970, the date at midnight, else both. Connect decides by the instant, not by the
+    type."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, DAY_MS), DAY_MS), milliseconds)
     is_time = pc.less(milliseconds, DAY_MS)
     text = _TIMESTAMP.format_column(milliseconds)

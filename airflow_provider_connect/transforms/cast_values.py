@@ -1,4 +1,4 @@
-"""Casts single values as Java does: the rules of Cast, also used for values that cannot be cast as columns."""
+"""Casts single values as Java does. Cast also uses these rules for values that it cannot cast as columns."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def names_of(types: tuple[SchemaType, ...]) -> str:
     return f"[{', '.join(type.name for type in types)}]"
 
 
-def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  # Any: a value of ``schema``, and one of ``target``
+def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  # Any: a value of ``schema``, a value of ``target``
     """``value`` cast to ``target``; None stays None. Raises DataException if it cannot be cast."""
     if value is None:
         return None
@@ -75,7 +75,7 @@ _TYPES: Final[Mapping[type, SchemaType]] = {
 
 
 def _beneath(value: Any, schema: Schema | None) -> Any:
-    """The number behind a date, time or timestamp; other values unchanged."""
+    """The number that represents a date, time or timestamp. Other values are unchanged."""
     logical = None if schema is None else schema.logical_name
     if logical == DATE:
         return value.toordinal() - _DAY_ZERO
@@ -103,7 +103,7 @@ def _as_boolean(value: Any, schema: Schema | None) -> bool:
 
 
 def _as_integer(value: Any, bits: int, schema: Schema | None) -> int:
-    if isinstance(value, int):  # a boolean too
+    if isinstance(value, int):  # includes booleans
         return wrapped(int(value), bits)
     if isinstance(value, float):
         return wrapped(_truncated(value, max(bits, 32)), bits)
@@ -115,7 +115,7 @@ def _as_integer(value: Any, bits: int, schema: Schema | None) -> int:
 
 
 def _as_double(value: Any, schema: Schema | None) -> float:
-    if isinstance(value, int):  # without a schema it may be wider than 64 bits
+    if isinstance(value, int):  # may be wider than 64 bits without a schema
         return float(wrapped(value, 64))
     if isinstance(value, float | Decimal):
         return float(value)

@@ -70,7 +70,7 @@ class _Insertion:
 class InsertField(OneSide):
     """Adds fields with a record's topic, partition, offset or timestamp, or with a fixed string.
 
-    New fields are last, in the order topic, partition, offset, timestamp, static.
+    New fields are at the end, in the order topic, partition, offset, timestamp, static.
     """
 
     config_def = ConfigDef(
@@ -234,9 +234,9 @@ _NOTHING_SCHEMALESS: Final[tuple[tuple[type, Any], ...]] = ((bool, False), (int,
 
 
 class MaskField(OneSide):
-    """Replaces fields by their type's empty value, or by a given string or number.
+    """Replaces fields with their type's empty value, or with a given string or number.
 
-    Null stays null. A replacement is only for strings and numbers.
+    Null stays null. Only strings and numbers can have a replacement.
     """
 
     passes_null = False
@@ -296,7 +296,7 @@ class MaskField(OneSide):
 
 
 def _replacement(text: str, kind: str, java_class: str) -> Any:
-    """``text`` as a value of the schema type or logical type ``kind``. Raises DataException if that is not possible."""
+    """``text`` converted to the schema type or logical type ``kind``. Raises DataException if that is not possible."""
     if kind == SchemaType.STRING:
         return text
     if kind not in INTEGER_BITS and kind not in FLOATS and kind != DECIMAL:

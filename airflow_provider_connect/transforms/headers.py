@@ -1,4 +1,4 @@
-"""Transformations of headers: DropHeaders removes them, HeaderFrom creates them from fields, InsertHeader adds a constant one.
+"""Transformations of headers: DropHeaders removes them, HeaderFrom creates them from fields, InsertHeader adds a constant header.
 
 The headers of a whole batch are changed at once, as lists of keys and bytes in ``Batch.headers``.
 """
@@ -149,7 +149,7 @@ class InsertHeader(Transformation):
 
 
 def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Array:
-    """``headers`` with one more header at the end of each record. ``values`` (binary) has its value for each record."""
+    """``headers`` with one more header at the end of each record. ``values`` (binary) has the header's value for each record."""
     type = headers_type()
     keys = pa.repeat(pa.scalar(key, pa.string()), len(values))
     added = pa.StructArray.from_arrays([keys, values], fields=list(type.value_type))
@@ -163,7 +163,7 @@ def with_header(headers: pa.Array | None, key: str, values: pa.Array) -> pa.Arra
 
 
 def without_headers(headers: pa.Array, keys: Collection[str]) -> pa.Array:
-    """``headers`` without those of ``keys``."""
+    """``headers`` without the headers with ``keys``."""
     offsets, entries = _dense(headers)
     kept = pc.invert(pc.is_in(pc.struct_field(entries, "key"), value_set=pa.array(list(keys), pa.string())))
     counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(kept.cast(pa.int32()))])
@@ -171,7 +171,7 @@ def without_headers(headers: pa.Array, keys: Collection[str]) -> pa.Array:
 
 
 def have_header(headers: pa.Array, key: str) -> pa.BooleanArray:
-    """For each record, whether it has a header with this key."""
+    """A mask of the records that have a header with this key."""
     offsets, entries = _dense(headers)
     wanted = pc.equal(pc.struct_field(entries, "key"), key).cast(pa.int32())
     counts = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(wanted)]).take(offsets)
@@ -179,7 +179,7 @@ def have_header(headers: pa.Array, key: str) -> pa.BooleanArray:
 
 
 def _dense(headers: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The offsets, from 0 and one more than records, and the entries that they refer to."""
+    """The list offsets (from 0, one more than records), and the entries to which they refer."""
     lengths = pc.list_value_length(headers).fill_null(0).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return offsets, pc.list_flatten(headers).cast(headers_type().value_type)

@@ -33,7 +33,7 @@ _CLASSES: Final = {
 def compile_regex(text: str, key: str) -> BoundedRegex:
     """Compile the Java expression of the setting ``key``. Character classes are ASCII, as in Java.
 
-    Raises ``re.error`` for an invalid expression, and for unsupported syntax.
+    Raises ``re.error`` for an invalid expression and for unsupported syntax.
     """
     depth = 0
 
@@ -62,7 +62,7 @@ def _class(name: str, written: str, *, is_inside: bool) -> str:
 
 
 def check_regex(name: str, value: Any) -> None:
-    """A validator: ``value`` must be an expression. A missing value is invalid, as in Connect."""
+    """A validator: ``value`` must be a regular expression. A missing value is invalid, as in Connect."""
     if value is None:
         raise ConfigException.of(name, "null", "Invalid regex: null")
     try:
@@ -72,7 +72,7 @@ def check_regex(name: str, value: Any) -> None:
 
 
 class TopicPattern:
-    """An expression for the topics of batches. If it takes too long for a topic, raises DataException for the records of that topic."""
+    """An expression for the topics of batches. If matching a topic takes too long, its records fail with DataException."""
 
     def __init__(self, text: str, key: str) -> None:
         self.regex = compile_regex(text, key)
@@ -94,10 +94,10 @@ class TopicPattern:
 
 
 class Replacement:
-    """A replacement for ``Matcher.replaceFirst``: ``$1`` and ``${name}`` are groups, and a backslash escapes the next character."""
+    """A replacement as in ``Matcher.replaceFirst``: ``$1`` and ``${name}`` are groups, and a backslash escapes the next character."""
 
     def __init__(self, name: str, text: str, pattern: BoundedRegex) -> None:
-        """Raises ConfigException for the setting ``name`` if ``text`` is invalid or has a group that ``pattern`` does not have."""
+        """Raises ConfigException for the setting ``name`` if ``text`` is invalid, or names a group that ``pattern`` does not have."""
         self._parts: list[str | int] = []
         at = 0
         while at < len(text):
@@ -116,7 +116,7 @@ class Replacement:
     def __call__(self, match: Match) -> str:
         """The text that replaces ``match``. A group that did not match is empty.
 
-        Raises DataException if it is longer than ``LONGEST``: a group may occur many times, in each of a hundred routers.
+        Raises DataException if the text is longer than ``LONGEST``: a group may occur many times, in each of a hundred routers.
         """
         texts = [part if isinstance(part, str) else match.group(part) or "" for part in self._parts]
         length = sum(map(len, texts))
@@ -126,7 +126,7 @@ class Replacement:
 
 
 def _group(name: str, text: str, at: int, pattern: BoundedRegex) -> tuple[int, int]:
-    """The number of the group at ``at``, and the end of its name. Uses as many digits as give an existing group."""
+    """The number of the group at ``at``, and the end of its name. A number has as many digits as an existing group allows."""
     if named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at):
         if named[1] not in pattern.groupindex:
             raise ConfigException.of(name, text, f"No group with name {{{named[1]}}}")

@@ -41,7 +41,7 @@ class OneSide(Transformation):
 
     side: ClassVar[Side]
     passes_null: ClassVar[bool] = True
-    """Whether records with null on this side pass unchanged, with their schema."""
+    """Whether records with null on this side, and their schema, stay unchanged."""
     fills_null: bool = True
     """Whether a null field is read as its default (``replace.null.with.default``)."""
 
@@ -49,11 +49,11 @@ class OneSide(Transformation):
         self.fills_null = bool(config.get(REPLACE_NULL.name, True))
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        """The changed batch. ``column`` is this side; it has nulls only if ``passes_null`` is false."""
+        """The changed batch. ``column`` has this side, with nulls only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        """The changed batch. ``values`` are this side's schemaless values; they include None only if ``passes_null`` is false."""
+        """The changed batch. ``values`` are this side's schemaless values, with None only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def apply_batch(self, batch: Batch) -> Batch | list[Batch]:
@@ -83,13 +83,13 @@ class OneSide(Transformation):
         return self.with_schema(batch, column, schema)
 
     def _change_from(self, batch: Batch, start: int = 0) -> Batch:
-        """Change the records from index ``start`` of a batch. A DataException has the index in the whole batch."""
+        """Change the records from index ``start`` of a batch. A DataException has the record's index in the whole batch."""
         with self.translate_errors(start):
             return self.change(batch)
 
     @contextmanager
     def translate_errors(self, start: int = 0) -> Iterator[None]:
-        """Turn errors of the block into DataException. ``start`` is added to the record index of one."""
+        """Translate errors in the block to DataException. ``start`` is added to a DataException's record index."""
         try:
             yield
         except DataException as error:
@@ -125,7 +125,7 @@ def create_key_and_value(changes: type[Changes]) -> tuple[type[Changes], type[Ch
 
 
 def schemaless_column(values: list[Any]) -> pa.Array:
-    """A column of schemaless values, which come from such a column, so maps have string keys.
+    """A column of schemaless values. They come from such a column, so the keys of maps are strings.
 
     Bytes inside maps become base64 text, as Connect's JsonConverter writes them.
     """
@@ -144,7 +144,7 @@ _AS_JSON: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), de
 
 
 def one_by_one(change: Callable[[Before], After], values: Iterable[Before]) -> list[After]:
-    """The result of ``change`` for each value. Its DataException gets the index of the value."""
+    """The result of ``change`` for each value. The value's index is added to a DataException."""
     changed = []
     for record, value in enumerate(values):
         try:

@@ -1,4 +1,4 @@
-"""Kafka Connect's predicates (topic name, header, tombstone), and Filter, which drops records. All work on whole batches."""
+"""Kafka Connect's predicates (topic name, header, tombstone), and Filter, which drops records. They all work on whole batches."""
 
 from __future__ import annotations
 

@@ -76,7 +76,7 @@ def class_of_value(value: Any) -> str:  # Any: a schemaless value
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """A validator of name lists: no null, duplicates or empty names. ``may_be_empty``: the list may have no entries."""
+    """A validator of name lists. Refuses null, duplicates, empty names and, unless ``may_be_empty``, an empty list."""
 
     may_be_empty: bool = False
 

@@ -18,9 +18,9 @@ TOPIC_FORMAT, TIMESTAMP_FORMAT = "topic.format", "timestamp.format"
 
 
 class RegexRouter(Transformation):
-    """Changes the topic of records whose topic's whole name matches, by replacing the first match.
+    """Changes a topic whose whole name matches the expression, by replacing the first match.
 
-    A batch has one topic, so it is routed as a whole.
+    A batch has one topic, so the whole batch is routed.
     """
 
     class_name = "org.apache.kafka.connect.transforms.RegexRouter"
@@ -48,9 +48,9 @@ class RegexRouter(Transformation):
 
 
 class TimestampRouter(Transformation):
-    """Changes the topic to a name with the record's timestamp, in UTC.
+    """Changes the topic to a name that includes the record's timestamp, in UTC.
 
-    A batch is split where the name changes; with a name per day, that is rare.
+    A batch is split where the name changes, which is rare if there is one name per day.
     """
 
     class_name = "org.apache.kafka.connect.transforms.TimestampRouter"

@@ -1,7 +1,7 @@
 """``java.text.SimpleDateFormat`` in UTC and English: patterns, formatting and parsing of instants.
 
-Instants are int64 milliseconds since 1970. The letters for weeks (``Y w W F``) are not supported; patterns with them are refused. Parsing
-is lenient and ignores text after the last field.
+Instants are int64 milliseconds since 1970. Patterns with the letters for weeks (``Y w W F``) are refused. Parsing is lenient and ignores
+text after the last field.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def parse_pattern(pattern: str) -> Iterator[Element]:
 
 
 def _quoted(pattern: str, at: int) -> tuple[str, int]:
-    """The text after the quote, and where it ends. Two quotes are one quote, inside and outside of quoted text."""
+    """The text after the quote, and the index of its end. Two quotes represent one quote, inside and outside quoted text."""
     if pattern[at : at + 1] == "'":
         return "'", at + 1
     text = ""
@@ -101,7 +101,7 @@ class SimpleDateFormat:
         return pc.binary_join_element_wise(*pieces, "")
 
 
-_OF_DAY: Final = {  # unit in ms, modulus, what is written for 0
+_OF_DAY: Final = {  # unit in ms, modulus, number that is written for 0
     "H": (3_600_000, 24, None),
     "k": (3_600_000, 24, 24),
     "K": (3_600_000, 12, None),
@@ -152,7 +152,7 @@ _PRINTED_AT: Final = tuple(sum(element.count or len(element.text) for element in
 
 
 def _printed_alike(elements: Sequence[Element]) -> tuple[int, int]:
-    """The longest prefix of ``elements`` that is part of ``_PRINTED``: where it starts there, and its length.
+    """The longest prefix of ``elements`` that is part of ``_PRINTED``: its start in ``_PRINTED``, and its length.
 
     The length is 0 unless the first element is a field of ``_PRINTED``."""
     if not elements or not elements[0].letter or elements[0] not in _PRINTED:
@@ -177,7 +177,7 @@ class _Fields:
         self._printed: pa.Array | None = None
 
     def texts(self, elements: Sequence[Element]) -> Iterator[pa.Array | str]:
-        """The texts of the elements in order. Elements that Arrow prints in the same way are one piece."""
+        """The texts of the elements in order. Consecutive elements that Arrow prints in the same way have one text."""
         at = 0
         while at < len(elements):
             first, count = _printed_alike(elements[at:])
@@ -255,9 +255,9 @@ class SimpleDateParser:
         return instant
 
     def parse_plain(self, texts: pa.Array) -> pa.Array | None:
-        """The instants of a column of texts, int64, if each has exactly as many digits as the pattern has letters. Null stays null.
+        """The instants (int64) of a column of texts, if each text has exactly as many digits as the pattern has letters. Null stays null.
 
-        None if one has not; ``parse`` may still be able to read it."""
+        Returns None if another text is in the column, which ``parse`` may still be able to read."""
         if self._plain is not None and pc.all(pc.match_substring_regex(texts, self._plain)).as_py():
             fields = pc.extract_regex(texts, self._plain)
             instants = _instants({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)
@@ -266,7 +266,7 @@ class SimpleDateParser:
         return None
 
     def _read(self, element: Element, text: str, at: int, is_followed: bool, found: dict[str, int]) -> int:
-        """Read one field, and blanks before it, into ``found``. Returns where it ends."""
+        """Read one field, and blanks before it, into ``found``. Returns the index after the field."""
         start = at
         while text[at : at + 1] in (" ", "\t"):
             at += 1
@@ -296,7 +296,7 @@ _NAMES: Final = {"M": MONTHS, "E": WEEKDAYS, "a": ("AM", "PM"), "G": ("BC", "AD"
 
 
 def _name(names: tuple[str, ...], text: str, at: int) -> tuple[int, int]:
-    """The number (from 1) of the long or short name at ``at``, and where it ends. Raises ValueError if there is none."""
+    """The number (from 1) of the long or short name at ``at``, and the index after it. Raises ValueError if there is no name."""
     rest = text[at:].lower()
     for index, name in enumerate(names):
         for form in (name, name[:3]):
@@ -319,7 +319,7 @@ def _instant(found: dict[str, int]) -> int:
 
 
 def _plain_pattern(elements: tuple[Element, ...]) -> str | None:
-    """A regular expression for texts with exactly as many digits as the pattern has letters. None: not all fields are numbers."""
+    """A regular expression for texts with exactly as many digits as the pattern has letters. None if not all fields are numbers."""
     letters = [element.letter for element in elements if element.letter]
     if not set(letters) <= set("yMdHmsS") or len(set(letters)) < len(letters):
         return None
@@ -337,7 +337,7 @@ def _escaped(character: str) -> str:
 
 
 def _instants(found: dict[str, pa.Array], texts: pa.Array) -> pa.Array:
-    """The instants of a date's parts: int64 columns by letter."""
+    """The instants of dates, whose parts are int64 columns by letter."""
     one = pc.if_else(texts.is_valid(), pa.scalar(1, pa.int64()), pa.scalar(None, pa.int64()))
     days = days_column(found.get("y", pc.multiply(one, 1970)), found.get("M", one), found.get("d", one))
     total = pc.multiply(days, DAY_MS)

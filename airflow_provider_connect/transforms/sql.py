@@ -1,4 +1,4 @@
-"""SqlTransform: computes fields of the value, and drops records, by a SELECT over the batch that DuckDB runs in a sandbox."""
+"""SqlTransform: computes fields of the value and drops records, with a SELECT over the batch. DuckDB runs it in a sandbox."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ if TYPE_CHECKING:
 PACKAGES: Final = RequiredPackages("SqlTransform", ("duckdb",), "sql")
 SQL, TIMEOUT_MS = "sql", "timeout.ms"
 MOST_BYTES: Final = 256 << 20
-"""Maximum bytes that one step of a statement may create, and maximum bytes of a batch's result."""
+"""Maximum size, in bytes, of the values that one step of a statement may create, and of a batch's result."""
 WHOLE: Final = "_value"
 _MOST_CHARACTERS: Final = 10_000
 
 
 def check_sql(name: str, value: str | None) -> None:
-    """A validator: the statement must be valid and contain only what is allowed. Columns are checked with the first batch."""
+    """A validator: the statement must be valid and contain only allowed syntax. Columns are checked with the first batch."""
     if value is None:
         return
     sandbox = _sandbox()
@@ -56,7 +56,7 @@ def _statement(sandbox: Sandbox, name: str, text: str) -> Statement:
 
 @dataclass(slots=True)
 class _Bound:
-    """A statement planned for values and keys of ``kinds``. ``after`` is the schema of the result, set by the first result."""
+    """A statement planned for values and keys of ``kinds``. ``after`` is the schema of the result, which the first result sets."""
 
     kinds: tuple[object, object]
     plan: Plan
@@ -65,15 +65,15 @@ class _Bound:
 
 
 def _kinds(batch: Batch) -> tuple[object, object]:
-    """The schemas of value and key, or the columns' types if there is no schema."""
+    """The schemas of value and key, or the type of a column without a schema."""
     value, key = (None if column is None else column.type for column in (batch.value, batch.key))
     return batch.value_schema or value, batch.key_schema or key
 
 
 class SqlTransform(OneSide):
-    """Replaces values by the fields that a SELECT returns, and drops the records that its WHERE excludes. Null values are kept.
+    """Replaces values with the fields that a SELECT returns, and drops the records that its WHERE excludes. Null values are kept.
 
-    Fields that the SELECT only names, or includes by ``*``, do not pass through DuckDB: column, schema and default are unchanged.
+    Fields that the SELECT only names, or includes with ``*``, are not passed through DuckDB: column, schema and default are unchanged.
     """
 
     side = "value"
@@ -125,7 +125,7 @@ class SqlTransform(OneSide):
         return self._selected(batch)[1]
 
     def _selected(self, batch: Batch) -> tuple[pa.BooleanArray | None, Batch]:
-        """A mask of the records to keep (None: all), and the batch of these."""
+        """A mask of the records to keep (None: all), and a batch of these records."""
         bound, kinds = self._bound, _kinds(batch)
         if bound is None or bound.kinds != kinds:
             bound = self._bound = self._bind(batch, kinds)
@@ -141,7 +141,7 @@ class SqlTransform(OneSide):
     def _computed(self, text: str, table: pa.Table) -> pa.Table:
         """Run the statement in parts whose result cannot exceed ``MOST_BYTES``.
 
-        DuckDB checks time and memory only between steps of 2,048 rows, and a step whose strings grow could need any amount.
+        DuckDB checks time and memory only between steps of 2,048 rows. A step whose strings grow could need any amount of memory.
         """
         rows, results, left, begun = max(table.num_rows, 1), list[pa.Table](), MOST_BYTES, time.monotonic()
         step = max(1, rows * MOST_BYTES // max(self._most_bytes_of(table), MOST_BYTES))
@@ -192,7 +192,7 @@ _METADATA: Final[Mapping[str, Callable[[Batch], pa.Array]]] = {
     "_offset": lambda batch: batch.kafka_offsets if batch.is_from_kafka else pa.nulls(batch.num_records, pa.int64()),
     "_timestamp": _timestamps,
 }
-"""Columns that are not fields of the value. A field of the same name hides the column."""
+"""The columns that are not fields of the value. A field of the same name hides the column."""
 
 
 def _table(batch: Batch, plan: Plan) -> pa.Table:
@@ -205,7 +205,7 @@ def _table(batch: Batch, plan: Plan) -> pa.Table:
 
 
 def _mask(count: int, rows: pa.ChunkedArray) -> pa.BooleanArray | None:
-    """A mask of the records that the statement kept; None: all.
+    """A mask of the records that the statement kept (None: all).
 
     Raises ConnectException unless the result has rows of the batch, each at most once and in order.
     """

@@ -1,6 +1,6 @@
 """Checks SqlTransform's statement: a projection and a filter of the table ``batch``.
 
-Reads DuckDB's syntax tree as JSON and refuses everything that is not listed here. Knows neither DuckDB nor records.
+Reads DuckDB's syntax tree as JSON and refuses everything that is not listed here. Knows nothing about DuckDB and records.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 TABLE: Final = "batch"
 ROW: Final = "row of the batch"
-"""The column of row numbers. It is the first, so that a field of this name does not hide it."""
+"""The column of row numbers. It is the first column, so that a field of this name does not hide it."""
 
 _MOST_GROWTH, _MOST_WIDTH, _MOST_EXPANSION = 64, 1000, 1024
 
@@ -28,7 +28,7 @@ _EMPTY_PARTS: Final = {
     "qualify": "QUALIFY",
     "sample": "a sample",
 }
-"""Parts of a SELECT that would change the order of rows, or rows that keep no offset."""
+"""Parts of a SELECT that would change the order of rows, or create rows without an offset."""
 
 _OPERATORS: Final = frozenset(
     {
@@ -91,11 +91,11 @@ _EXPANDING: Final = {
     **dict.fromkeys(("url_encode", "translate"), 3),
     "regexp_escape": 4,
     **dict.fromkeys(("to_json", "json_object", "json_array"), 6),  # a control character is \\u0001
-    **dict.fromkeys(("split_part", "str_split", "string_split", "strftime"), 16),  # the entry of a list, the longest form of a time
+    **dict.fromkeys(("split_part", "str_split", "string_split", "strftime"), 16),  # an entry of a list, the longest form of a time
 }
 _LEAST_BYTES: Final = 16
 _TEXT_OF_BYTES: Final = 4  # a byte is \\xFF
-"""Functions of which each byte of an argument may become several, and how many."""
+"""Functions that may turn each byte of an argument into several bytes, and the number of these bytes."""
 _SMALL: Final = frozenset([*FUNCTIONS["numbers"].split(), *FUNCTIONS["times"].split(), "length", "strlen", "md5", "sha1", "sha256"]) - {
     *("strftime", "greatest", "least")
 }
@@ -117,8 +117,8 @@ class Output:
 class Plan:
     """A statement planned for values with known fields.
 
-    ``tree`` selects the computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``. It is None if nothing is computed
-    and no row is dropped.
+    ``tree`` selects the computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``. ``tree`` is None if nothing is
+    computed and no row is dropped.
     """
 
     outputs: list[Output]
@@ -128,7 +128,8 @@ class Plan:
 
 @dataclass(slots=True)
 class Statement:
-    """A checked SELECT. Its results for a row need at most ``expansion`` times the bytes of the columns it reads, plus ``row_bytes``."""
+    """A checked SELECT. Its results for a row need at most ``expansion`` times the bytes of the columns that it reads, plus
+    ``row_bytes``."""
 
     tree: Node
     select: Node
@@ -215,7 +216,7 @@ def _check_table(table: Node) -> None:
 
 
 def _check_selected(node: Node) -> list[tuple[int, int]]:
-    """Check an output and return the sizes of its expressions; see ``_check_expression``."""
+    """Check an output and return the sizes of its expressions, as ``_check_expression`` does."""
     if node["class"] != "STAR":
         size = _check_expression(node)
         if node["class"] != "COLUMN_REF" and not node["alias"]:
@@ -227,7 +228,8 @@ def _check_selected(node: Node) -> list[tuple[int, int]]:
 
 
 def _check_expression(root: Node) -> tuple[int, int]:
-    """Check an expression. Returns how many times larger than its columns all its parts may be, and the additional bytes per row."""
+    """Check an expression. Returns the factor by which all parts of the expression may exceed its columns, and the additional bytes per
+    row."""
     left: list[tuple[Any, int, int]] = [(root, 1, 1)]
     times = row_bytes = 0
     while left:
@@ -248,7 +250,7 @@ def _check_expression(root: Node) -> tuple[int, int]:
 
 
 def _own_bytes(node: Node) -> int:
-    """The bytes of a node itself: of a constant, a number, or the width to which a string is padded."""
+    """The size, in bytes, of a node itself: of a constant, a number, or the width to which a string is padded."""
     if node.get("class") == "CONSTANT":
         return len(_constant(node) or "") + _LEAST_BYTES
     is_filled = node.get("class") == "FUNCTION" and node["function_name"].lower().endswith("pad")
@@ -269,7 +271,7 @@ def _is_small(node: Node) -> bool:
 
 
 def _checked_growth(node: Node) -> int:
-    """Check one node, without its children. Returns how many times longer than its argument its text may be."""
+    """Check one node, without its children. Returns the factor by which the node's text may be longer than its argument."""
     kind = node.get("class")
     if kind is None:
         if node.get("orders") or node.get("type") not in (None, "ORDER_MODIFIER"):
@@ -349,7 +351,7 @@ def _field(name: str, columns: dict[str, int | None]) -> str:
 
 
 def _within_table(path: Sequence[str], columns: Collection[str]) -> Sequence[str]:
-    """A reference without the table's name: the column, followed by fields within the column."""
+    """A reference without the table's name: the column, followed by fields in the column."""
     if len(path) > 1 and path[0].lower() == TABLE and any(column.lower() == path[1].lower() for column in columns):
         return path[1:]
     return path

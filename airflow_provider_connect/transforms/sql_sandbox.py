@@ -1,6 +1,6 @@
-"""A sandboxed DuckDB for SqlTransform: in memory, one thread, without files, network, extensions, variables and settings of the host.
+"""A sandboxed DuckDB for SqlTransform: in memory, with one thread, without the host's files, network, extensions, variables and settings.
 
-Knows nothing of batches. Imported only to check or run a statement."""
+Knows nothing of batches. Imported only when a statement is checked or run."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class Sandbox:
 
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)
-        for statement in ("SET TimeZone = 'UTC'", "SET lock_configuration = true"):  # after the second, no setting can change
+        for statement in ("SET TimeZone = 'UTC'", "SET lock_configuration = true"):  # the second statement locks all settings
             self._connection.execute(statement).fetchall()
 
     def tree_of(self, text: str) -> dict[str, Any]:  # Any: DuckDB's JSON
-        """The syntax tree of a statement, or a tree with ``error`` and ``error_message``."""
+        """The syntax tree of a statement. For an invalid statement, a tree with ``error`` and ``error_message``."""
         try:
             tree: dict[str, Any] = json.loads(self._value("SELECT json_serialize_sql(?)", text))
         except (duckdb.Error, RecursionError) as error:
@@ -50,7 +50,7 @@ class Sandbox:
         return self._value("SELECT json_deserialize_sql(?)", json.dumps(tree))
 
     def rows(self, statement: str, table: str, content: pa.Table, timeout_ms: int) -> pa.Table:
-        """The result of a statement over ``content``, which is its table ``table``, in the order of the rows.
+        """The result of a statement over ``content``, in the order of the rows. The statement refers to it as ``table``.
 
         Raises DataException if the statement fails, takes too long or needs too much memory."""
         try:
@@ -83,16 +83,16 @@ class Sandbox:
             yield
         finally:
             is_over.set()
-            watching.join()  # so that it cannot interrupt the next statement
+            watching.join()  # so that the thread cannot interrupt the next statement
 
     def _value(self, query: str, argument: str) -> str:
         return str(self._connection.execute(query, [argument]).fetchall()[0][0])  # all: an unfinished result blocks the next statement
 
 
 def _first_line(error: BaseException) -> str:
-    """The first line of an error, without DuckDB's excerpt of the statement, which is not the author's text.
+    """The first line of an error. DuckDB's excerpt of the statement is omitted, because it is not the author's text.
 
-    DuckDB may cut values in its messages within a character, so that they are not valid UTF-8.
+    DuckDB may cut off a value in a message inside a character, so that the message is not valid UTF-8.
     """
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     return next(iter(text.splitlines()), type(error).__name__)

@@ -1,4 +1,4 @@
-"""Splits struct columns into their fields and builds them again, with the checks and defaults of Connect's Struct."""
+"""Splits struct columns into their fields and rebuilds them, with the checks and defaults of Connect's Struct."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from airflow_provider_connect.errors import DataException
 
 
 def child(column: pa.Array, field: Field, *, fill: bool) -> pa.Array:
-    """The column of a field, null where the struct is null. With ``fill``, null becomes the field's default, as in ``Struct.get``."""
-    values = column.field(field.index)  # pc.struct_field takes time for every field of the struct
+    """The column of a field, null where the struct is null. With ``fill``, null fields become their default, as in ``Struct.get``."""
+    values = column.field(field.index)  # pc.struct_field also takes time for the other fields
     if column.null_count:
         is_nested = pa.types.is_nested(values.type)
         values = pc.struct_field(column, [field.index]) if is_nested else pc.if_else(column.is_valid(), values, None)
@@ -39,12 +39,12 @@ def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array
 
 
 def constant(value: pa.Array, like: pa.Array) -> pa.Array:
-    """A column with the single value of ``value`` in all rows where ``like`` is not null."""
+    """A column that has the single value of ``value`` in each row in which ``like`` is not null."""
     return value.take(pc.if_else(like.is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32())))
 
 
 def schema_like(schema: Schema, fields: Iterable[tuple[str, Schema]]) -> Schema:
-    """A required struct without default, with name, version, doc and parameters of ``schema``, as ``SchemaUtil.copySchemaBasics`` does.
+    """A required struct without default, with the name, version, doc and parameters of ``schema``, as in ``SchemaUtil.copySchemaBasics``.
 
     Raises SchemaException for a duplicate field name."""
     return Schema(

@@ -1,7 +1,7 @@
 """Transformations of whole structs and maps.
 
-ExtractField keeps one field, HoistField wraps the whole in a field, Flatten moves inner fields to the top, ValueToKey creates a key from
-fields of the value, SetSchemaMetadata changes the name or version of the schema.
+ExtractField keeps one field. HoistField wraps the whole in a field. Flatten moves inner fields to the top level. ValueToKey creates a key
+from fields of the value. SetSchemaMetadata changes the name or version of the schema.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ SYNTAX_VERSION: Final = ConfigKey(
 
 
 class ExtractField(OneSide):
-    """Replaces the key or value by one of its fields. Null stays null. An unknown field is null in a map, and an error in a struct."""
+    """Replaces the key or value with one of its fields. Null stays null. An unknown field is null in a map, and an error in a struct."""
 
     passes_null = False
     config_def = ConfigDef(ConfigKey(FIELD, doc="Field name to extract."), REPLACE_NULL, SYNTAX_VERSION)
@@ -64,7 +64,8 @@ ExtractFieldKey, ExtractFieldValue = create_key_and_value(ExtractField)
 
 
 def _found(column: pa.Array, schema: Schema, path: tuple[str, ...], *, fill: bool, missing: str) -> tuple[pa.Array, Schema]:
-    """Column and schema of the field at ``path``. With ``fill``, its nulls become its default; outer structs always do, as in Connect.
+    """Column and schema of the field at ``path``. With ``fill``, its nulls become its default. Nulls of outer structs always do, as in
+    Connect.
 
     Raises DataException with the message ``missing`` if the field does not exist.
     """
@@ -162,9 +163,10 @@ _FLATTENING: Final = "flattening"
 
 
 class Flatten(OneSide):
-    """Moves the fields of inner structs and maps to the top, with names joined by a delimiter.
+    """Moves the fields of inner structs and maps to the top level, with names joined by a delimiter.
 
-    Lists are unchanged. A field is optional if a struct around it is, and takes a missing default from that struct's default.
+    Lists are unchanged. A field in an optional struct is optional. If the field has no default, the default comes from that struct's
+    default.
     """
 
     config_def = ConfigDef(
@@ -232,7 +234,7 @@ _COPYING: Final = "copying fields from value to key"
 
 
 class ValueToKey(OneSide):
-    """Replaces the key by fields of the value, which is unchanged. The field of a path is named by the whole path, as in Kafka 4.4."""
+    """Replaces the key with fields of the value, which stays unchanged. The name of a nested field is its whole path, as in Kafka 4.4."""
 
     class_name = f"{PACKAGE}.ValueToKey"
     side = "value"
@@ -274,7 +276,7 @@ NAME, VERSION = "schema.name", "schema.version"
 
 
 class SetSchemaMetadata(OneSide):
-    """Changes the name or version of the schema. Data must have a schema, unless it is null."""
+    """Changes the name or version of the schema. Values must have a schema, unless they are null."""
 
     passes_null = False
     config_def = ConfigDef(
@@ -303,7 +305,7 @@ class SetSchemaMetadata(OneSide):
 
 
 def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
-    """The schema with ``changes``. A struct as its default gets the new schema too."""
+    """The schema with ``changes``. If its default is a struct, the default also gets the new schema."""
     default = schema.default
     if not isinstance(default, Struct):
         return dataclasses.replace(schema, **changes)

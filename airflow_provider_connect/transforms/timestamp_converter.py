@@ -133,14 +133,14 @@ class TimestampConverter(OneSide):
         return dataclasses.replace(_SCHEMAS[self._target], optional=schema.optional)
 
     def _default_after(self, default: Struct, after: Schema) -> Struct:
-        """The default of the whole struct, converted like the structs. It is always read with its own defaults."""
+        """The default of the whole struct, converted like the structs. Null fields in it always become their own defaults."""
         column = column_of([default], default.schema)
         columns = [self._field_column(column, field) for field in default.schema.fields]
         values: list[Struct] = values_of(struct_column(after, columns, column), after)
         return values[0]
 
     def _converted(self, column: pa.Array, schema: Schema) -> pa.Array:
-        """The timestamps of ``column`` in the target form. Raises DataException if ``schema`` is not one of timestamps."""
+        """The timestamps of ``column`` in the target form. Raises DataException if ``schema`` is not a timestamp's schema."""
         return self._written(self._instants(column, schema))
 
     def _instants(self, column: pa.Array, schema: Schema) -> pa.Array:

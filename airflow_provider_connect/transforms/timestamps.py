@@ -1,7 +1,7 @@
 """Instants, int64 milliseconds since 1970 in UTC: conversions to other forms of timestamps, and Java's calendar.
 
-The calendar is Gregorian from 15 October 1582, Julian before. Days are counted from 1970, as numbers or columns. Any part of a date may
-exceed its range and is then carried over: the 32nd of a month is a day of the next.
+The calendar is Gregorian from 15 October 1582, and Julian before that date. Days are counted from 1970, as numbers or columns. A part of a
+date that exceeds its range is carried over: the 32nd of a month is a day of the next month.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ def instants_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
 
 
 def unix_of_instants(instants: pa.Array, precision: str) -> pa.Array:
-    """Unix times of ``precision`` from instants; the inverse of ``instants_of_unix``."""
+    """The Unix times of instants in ``precision``: the inverse of ``instants_of_unix``."""
     if precision in _PER_MS:
         return _times(instants, _PER_MS[precision])
     return pc.divide(instants, 1000) if precision == "seconds" else instants
 
 
 def dates_of_instants(instants: pa.Array) -> pa.Array:
-    """The date of each instant. Raises DataException if it is out of range."""
+    """The date of each instant. Raises DataException if a date is out of range."""
     try:
         return floored(instants, DAY_MS).cast(pa.int32()).cast(pa.date32())
     except pa.ArrowInvalid as error:
@@ -102,7 +102,7 @@ def date_of(days: int) -> Day:
 
 
 def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
-    """Day numbers of int64 columns, in the Gregorian calendar only. Years must be at least 1."""
+    """The day numbers of dates, whose parts are int64 columns. Only for the Gregorian calendar and years of at least 1."""
     months = pc.add(pc.multiply(year, 12), pc.subtract(month, 3))  # a year that starts in March ends with its leap day
     years = pc.divide(months, 12)
     rest = pc.subtract(months, pc.multiply(years, 12))
@@ -112,7 +112,7 @@ def days_column(year: pa.Array, month: pa.Array, day: pa.Array) -> pa.Array:
 
 
 def is_gregorian(milliseconds: pa.Array) -> bool:
-    """Whether all instants are in the Gregorian calendar and in years of at most four digits. False if all are null."""
+    """Whether all instants are in the Gregorian calendar, in years of at most four digits. False if all are null."""
     ends = pc.min_max(milliseconds).as_py()
     return bool(ends["min"] is not None and ends["min"] >= _CUTOVER_MS and ends["max"] < 253_402_300_800_000)
 

@@ -1,4 +1,4 @@
-"""Waiting in the triggerer: one trigger for all conditions. Shares the triggerer's event loop with many others, and blocks nothing."""
+"""One trigger that waits for any condition. It shares the triggerer's event loop with other triggers, and never blocks it."""
 
 import asyncio
 import logging
@@ -37,7 +37,7 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         self.poll_seconds, self.failure_timeout_seconds = poll_seconds, failure_timeout_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        """Called by Airflow, which creates the trigger again from it in the triggerer."""
+        """Called by Airflow, which creates the trigger again from the result in the triggerer."""
         arguments = {
             "condition": self.condition,
             "connect_conn_id": self.connect_conn_id,
@@ -47,14 +47,14 @@ class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed
         return f"{type(self).__module__}.{type(self).__qualname__}", arguments
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
-        """Called by the triggerer, once."""
+        """Called once by the triggerer."""
         try:
             yield TriggerEvent(await self._outcome())
         except ConnectException as error:
             yield TriggerEvent({"status": ERROR, "text": error.message})
 
     async def _outcome(self) -> dict[str, str]:
-        from airflow_provider_connect.hooks.connect import AsyncConnectHook  # loads the HTTP client: not where DAG files are parsed
+        from airflow_provider_connect.hooks.connect import AsyncConnectHook  # loads the HTTP client, so not when DAG files are parsed
 
         condition, failure_timeout = of_json(self.condition), FailureTimeout(self.failure_timeout_seconds)
         async with AsyncConnectHook(self.connect_conn_id) as hook:

@@ -13,7 +13,7 @@ from airflow_provider_connect.errors import SchemaException
 PRIMITIVES: Final = frozenset({"null", "boolean", "int", "long", "float", "double", "bytes", "string"})
 NAMED: Final = frozenset({"record", "enum", "fixed"})
 MOST_DEPTH: Final = 100
-"""Of types within one another."""
+"""Maximum nesting of types."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +27,10 @@ class AvroField:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AvroType:
-    """One type. ``kind`` is Avro's word for it, ``name`` the full name of a record, enum or fixed type.
+    """One type. ``kind`` is Avro's name of its kind. ``name`` is the full name of a record, enum or fixed type.
 
-    ``attributes`` is the JSON object, empty for a type that is only a word. ``branches`` are those of a union, ``items`` the values of an
-    array or map."""
+    ``attributes`` is the JSON object, empty if only a name represents the type. ``branches`` are the branches of a union. ``items`` is the
+    type of an array's or map's values."""
 
     kind: str
     attributes: Mapping[str, Any] = field(default_factory=dict)
@@ -41,7 +41,8 @@ class AvroType:
     branches: tuple[AvroType, ...] = ()
     size: int = 0
     count: int = field(default=1, init=False)
-    """Of the types in it, each as often as it is used, and itself. Raises SchemaException for too many, before anything is made of them."""
+    """The number of types in this type, including itself. A type counts each time it is used. The constructor raises SchemaException for
+    too many types, before any schema is created from them."""
 
     def __post_init__(self) -> None:
         inner = [each.type for each in self.fields] + list(self.branches) + ([] if self.items is None else [self.items])
@@ -58,12 +59,12 @@ class AvroType:
 
     @property
     def simple_name(self) -> str:
-        """The name without its namespace; the kind of a type without a name."""
+        """The name without its namespace, or the kind if the type has no name."""
         return (self.name or self.kind).rpartition(".")[2]
 
     @property
     def null_branch(self) -> int | None:
-        """The number of a union's branch ``null``; None: it has no such branch, or is not a union."""
+        """The number of a union's branch ``null``. None if there is no such branch, or the type is not a union."""
         return next((number for number, branch in enumerate(self.branches) if branch.kind == "null"), None)
 
     @property
@@ -73,9 +74,10 @@ class AvroType:
 
 
 def parse_avro(text: str, references: Iterable[str] = ()) -> AvroType:
-    """The type that the JSON ``text`` describes. ``references`` are schemas whose named types it may use, each after those that it uses.
+    """The type that the JSON ``text`` describes. ``references`` are schemas whose named types it may use. Each comes after the schemas that
+    it uses.
 
-    Raises SchemaException for what is not a schema, and for a type within itself: columns have no such type."""
+    Raises SchemaException if the text is not a schema, or if a type contains itself: columns have no such type."""
     names: dict[str, AvroType] = {}
     for reference in references:
         _Parser(names).parse(_json(reference), "", 0)
@@ -83,7 +85,7 @@ def parse_avro(text: str, references: Iterable[str] = ()) -> AvroType:
 
 
 def _json(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[", '"')):  # registries hand out a bare word for a primitive type
+    if not text.lstrip().startswith(("{", "[", '"')):  # registries return an unquoted name for a primitive type
         return text.strip()
     try:
         return json.loads(text)

@@ -1,6 +1,7 @@
-"""Connect's schemas ↔ Avro's, by the rules and attribute names of Confluent's Java converter.
+"""Connect's schemas ↔ Avro's, with the rules and attribute names of Confluent's Java converter.
 
-What Avro has no word for stands in attributes ``connect.…``; what Connect has no word for (enums, unions, docs of fields) in parameters.
+Connect's properties that Avro cannot express are attributes ``connect.…``. Avro's properties that Connect cannot express (enums, unions,
+docs of fields) are parameters.
 """
 
 from __future__ import annotations
@@ -67,14 +68,14 @@ class AvroRules:
     """The converter's settings that change the schemas."""
 
     keeps_enums: bool = False
-    """Strings with an enum's parameters become enums, and branches of unions have full names (``enhanced.avro.schema.support``)."""
+    """Whether strings with an enum's parameters become enums, and branches of unions have full names (``enhanced.avro.schema.support``)."""
     has_metadata: bool = True
-    """Attributes ``connect.…``, docs and defaults beyond Avro's own (``connect.meta.data``)."""
+    """Whether schemas have attributes ``connect.…``, and docs and defaults that Avro itself does not have (``connect.meta.data``)."""
     scrubs_names: bool = False
-    """Characters that Avro's names cannot have are replaced (``scrub.invalid.names``)."""
+    """Whether characters that are invalid in Avro's names are replaced (``scrub.invalid.names``)."""
 
     def name(self, name: str) -> str:
-        """A name that Avro takes, if names are scrubbed: ``a-b`` → ``a_b``."""
+        """The name for Avro. If names are scrubbed, it is valid: ``a-b`` → ``a_b``."""
         if not self.scrubs_names or not name or (_NAME_CHARACTERS.issuperset(name) and not name[0].isdigit()):
             return name
         encoded = quote_plus(name, safe="*")
@@ -148,7 +149,7 @@ class _Writer:
         return {name: value for name, value in given.items() if value is not None}
 
     def _names(self, name: str | None, space: str) -> tuple[dict[str, str], str, str]:
-        """The attributes of a name inside ``space``, its own namespace, and the full name."""
+        """The attributes of a name inside the namespace ``space``, the name's own namespace, and its full name."""
         if name is None:
             self.unnamed += 1
             own, simple = NAMESPACE, DEFAULT_NAME + (str(self.unnamed) if self.unnamed > 1 else "")
@@ -157,7 +158,7 @@ class _Writer:
         return {"name": simple} | ({"namespace": own} if own != space else {}), own, f"{own}.{simple}" if own else simple
 
     def _reference(self, schema: Schema, full: str, own: str, space: str) -> str | None:
-        """The name alone, where the same type has been written before."""
+        """The type's name, if the same type has already been written; else None."""
         first = self.written.setdefault(full, schema)
         if first is schema:
             return None
@@ -167,7 +168,7 @@ class _Writer:
 
     def _record(self, schema: Schema, space: str) -> Any:
         names, own, full = self._names(schema.name, space)
-        schema = dataclasses.replace(schema)  # an object of its own for each use
+        schema = dataclasses.replace(schema)  # a separate object for each use
         reference = self._reference(schema, full, own, space)
         if reference is not None:
             return reference
@@ -217,9 +218,9 @@ class _Writer:
 
 
 def connect_schema(type: AvroType, rules: AvroRules = DEFAULT_RULES, *, version: int | None = None) -> Schema:
-    """The schema of values of ``type``. ``version`` is used unless the type has one in its attributes.
+    """The schema of values of ``type``. ``version`` applies unless the type's attributes have a version.
 
-    Raises SchemaException for what Connect has no values for."""
+    Raises SchemaException for types whose values Connect cannot represent."""
     return _schema(type, rules, version=version)
 
 
@@ -247,7 +248,7 @@ def _schema(type: AvroType, rules: AvroRules, *, version: int | None = None, def
 
 
 def _with_default(schema: Schema, value: Any) -> Schema:
-    """A default that does not fit is left out, as the Java converter does."""
+    """Omits a default that does not fit, as the Java converter does."""
     if value is not None:
         with contextlib.suppress(DataException, ValueError, TypeError, KeyError, ArithmeticError, AttributeError):
             return schema.with_default(default_from_json(schema, value))
@@ -327,7 +328,7 @@ _COMPOUND: Final[Mapping[str, Callable[[AvroType, AvroRules], Schema]]] = {
 
 
 def is_map_entry(type: AvroType) -> bool:
-    """Whether a record is an entry of a map whose keys are not text."""
+    """Whether a record is an entry of a map whose keys are not strings."""
     is_named = type.name == f"{NAMESPACE}.{_MAP_ENTRY}" or type.attributes.get("connect.internal.type") == _MAP_ENTRY
     return is_named and type.kind == "record" and [each.name for each in type.fields] == ["key", "value"]
 
@@ -356,7 +357,7 @@ def branch_name(type: AvroType, rules: AvroRules) -> str:
     return (type.name or "") if rules.keeps_enums else type.simple_name
 
 
-# Default values ↔ their JSON in an Avro schema: bytes are text of one character a byte, dates and times are numbers.
+# Default values ↔ their JSON in an Avro schema: bytes are text with one character per byte, dates and times are numbers.
 _RULES: Final = JsonRules()
 _TIMES: Final = (DATE, TIME, TIMESTAMP)
 _FLOATS: Final = (SchemaType.FLOAT32, SchemaType.FLOAT64)
@@ -364,12 +365,12 @@ _Scalar = Callable[[Schema, Any], Any]  # Any: a value of any schema, or JSON
 
 
 def is_avro_map(schema: Schema) -> bool:
-    """Whether a map has the keys that Avro's maps have; others are arrays of records."""
+    """Whether a map has required strings as keys, like Avro's maps. Other maps are arrays of records."""
     return schema.key_schema is not None and schema.key_schema.type is SchemaType.STRING and not schema.key_schema.optional
 
 
 def default_to_json(schema: Schema, value: Any, name: Callable[[str], str]) -> Any:
-    """The JSON of a default. ``name`` returns the name that a struct's field has in Avro."""
+    """The JSON of a default. ``name`` returns the Avro name of a struct's field."""
     if value is None:
         return None
     scalar = _TO_JSON.get(schema.logical_name or schema.type)
@@ -385,7 +386,7 @@ def default_to_json(schema: Schema, value: Any, name: Callable[[str], str]) -> A
 
 
 def default_from_json(schema: Schema, value: Any) -> Any:
-    """The inverse. Raises DataException or an error of Python's for what does not fit."""
+    """The inverse of ``default_to_json``. Raises DataException, or an exception of Python's own, for a default that does not fit."""
     if value is None:
         return None
     scalar = _FROM_JSON.get(schema.logical_name or schema.type)

@@ -1,4 +1,4 @@
-"""Avro's binary encoding → columns: all records of a batch are read field by field, in step."""
+"""Avro's binary encoding → columns. All records of a batch are read together, field by field."""
 
 from __future__ import annotations
 
@@ -23,9 +23,10 @@ _VARINTS: Final = frozenset({"int", "long", "enum"})
 
 
 def decode_records(type: AvroType, schema: Schema, column: pa.Array, skipped: int = 0) -> pa.Array:
-    """The values of a binary column without nulls, each one Avro datum of ``type`` behind ``skipped`` bytes, as a column of ``schema``.
+    """Decode a binary column without nulls to a column of ``schema``. Each value is ``skipped`` bytes, followed by an Avro datum of
+    ``type``.
 
-    ``schema`` is what ``connect_schema`` makes of ``type``. Raises DataException, whose ``record`` is the first one that is broken."""
+    ``schema`` is ``connect_schema`` of ``type``. Raises DataException, whose ``record`` is the index of the first broken record."""
     if not len(column):
         return pa.array([], arrow_type(schema))
     cursor = Cursor.of(column, skipped)
@@ -136,7 +137,7 @@ def _read_branch(type: AvroType, schema: Schema, cursor: Cursor, has_it: NDArray
 def _read_array(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:
     assert type.items is not None
     assert schema.value_schema is not None
-    if schema.type is SchemaType.MAP:  # of keys that are no text: an array of records
+    if schema.type is SchemaType.MAP:  # its keys are not strings: an array of records
         assert schema.key_schema is not None
         entry = Schema.struct({"key": schema.key_schema, "value": schema.value_schema})
         return _lists(schema, cursor, lambda part: _read_record(_of(type.items), entry, part), fields=_fields(type.items))
@@ -165,23 +166,24 @@ _Stride = int | None
 _ReadEntries = Callable[[Cursor], "pa.Array"]
 _VARINT_STRIDE: Final = 0
 _FREE_VALUES: Final = 1_000_000
-"""Values of a list may be more than the bytes of its record by so many: those that take none are null, or empty."""
+"""A list may have this many more values than its record has bytes, because null and empty values take no bytes."""
 
 
 def _stride(type: AvroType) -> _Stride:
-    """The width of each entry; 0: each is one variable-length integer; None: it is not known before the entry is read."""
+    """The width of each entry. 0: each entry is one variable-length integer. None: the width is unknown until the entry is read."""
     if type.kind in _VARINTS:
         return _VARINT_STRIDE
     return _FIXED_WIDTH.get(type.kind) or (type.size if type.kind == "fixed" else 0) or None
 
 
 def _fields(type: AvroType | None) -> int:
-    """How many values are read for each of a type, if it takes the least bytes."""
+    """The number of values that are read for each value of a type in its shortest encoding."""
     return 1 + sum(_fields(field.type) for field in type.fields) if type is not None else 1
 
 
 def _lists(schema: Schema, cursor: Cursor, read: _ReadEntries, *, stride: _Stride = None, fields: int) -> pa.Array:
-    """Arrays or maps: blocks of entries, each with its count, up to an empty one. The n-th entries of all rows are read in one step."""
+    """Read arrays or maps: blocks of entries, each after its count, and an empty block at the end. The n-th entries of all rows are read in
+    one step."""
     rows = np.arange(len(cursor))
     found = _Entries(read)
     while len(rows):
@@ -202,7 +204,7 @@ def _lists(schema: Schema, cursor: Cursor, read: _ReadEntries, *, stride: _Strid
 def _block_counts(part: Cursor) -> NDArray[np.int64]:
     counts = part.signed()
     has_size = counts < 0
-    if has_size.any():  # a negative count, and the block's size behind it
+    if has_size.any():  # a negative count is followed by the block's size
         sized = part.part(has_size)
         sized.varints()
         part.follow(sized, has_size)
@@ -213,7 +215,7 @@ def _block_counts(part: Cursor) -> NDArray[np.int64]:
 
 @dataclass(slots=True)
 class _Entries:
-    """Entries of lists, as they are found: columns of them, and the row that each entry belongs to."""
+    """The entries of lists in the order in which they are read: columns of entries, and the row to which each entry belongs."""
 
     read: _ReadEntries
     columns: list[pa.Array] = field(default_factory=list)
@@ -228,7 +230,7 @@ class _Entries:
             part.follow(entries, has_entry)
 
     def read_strided(self, part: Cursor, counts: NDArray[np.int64], rows: NDArray[np.int64], stride: int) -> None:
-        """All entries of a block at once: where each begins is known."""
+        """Read all entries of a block at once, because the start of each entry is known."""
         owner = np.repeat(np.arange(len(part)), counts)
         number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
         entries = part.part(owner)

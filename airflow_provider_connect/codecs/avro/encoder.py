@@ -1,4 +1,4 @@
-"""Columns → Avro's binary encoding: each field of all records is written at once, then the fields of each record are joined."""
+"""Columns → Avro's binary encoding. Each field is written for all records at once, then the fields of each record are joined."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AvroWriting:
-    """How values that have a default are written. ``keeps_nulls``: null stays null where both are allowed."""
+    """How fields with a default are written. ``keeps_nulls``: null stays null where both are allowed."""
 
     rules: AvroRules = DEFAULT_RULES
     keeps_nulls: bool = False
@@ -37,8 +37,8 @@ class AvroWriting:
 def encode_records(type: AvroType, schema: Schema, column: pa.Array, writing: AvroWriting) -> pa.Array:
     """The Avro datum of each value of a column of ``schema``, as a binary column.
 
-    Fields are found by name; a field of ``type`` that ``schema`` has not gets its default. Raises DataException where there is none, where
-    the types differ, and for a null that ``type`` does not allow."""
+    Fields are matched by name. A field of ``type`` that is not in ``schema`` gets its default. Raises DataException if such a field has no
+    default, if types differ, and for a null that ``type`` does not allow."""
     return join_pieces(_pieces(type, schema, column, _Written(writing, "the value"))).column()
 
 
@@ -175,13 +175,13 @@ def _union_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Wr
 
 
 def _fits(type: AvroType, schema: Schema) -> bool:
-    """Whether a branch of a union is the one for values of ``schema``."""
+    """Whether values of ``schema`` belong to this branch of a union."""
     own = connect_schema(type)
     return own.type is schema.type and (type.kind != "record" or schema.name in (None, own.name))
 
 
 def _branch_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """Of a struct with a field for each branch, one of which has a value."""
+    """The pieces of a struct that has a field for each branch, one of them with a value."""
     fields = {field.name: (field.schema, child) for field, child in zip(schema.fields, column.flatten(), strict=True)}
     numbers = np.full(len(column), -1, np.int64)
     pieces: list[Pieces] = []
@@ -227,7 +227,7 @@ def _entries(column: pa.Array) -> list[pa.Array]:
 
 
 def _blocks(column: pa.Array, entries: Pieces) -> list[Pieces]:
-    """One block for each list that is not empty, and the empty one that ends it."""
+    """The pieces of lists: one block with the entries, unless there are none, and the empty block at the end."""
     offsets = _numpy(column.offsets).astype(np.int64)
     counts = np.diff(offsets)
     has_entries = counts > 0

@@ -1,6 +1,6 @@
 """Columns of bytes and of decimals as base64 text and back, without a Python object per value.
 
-A Connect Decimal is the big-endian two's complement of its unscaled value, in as few bytes as hold it.
+A Connect Decimal is the big-endian two's complement of its unscaled value, in as few bytes as possible.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from airflow_provider_connect.data.arrow import np, pa, pl
 
 
 def base64_text(column: pa.Array) -> pa.Array:
-    """Each value of a binary column in base64, an Arrow string column. No nulls in, none out."""
+    """Each value of a binary column without nulls in base64, as a string column without nulls."""
     encoded = pl.Series(pl.from_arrow(column.cast(pa.large_binary()))).bin.encode("base64")
     return encoded.to_arrow().cast(pa.string())
 
@@ -23,7 +23,7 @@ def decimal_bytes(column: pa.Array) -> pa.Array:
     is_filler = largest_first == sign[:, None]
     skipped = np.where(is_filler.all(axis=1), width - 1, is_filler.argmin(axis=1))
     first = largest_first[np.arange(len(column)), skipped]
-    skipped -= (first >> 7) * np.uint8(255) != sign  # the first byte that stays must show the sign
+    skipped -= (first >> 7) * np.uint8(255) != sign  # the first remaining byte must have the sign
     kept = np.arange(width) >= skipped[:, None]
     offsets = np.zeros(len(column) + 1, np.int32)
     np.cumsum(width - skipped, out=offsets[1:])
@@ -31,7 +31,7 @@ def decimal_bytes(column: pa.Array) -> pa.Array:
 
 
 def bytes_of(text: pa.Array) -> pa.Array | None:
-    """The bytes of a string column of base64, as a binary column; None if any value is not what ``base64_text`` writes."""
+    """The bytes of a string column of base64, as a binary column. None if ``base64_text`` would not write every value in the same way."""
     series = pl.Series(pl.from_arrow(text.cast(pa.large_string())), dtype=pl.String)
     decoded = series.str.decode("base64", strict=False)
     if decoded.null_count() or not (decoded.bin.encode("base64") == series).all():

@@ -1,4 +1,4 @@
-"""Connect's schemas ↔ JSON Schema, by the rules and attribute names of Confluent's Java converter."""
+"""Connect's schemas ↔ JSON Schema, with the rules and attribute names of Confluent's Java converter."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class JsonSchemaRules:
 
     values: JsonRules
     is_open: bool = True
-    """Whether objects may have further properties (``object.additional.properties``)."""
+    """Whether objects may have additional properties (``object.additional.properties``)."""
     optional_unless_required: bool = False
     """Whether a property that is not required may be null (``use.optional.for.nonrequired``)."""
 
@@ -44,7 +44,7 @@ class JsonSchemaRules:
 
 
 def json_schema_text(schema: Schema, rules: JsonSchemaRules) -> str:
-    """The JSON Schema of ``schema``. Raises DataException for maps whose keys are not text."""
+    """The JSON Schema of ``schema``. Raises DataException for maps whose keys are not strings."""
     return json.dumps({"$schema": _DRAFT, **_node(schema, rules)}, ensure_ascii=False, separators=(",", ":"))
 
 
@@ -95,11 +95,12 @@ def _attributes(schema: Schema, rules: JsonSchemaRules) -> dict[str, Any]:
 
 
 def connect_schema_of_json(text: str, references: Mapping[str, str], rules: JsonSchemaRules, *, version: int | None = None) -> Schema:
-    """The schema of values that the JSON Schema ``text`` describes; ``references`` are texts by the names that ``$ref`` uses.
+    """The schema of values that the JSON Schema ``text`` describes. ``references`` has texts by their names in ``$ref``.
 
-    Properties that no part of the schema names have no columns: the log names the objects that are known to have some.
+    Properties that the schema does not name have no columns. The log names the objects that are known to have such properties.
 
-    Raises SchemaException for what is no JSON Schema, and for what has no columns: several types for one value, types within themselves."""
+    Raises SchemaException if the text is not a JSON Schema, or cannot be columns because a value has several types or a type contains
+    itself."""
     documents = {"": _parsed(text), **{name: _parsed(each) for name, each in references.items()}}
     reader = _Reader(documents, rules)
     schema = reader.schema(documents[""], "", version=version)
@@ -127,7 +128,7 @@ _TYPING: Final = frozenset({"type", "properties", "items", "$ref", "oneOf", "any
 
 
 def _is_null(node: Any) -> bool:
-    """Whether null alone fits a branch, however it says so: a description or a title may stand beside."""
+    """Whether a branch allows only null, in any notation, with or without a description and title."""
     if not isinstance(node, dict):
         return False
     if "type" in node:
@@ -136,13 +137,13 @@ def _is_null(node: Any) -> bool:
 
 
 def _symbols(node: Mapping[str, Any]) -> list[Any] | None:
-    """The values that alone are allowed, where a node names them."""
+    """The only allowed values, if a node lists them."""
     found = [node["const"]] if "const" in node else node.get("enum")
     return found if isinstance(found, list) else None
 
 
 def _kind_of(symbols: list[Any]) -> str:
-    """The type of the values that alone are allowed. Raises SchemaException where they are of several types, or of none that is scalar."""
+    """The type of the only allowed values. Raises SchemaException unless they have the same scalar type."""
     kinds = {type(each) for each in symbols if each is not None}
     for word, allowed in (("string", {str}), ("boolean", {bool}), ("integer", {int}), ("number", {int, float})):
         if kinds <= allowed:
@@ -151,7 +152,7 @@ def _kind_of(symbols: list[Any]) -> str:
 
 
 def _part_of(node: Any, name: str) -> Any:
-    """The part of a document that a step of a pointer names; None where it has none."""
+    """The part of a document that a step of a pointer names. None if there is no such part."""
     if isinstance(node, list):
         return node[int(name)] if name.isdecimal() and int(name) < len(node) else None
     return node.get(name) if isinstance(node, dict) else None
@@ -164,7 +165,7 @@ class _Reader:
     open: set[str] = field(default_factory=set)
     count: int = 0
     nameless: set[str] = field(default_factory=set)
-    """Objects with properties that have no name in the schema, by their paths."""
+    """The paths of objects that have properties without a name in the schema."""
     path: list[str] = field(default_factory=list)
 
     def schema(self, node: Any, document: str, *, version: int | None = None, optional: bool = False) -> Schema:
@@ -190,7 +191,7 @@ class _Reader:
         return self._with_attributes(self._plain(node, kind, document), node, version, optional)
 
     def _referred(self, reference: str, document: str, version: int | None, optional: bool, required: Sequence[Any] = ()) -> Schema:
-        """``required``: names that what refers to it requires too."""
+        """The schema that ``reference`` names. ``required`` has further required names, from the referring node."""
         name, _, pointer = reference.partition("#")
         target = name or document
         full = f"{target}#{pointer}"
@@ -217,8 +218,8 @@ class _Reader:
         return self.schema(others[0], document, version=version, optional=optional or len(others) < len(nodes))
 
     def _merged(self, node: Mapping[str, Any], document: str, version: int | None, optional: bool) -> Schema:
-        """What fits all parts of ``allOf`` and the node around it: a struct of all their fields, or the type that the parts have which
-        name one. A value may be null where each of these parts allows it."""
+        """The schema of values that fit all parts of ``allOf`` and the node around it. It is a struct of all their fields, or the one type
+        that parts name. A value may be null if all parts with a type allow null."""
         parts = node["allOf"] if isinstance(node["allOf"], list) else []
         parts = [{name: value for name, value in node.items() if name != "allOf"}, *parts]
         required = [name for part in parts if isinstance(part, dict) for name in part.get("required", ())]

@@ -1,8 +1,8 @@
-"""Columns of JSON text as typed columns, parsed by Arrow. It is strict: what it gives is what Connect reads; what it will not read
-(``NotPlain``) is for the exact reader, which goes value by value.
+"""Columns of JSON text → typed columns, parsed by Arrow. The reader is strict: its results are the same as Connect's. It refuses other
+texts (``NotPlain``), which the exact reader then reads value by value.
 
-The texts are made one document stream, each wrapped as ``{"v":…}`` in a line of its own. Between two records there is then always ``}`` and
-a new object, which no JSON value can hold; so if there are as many documents as records, each record is exactly one of them.
+The texts become one stream of documents. Each is wrapped as ``{"v":…}`` on a separate line. So ``}`` and a new object are between two
+records, a sequence that no JSON value can contain. If there are as many documents as records, each record is exactly one document.
 """
 
 from __future__ import annotations
@@ -24,15 +24,16 @@ from airflow_provider_connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP,
 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
-LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # by RE2: the time is linear
-"""Of JSON texts, those with a word that Python prints for a float and JSON does not know."""
+LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # for RE2, whose time is linear
+"""Matches JSON texts with an ``N`` or ``I`` outside strings, as in ``NaN`` and ``Infinity``: Python prints them for floats, but they are
+not JSON."""
 _QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
 _ROW: Final = re.compile(r"in row (\d+)$")
 _BLOCK_BYTES: Final = (1 << 31) - 1
 
 
 class NotPlain(Exception):
-    """These texts, or this schema, are not for Arrow's parser; ``row`` is the first such text if the parser names it."""
+    """Arrow's parser cannot read these texts, or this schema. ``row`` is the index of the first such text, if the parser names it."""
 
     def __init__(self, row: int | None = None) -> None:
         super().__init__(row)
@@ -42,7 +43,7 @@ class NotPlain(Exception):
 def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: bytes = b"") -> pa.Array:
     """The values of JSON texts (binary, no nulls), in the Arrow type of ``schema``.
 
-    Each text ends with ``after``, which does not belong to the value: ``}`` of an envelope. Raises NotPlain.
+    Each text ends with ``after``, which is not part of the value: the ``}`` of an envelope. Raises NotPlain.
     """
     wire = _wire_type(schema, rules)
     if schema.type is SchemaType.STRING:
@@ -64,7 +65,7 @@ def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: byt
 
 
 def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
-    """Strings that hold nothing but what stands in the text: cut out of it. None: some have more to them."""
+    """The strings, cut out of their texts. None unless all texts are strings without escapes."""
     end = b'"' + after
     if not (pc.all(pc.starts_with(texts, b'"')).as_py() and pc.all(pc.ends_with(texts, end)).as_py()):
         return None
@@ -83,15 +84,17 @@ def check_documents(texts: pa.Array) -> None:
     _refuse_no_json(texts, data)
     _refuse_long_numbers(texts, data)
     nothing = pa.schema([pa.field("\0", pa.null())])
-    for documents in (data, _documents(texts, b"", _PREFIX + b"[", b"]}")):  # behind a value a field may follow, or a value: not in both
+    # After a value, one form allows a further field and the other a further value, but neither allows both.
+    for documents in (data, _documents(texts, b"", _PREFIX + b"[", b"]}")):
         if len(_parsed(documents, nothing, "ignore")) != len(texts):
             raise NotPlain
-    if _longest(texts) >= SHORTEST_BEYOND and depth_of(data) > MAX_DEPTH + 1:  # one is the object that Arrow's parser wants
+    if _longest(texts) >= SHORTEST_BEYOND and depth_of(data) > MAX_DEPTH + 1:  # one level is the object around each text
         raise NotPlain(_first(texts, lambda text: depth_of(text) > MAX_DEPTH))
 
 
 def json_column(texts: pa.Array) -> pa.Array:
-    """Texts that are one JSON value each (binary, no nulls) as they are; ``null`` is null. Raises NotPlain."""
+    """A column of JSON texts that are one JSON value each (binary, no nulls), unchanged. The text ``null`` becomes null. Raises
+    NotPlain."""
     try:
         storage = texts.cast(pa.string())
     except pa.ArrowInvalid as error:  # not UTF-8
@@ -101,8 +104,8 @@ def json_column(texts: pa.Array) -> pa.Array:
 
 
 def _refuse_no_json(texts: pa.Array, data: bytes) -> None:
-    """Raises NotPlain where a word that the parser reads as a number and JSON does not know stands outside the strings. The letter is found
-    faster than the word, and the word faster than what is a string."""
+    """Raises NotPlain for words outside strings that the parser reads as numbers, but that are not JSON. Searching for a letter is faster
+    than for a word, and searching for a word is faster than finding strings."""
     if not any(word[:1] in data and word in data for word in _NO_JSON):
         return
     row = pc.index(pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS), True).as_py()
@@ -111,7 +114,7 @@ def _refuse_no_json(texts: pa.Array, data: bytes) -> None:
 
 
 def _refuse_long_numbers(texts: pa.Array, data: bytes) -> None:
-    """Raises NotPlain where a number may be longer than is allowed."""
+    """Raises NotPlain if a number may be longer than allowed."""
     if _longest(texts) > MAX_NUMBER_LENGTH and may_have_long_number(data):
         raise NotPlain(_first(texts, may_have_long_number))
 
@@ -121,12 +124,12 @@ def _longest(texts: pa.Array) -> int:
 
 
 def _first(texts: pa.Array, test: Callable[[bytes], bool]) -> int | None:
-    """The index of the first text that passes."""
+    """The index of the first text that passes ``test``."""
     return next((index for index, text in enumerate(texts.to_pylist()) if test(text)), None)
 
 
 def _documents(texts: pa.Array, after: bytes, prefix: bytes = _PREFIX, end: bytes = b"}") -> bytes:
-    """Each text between ``prefix`` and ``end``, which a text has already where there is something ``after`` it."""
+    """Each text between ``prefix`` and ``end``. If there is an ``after``, the texts already have their end."""
     end = b"" if after else end
     lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], type=pa.int32()), texts)
     separator = end + b"\n" + prefix
@@ -151,7 +154,7 @@ def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:
 
 
 def _refuse_broken_text(column: pa.Array) -> None:
-    """The parser also takes text that is not UTF-8."""
+    """Raises NotPlain for text that is not UTF-8, which the parser accepts."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -159,7 +162,7 @@ def _refuse_broken_text(column: pa.Array) -> None:
 
 
 def _wire_type(schema: Schema, rules: JsonRules) -> pa.DataType:
-    """The Arrow type of what stands in the JSON. Maps are objects there, which Arrow reads only as structs of known fields."""
+    """The Arrow type of the JSON values. Raises NotPlain for maps: they are objects, which Arrow reads only as structs of known fields."""
     if schema.key_schema is not None:
         raise NotPlain
     if schema.value_schema is not None:
@@ -178,7 +181,7 @@ _NUMBERS_BENEATH: Final = {DATE: "int32", TIME: "int32", TIMESTAMP: "int64"}
 
 
 def _lists_of_structs(schema: Schema) -> Iterator[Schema]:
-    """The structs whose number in a record has no other bound than the record."""
+    """The structs in lists, whose number is limited only by the size of the record."""
     if schema.value_schema is not None and schema.value_schema.type is SchemaType.STRUCT:
         yield schema.value_schema
     for inner in (*(field.schema for field in schema.fields), *([schema.value_schema] if schema.value_schema else [])):
@@ -192,7 +195,7 @@ def _has_decimal(schema: Schema | None) -> bool:
 
 
 def _typed(schema: Schema, column: pa.Array, rules: JsonRules) -> pa.Array:
-    """The column in the type of its schema; nulls are left, filled with the default, or not allowed."""
+    """The column in the type of its schema. Nulls stay null, become the default, or are refused."""
     if not column.null_count:
         return _dense(schema, column, rules)
     dense = column.drop_null()

@@ -1,4 +1,4 @@
-"""One value ↔ JSON, exactly as Connect's JsonConverter does it: what is rare, and what columns cannot do."""
+"""One value ↔ JSON, exactly as in Connect's JsonConverter. For rare cases, and for values that cannot be converted as columns."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from airflow_provider_connect.errors import DataException
 
 EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=datetime.UTC)
 DAY_MS: Final = 86_400_000
-_MOST_DIGITS: Final = 4000  # Python converts no integer of more than 4,300 to text
+_MOST_DIGITS: Final = 4000  # Python refuses to convert integers of more than 4,300 digits
 _MOST_BYTES: Final = _MOST_DIGITS * 4 // 10
 _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
 class JsonRules:
-    """``is_numeric``: decimals as numbers, else as base64. ``fills_defaults``: null in a field with a default becomes that default.
-    ``takes_far_times``: what reads the values puts them into columns at once, so that a date or time that Python cannot hold may be its
-    number."""
+    """How values are written and read. ``is_numeric``: decimals are numbers, else base64. ``fills_defaults``: null in a field with a
+    default becomes the default. ``takes_far_times``: a date or time that Python cannot represent is a ``FarTime``, because the caller only
+    puts values into columns."""
 
     is_numeric: bool = False
     fills_defaults: bool = True
@@ -36,14 +36,14 @@ class JsonRules:
 
 
 class FarTime(int):
-    """The number of a Date, Time or Timestamp that has no value in Python: outside the years 1 to 9999, or the end of a day."""
+    """The number of a Date, Time or Timestamp that Python cannot represent: outside the years 1 to 9999, or the end of a day."""
 
 
 # Writing
 
 
 def write_value(schema: Schema | None, value: Any, rules: JsonRules) -> str:  # Any: a value of any schema
-    """The JSON text of ``value``. Raises DataException for what does not fit ``schema``."""
+    """The JSON text of ``value``. Raises DataException if it does not fit ``schema``."""
     if value is None:
         return _write_null(schema, rules)
     if schema is None:
@@ -70,7 +70,7 @@ def _write_schemaless(value: Any, rules: JsonRules) -> str:
         return "null"
     if isinstance(value, str):
         return quoted(value)
-    if isinstance(value, int):  # booleans too
+    if isinstance(value, int):  # includes booleans
         return str(value).lower()
     if isinstance(value, float):
         return number_text(double_text(value))
@@ -93,7 +93,7 @@ _NO_NUMBERS: Final = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.
 
 
 def number_text(text: str) -> str:
-    """NaN and the infinities are texts in JSON."""
+    """The JSON of a float. NaN and the infinities are strings."""
     return text if text[-1].isdigit() else f'"{text}"'
 
 
@@ -126,7 +126,7 @@ def _write_decimal(schema: Schema, value: Any, rules: JsonRules) -> str:
 
 
 def unscaled(value: Decimal, scale: int) -> int:
-    """``value`` times ten to the ``scale``. Raises DataException when the value has more digits behind the point than that."""
+    """``value`` times ten to the ``scale``. Raises DataException if the value has more than ``scale`` digits after the point."""
     sign, digits, exponent = value.as_tuple()
     if -int(exponent) > scale:
         raise DataException(
@@ -211,10 +211,10 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
 
 
 def read_value(schema: Schema | None, node: Any, rules: JsonRules) -> Any:  # Any: JSON in, a value of any schema out
-    """The value of a JSON node. As in Connect a node of another kind reads as that type's nothing (0, false, null) rather than fail.
+    """The value of a JSON node. As in Connect, a node of another kind does not fail, but becomes the type's empty value (0, false, null).
 
-    Otherwise than in Connect the texts ``NaN``, ``Infinity`` and ``-Infinity``, as which floats are written, are read as that float, and
-    -0.0 keeps its sign."""
+    There are two differences from Connect. The strings ``NaN``, ``Infinity`` and ``-Infinity``, as which floats are written, are read as
+    floats. -0.0 keeps its sign."""
     if schema is None:
         return _read_schemaless(node)
     if node is None:
@@ -247,7 +247,7 @@ def _read_integer(schema: Schema, node: Any, _rules: JsonRules) -> int:
 
 
 def _lowest_bits(number: Decimal) -> int:
-    """The whole part, as far as it matters: ten to the 64th has no bits below the 64th, and some exponents would fill the memory."""
+    """The whole part, or 0 if its lowest 64 bits are 0, as for multiples of 10^64. Larger exponents could fill the memory."""
     return 0 if number.adjusted() < 0 or int(number.as_tuple().exponent) >= 64 else int(number)
 
 
@@ -256,7 +256,7 @@ def _read_double(_schema: Schema, node: Any, _rules: JsonRules) -> float:
         return _NO_NUMBERS.get(node, 0.0) if isinstance(node, str) else 0.0
     try:
         return float(node)
-    except OverflowError:  # a whole number of 310 digits and more
+    except OverflowError:  # a whole number of 310 or more digits
         return math.inf if node > 0 else -math.inf
 
 
@@ -296,7 +296,7 @@ def _read_decimal(schema: Schema, node: Any, _rules: JsonRules) -> Decimal:
 
 
 def scaled(number: int, scale: int) -> Decimal:
-    """The decimal of an unscaled number, every digit kept."""
+    """The decimal of an unscaled number, with all its digits."""
     return Decimal((int(number < 0), tuple(map(int, str(abs(number)))), -scale))
 
 
@@ -322,7 +322,7 @@ def _far(node: int, rules: JsonRules, text: str, error: Exception | None = None)
 def _read_time(_schema: Schema, node: Any, rules: JsonRules) -> datetime.time | FarTime:
     if not _is_int(node, 32):
         raise DataException(f"Invalid type for Time, underlying representation should be integer but was {_kind(node)}")
-    if not 0 <= node <= DAY_MS:  # in Connect, too, the end of the day is allowed
+    if not 0 <= node <= DAY_MS:  # Connect also allows the end of the day
         raise DataException("Time values must use number of milliseconds greater than 0 and less than 86400000")
     if node == DAY_MS:
         return _far(node, rules, f"Time {node} ms is the end of the day, 24:00:00, which has no value here")
@@ -371,7 +371,7 @@ def _read_struct(schema: Schema, node: Any, rules: JsonRules) -> Struct:
 
 
 def _kind(node: Any) -> str:
-    """What Jackson calls a node of this kind."""
+    """Jackson's name for a node of this kind."""
     if isinstance(node, bool):
         return "BOOLEAN"
     kinds = ((int | Decimal, "NUMBER"), (str, "STRING"), (list, "ARRAY"), (dict, "OBJECT"))

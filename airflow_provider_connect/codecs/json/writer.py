@@ -1,8 +1,7 @@
-"""Columns as JSON text, byte for byte what Connect's JsonConverter writes, without a Python object per value where possible.
+"""Columns → JSON text, byte for byte as Connect's JsonConverter writes it, without a Python object per value where possible.
 
-The text of a column is put together from pieces: literals, and Arrow string columns of what stands between them. One join at the end makes
-the records. Types whose text Arrow cannot make (numbers with an exponent, text with escapes) go value by value, but only those values and
-only that column.
+The text of a column consists of pieces: literals, and Arrow string columns of the text between them. One join at the end creates the
+records. Arrow cannot create the text of some values (numbers with an exponent, text with escapes). Only these are converted one by one.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ _TEXT_TO_ESCAPE: Final = '[\\x00-\\x1f"\\\\\\x{10000}-\\x{10ffff}]'
 
 
 def column_text(schema: Schema, column: pa.Array, rules: JsonRules, *, before: str = "", after: str = "") -> pa.Array:
-    """The JSON of each value, between two literals: an Arrow string column without nulls. Raises DataException for a null that must not
-    be."""
+    """The JSON of each value between two literals, as a string column without nulls. Raises DataException for a null that is not
+    allowed."""
     return joined([before, *column_pieces(schema, column, rules), after], len(column))
 
 
 def joined(pieces: Pieces, count: int) -> pa.Array:
-    """The pieces one after another, as one string column of ``count`` rows."""
+    """The pieces of each row, joined to one string column of ``count`` rows."""
     merged: Pieces = []
     for piece in pieces:
         if isinstance(piece, str) and merged and isinstance(merged[-1], str):
@@ -78,14 +77,14 @@ def _string_pieces(_schema: Schema, column: pa.Array, _rules: JsonRules) -> Piec
 
 
 def data_of(column: pa.Array) -> pa.Buffer:
-    """The bytes of a string or binary column without nulls, one value after another."""
+    """The bytes of all values of a string or binary column without nulls, in order."""
     offsets = memoryview(column.buffers()[1]).cast("i")
     first, last = offsets[column.offset], offsets[column.offset + len(column)]
     return column.buffers()[2].slice(first, last - first) if last > first else pa.py_buffer(b"")
 
 
 def is_clean(data: pa.Buffer) -> bool:
-    """Whether UTF-8 text stands in JSON as it is: no control characters, nothing beyond the basic plane, no quotes, no backslashes."""
+    """Whether UTF-8 text needs no escapes in JSON: no control characters, quotes, backslashes, or characters beyond the basic plane."""
     if not data.size:
         return True
     codes = pc.min_max(pa.Array.from_buffers(pa.uint8(), data.size, [None, data])).as_py()
@@ -137,7 +136,7 @@ def _map_pieces(schema: Schema, column: pa.Array, rules: JsonRules) -> Pieces:
 
 
 def _rejoined(column: pa.Array, texts: pa.Array) -> pa.Array:
-    """The texts of the entries of each list or map, with commas between."""
+    """The texts of the entries of each list or map, separated by commas."""
     offsets = column.offsets
     lists = pa.ListArray.from_arrays(pc.subtract(offsets, offsets[0]), texts)
     return pc.binary_join(lists, ",")
@@ -155,5 +154,5 @@ _PIECES: Final[dict[SchemaType, Callable[[Schema, pa.Array, JsonRules], Pieces]]
 
 
 def texts_of(values: Iterable[str | None]) -> pa.Array:
-    """JSON texts made one by one, as the bytes that go to the topic."""
+    """JSON texts that were created one by one, as the bytes for the topic."""
     return pa.array([None if text is None else text.encode() for text in values], type=pa.binary())

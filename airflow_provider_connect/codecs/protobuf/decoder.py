@@ -1,6 +1,6 @@
-"""Protobuf's binary encoding → columns: all records of a batch are read in step, field by field.
+"""Protobuf's binary encoding → columns. All records of a batch are read together, field by field.
 
-What is rare (a message in two parts, groups) is converted to the usual form by google.protobuf first.
+google.protobuf first converts rare forms (a message in two parts, groups) to the usual form.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from airflow_provider_connect.errors import DataException
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of the years 1 to 9999
+_FIRST_SECOND, _LAST_SECOND = -62_135_596_800, 253_402_300_799  # of years 1 to 9999
 
 
 def decode_records(message: ProtoMessage, schema: Schema, rules: ProtobufRules, column: pa.Array, skipped: int = 0) -> pa.Array:
-    """The values of a binary column without nulls, each a ``message`` behind ``skipped`` bytes, as a column of ``schema``.
+    """Decode a binary column without nulls to a column of ``schema``. Each value is ``skipped`` bytes, followed by a ``message``.
 
-    ``schema`` is what ``connect_schema`` makes of ``message``. Raises DataException, whose ``record`` is the first one that is broken."""
+    ``schema`` is ``connect_schema`` of ``message``. Raises DataException, whose ``record`` is the index of the first broken record."""
     if not len(column):
         return pa.array([], arrow_type(schema))
     try:
@@ -61,7 +61,7 @@ def _usual(message: ProtoMessage, column: pa.Array, skipped: int) -> pa.Array:
             record.ParseFromString(data[skipped:])
             record.DiscardUnknownFields()
             written.append(record.SerializePartialToString(deterministic=True))
-        except Exception as error:  # DecodeError, or what else the library raises for bytes that it does not take
+        except Exception as error:  # DecodeError, or another error of the library for invalid bytes
             failure = DataException(f"The record cannot be read: {error}")
             failure.record = number
             raise failure from None
@@ -74,7 +74,7 @@ class _Reading:
     is_usual: bool = False
     """Whether google.protobuf wrote the records."""
     fills: bool = False
-    """Whether everything that is missing has its default, as in an entry of a map."""
+    """Whether missing fields have their default, as in an entry of a map."""
 
 
 def _record_values(message: ProtoMessage, schema: Schema, reading: _Reading, cursor: Cursor) -> pa.Array:
@@ -173,7 +173,7 @@ def _symbols(enum: ProtoEnum, numbers: NDArray[Any]) -> pa.Array:
 
 
 def _message_values(field: ProtoField, schema: Schema, reading: _Reading, cursor: Cursor) -> pa.Array:
-    """Of messages that are all there."""
+    """The values of messages, one in each row."""
     if not len(cursor):
         return pa.array([], arrow_type(schema))
     assert field.message is not None
@@ -239,7 +239,7 @@ def _last_of_each_key(owners: NDArray[np.int64], entries: pa.Array) -> tuple[NDA
 
 
 def _packed_numbers(kind: str, part: Cursor) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """The numbers that lie one after another in each row, and how many each has."""
+    """The consecutive numbers in each row, and their count per row."""
     sizes = part.ends - part.at
     if kind in FIXED_TYPES:
         width = np.dtype(FIXED_TYPES[kind]).itemsize
@@ -258,8 +258,8 @@ def _packed_numbers(kind: str, part: Cursor) -> tuple[NDArray[Any], NDArray[np.i
 
 
 def _last_bytes(part: Cursor, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The positions of the last byte of each variable-length integer. The time grows with the bytes of the rows, not with all that there
-    are: a schema may have thousands of lists."""
+    """The positions of the last byte of each variable-length integer. The time is proportional to the bytes of the rows, not to all data,
+    because a schema may have thousands of lists."""
     total = int(sizes.sum())
     if not total:
         return np.zeros(0, np.int64)
@@ -271,7 +271,7 @@ def _last_bytes(part: Cursor, sizes: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _repeated_rows(part: Cursor, counts: NDArray[np.int64]) -> tuple[Cursor, NDArray[np.int64]]:
-    """Each row as often as it has entries, and the number of each entry in its row."""
+    """Each row, repeated for each of its entries, and the number of each entry within its row."""
     number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
     return part.part(np.repeat(np.arange(len(part)), counts)), number
 
@@ -318,7 +318,7 @@ def _days(cursor: Cursor, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[n
 
 
 def _decimals(cursor: Cursor, unscaled: pa.Array, scales: NDArray[np.int64], wanted: pa.DataType) -> pa.Array:
-    """Each has a scale of its own, which must be the column's, or such that the value is the same by the column's."""
+    """The decimals in the column's scale. Each value has a separate scale, and must be exact in the column's scale."""
     cursor.fail_where(np.abs(scales) > 76, "a decimal has a scale beyond 76")
     unscaled = pc.if_else(pc.equal(pc.binary_length(unscaled), 0), pa.scalar(b"\0"), unscaled)
     found, which = [], []

@@ -1,4 +1,5 @@
-"""Columns → Protobuf's binary encoding: each field of all records is written at once, by its number, then they are joined."""
+"""Columns → Protobuf's binary encoding. Each field is written for all records at once, in the order of field numbers, then they are
+joined."""
 
 from __future__ import annotations
 
@@ -28,10 +29,10 @@ _RANGES: Final = {
 
 
 def encode_records(message: ProtoMessage, schema: Schema, column: pa.Array, rules: ProtobufRules, before: bytes = b"") -> pa.Array:
-    """Each value of a column of ``schema`` without nulls as a ``message`` behind the bytes ``before``, as a binary column.
+    """Encode a column of ``schema`` without nulls to a binary column. Each value is the bytes ``before``, followed by a ``message``.
 
-    Fields are found by name: those that ``message`` has not are left out, and those that ``schema`` has not are not set. Raises
-    DataException where the types differ."""
+    Fields are matched by name. Fields that are not in ``message`` are omitted, and fields that are not in ``schema`` are not set. Raises
+    DataException if types differ."""
     written = _Written(rules, "the value")
     if schema.type is SchemaType.STRUCT and schema.logical_name is None:
         pieces = _message_pieces(message, schema, column, written)
@@ -63,7 +64,7 @@ def _numpy(column: pa.Array) -> NDArray[Any]:
 
 
 def _message_pieces(message: ProtoMessage, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """Of structs without nulls."""
+    """The pieces of structs without nulls."""
     columns: dict[str, tuple[Schema, pa.Array]] = {}
     for each, child in zip(schema.fields, column.flatten(), strict=True):
         values = _with_default(each.schema, child, written)
@@ -85,7 +86,7 @@ def _with_default(schema: Schema, column: pa.Array, written: _Written) -> pa.Arr
 
 
 def _members(schema: Schema, column: pa.Array, written: _Written) -> dict[str, tuple[Schema, pa.Array]]:
-    """The fields of a union, of which the first with a value counts."""
+    """The fields of a union. Only the first field with a value counts."""
     is_left = _numpy(column.is_valid())
     found = {}
     for each, child in zip(schema.fields, column.flatten(), strict=True):
@@ -103,7 +104,7 @@ def _tag(field: ProtoField, type: int) -> bytes:
 
 
 def _field_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """One value or list of each row, with its tag; nothing where it is null, or the default of a field without presence."""
+    """One value or list per row, with its tag. No bytes for null, or for the default of a field without presence."""
     if field.is_repeated:
         return _repeated_pieces(field, schema, column, written)
     is_valid = _numpy(column.is_valid())
@@ -128,7 +129,7 @@ def _field_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: 
 
 
 def _bits(numbers: NDArray[Any]) -> NDArray[Any]:
-    """-0.0 is not the default."""
+    """The bits of numbers, in which -0.0 differs from the default."""
     return numbers.view(f"u{numbers.dtype.itemsize}")
 
 
@@ -137,7 +138,7 @@ def _number_pieces(numbers: NDArray[Any], tag: bytes = b"") -> Pieces:
 
 
 def _numbers(field: ProtoField, schema: Schema, column: pa.Array, written: _Written) -> NDArray[Any]:
-    """The numbers of a scalar: variable-length ones are uint64, others have the type that is written."""
+    """The numbers of a scalar. Variable-length integers are uint64, others have the written type."""
     kind = field.kind
     if kind == "bool":
         if schema.type is not SchemaType.BOOLEAN:
@@ -180,7 +181,7 @@ def _text(field: ProtoField, schema: Schema, column: pa.Array, written: _Written
 
 
 def _inner_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """The fields of messages that are all there."""
+    """The fields of messages, one message in each row."""
     message = field.message
     assert message is not None
     empty = Pieces.repeated(b"", len(column))
@@ -256,7 +257,7 @@ def _logical_pieces(message: ProtoMessage, schema: Schema, column: pa.Array, wri
 
 
 def _logical_parts(schema: Schema, column: pa.Array) -> Mapping[str, pa.Array]:
-    """The fields of the message that stands for a logical type."""
+    """The fields of the message that represents a logical type."""
     if schema.logical_name == DECIMAL:
         precision = pc.utf8_length(pc.utf8_ltrim(_unscaled(column).cast(pa.string()), "-")).cast(pa.int64())
         return {"value": decimal_bytes(column), "precision": precision, "scale": pa.array(np.full(len(column), column.type.scale))}

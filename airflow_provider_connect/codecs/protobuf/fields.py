@@ -1,7 +1,7 @@
-"""The fields of messages in a batch of records: where each lies, and the numbers. All records are read in step.
+"""The fields of messages in a batch of records: the position of each field, and the numbers. All records are read together.
 
-Fields may come in any order. A pass over a message's fields, by their numbers, takes each record's next field where it is that one, so
-records as writers write them are read in one pass.
+Fields may be in any order. A pass goes over a message's fields by their numbers, and reads each field from the records in which it is next.
+So records whose fields are in order, as writers write them, need one pass.
 """
 
 from __future__ import annotations
@@ -22,23 +22,24 @@ VARINT, FIXED64, BYTES, GROUP, GROUP_END, FIXED32 = range(6)
 FIXED_TYPES: Final = {"double": "<f8", "float": "<f4", "fixed64": "<i8", "sfixed64": "<i8", "fixed32": "<u4", "sfixed32": "<i4"}
 _MOST_PASSES: Final = 64
 _STEPS, _FEW_ROWS = 64, 200
-"""After so many entries of a list, so few rows are read one after the other: a step costs more than 100 entries read by themselves."""
+"""After ``_STEPS`` entries of a list, fewer than ``_FEW_ROWS`` remaining rows are read one by one. A step costs more than reading 100
+single entries."""
 
 
 def wire_type(kind: str) -> int:
-    """How values of a kind of field lie in a record."""
+    """The encoding of values of a kind of field."""
     if kind in ("string", "bytes", "message"):
         return BYTES
     return VARINT if kind not in FIXED_TYPES else FIXED64 if FIXED_TYPES[kind].endswith("8") else FIXED32
 
 
 class UnusualError(Exception):
-    """A record has what google.protobuf must bring into the usual form first."""
+    """google.protobuf must first convert a record to the usual form."""
 
 
 @dataclass(slots=True)
 class FoundField:
-    """What a field has in each row: numbers, or the bytes between ``starts`` and ``ends``; of a repeated one a list of pieces."""
+    """The content of a field in each row: numbers, or the bytes between ``starts`` and ``ends``. A repeated field has a list of pieces."""
 
     field: ProtoField
     tags: tuple[int, ...]
@@ -62,7 +63,7 @@ class FoundField:
         return found
 
     def take(self, part: Cursor, rows: NDArray[np.int64], tag: int) -> None:
-        """Read a field of some rows, whose cursor stands behind its tag."""
+        """Read a field of some rows. Their cursor is after its tag."""
         type, kind = tag & 7, self.field.kind
         if type == BYTES:
             lengths = part.varints().view(np.int64)
@@ -92,7 +93,7 @@ class FoundField:
         self.starts[rows], self.ends[rows], self.has[rows] = starts, part.at, True
 
     def take_all(self, part: Cursor, rows: NDArray[np.int64], tag: int) -> None:
-        """As ``take`` of a repeated field, and all entries that follow at once, a row after the other."""
+        """Like ``take`` for a repeated field, but with all entries that follow, row by row."""
         data, again = part.data.data, bytes(Pieces.of_varints(np.array([tag], np.uint64)).data)
         reached = part.at.copy()
         for row, end in enumerate(part.ends.tolist()):
@@ -105,7 +106,7 @@ class FoundField:
 
 
 def _run(data: memoryview, at: int, end: int, type: int, again: bytes) -> tuple[list[int], list[int]]:
-    """Where the entries of a list begin and end, the first of which is at ``at``; ``again`` is the tag before each of the others."""
+    """The starts and ends of a list's entries. The first entry is at ``at``. Each further entry follows its tag, ``again``."""
     starts, ends, width = list[int](), list[int](), {FIXED64: 8, FIXED32: 4}.get(type, 0)
     while True:
         start, length, shift = at, width, 0
@@ -123,7 +124,7 @@ def _run(data: memoryview, at: int, end: int, type: int, again: bytes) -> tuple[
 
 
 def numbers_of(kind: str, values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """What a variable-length integer is as a number of a kind; of more than 32 bits the lower ones count, where it has no more."""
+    """Variable-length integers as numbers of a kind. For kinds of 32 bits, the lower 32 bits count."""
     if kind in ("int64", "uint64"):
         return np.asarray(values.view(np.int64), np.int64)
     if kind == "sint64":
@@ -144,7 +145,7 @@ def _skip_number(part: Cursor, type: int) -> None:
 
 
 def scan(message: ProtoMessage, cursor: Cursor) -> tuple[dict[str, FoundField], dict[str, NDArray[np.int64]]]:
-    """The fields by their names, and for each oneof the number of the field that each row has, 0 for none."""
+    """The fields by name, and for each oneof the number of the field that is set in each row, or 0."""
     begins = np.minimum(cursor.at, cursor.ends)
     found = {each.name: FoundField.of(each, cursor, begins) for each in sorted(message.fields, key=lambda each: each.number)}
     winners = {oneof: np.zeros(len(cursor), np.int64) for oneof in message.oneofs}
@@ -170,7 +171,7 @@ def _pass(
     rows: NDArray[np.int64],
     tags: NDArray[np.int64],
 ) -> bool:
-    """Take each field where it is next. False: no row has a known field next."""
+    """Read each field from the rows in which it is next. False if the next field of every row is unknown."""
     has_known = False
     for each in found:
         for tag in each.tags:
@@ -192,7 +193,7 @@ def _pass(
 
 
 def _next_tags(cursor: Cursor) -> NDArray[np.int64]:
-    """The tag of each row's next field, behind which the cursor stands then; 0 at the end."""
+    """Read the tag of each row's next field. 0 at the end of a row."""
     first = cursor.data[cursor.at].astype(np.int64)
     is_over = cursor.at >= cursor.ends
     first[is_over] = 0

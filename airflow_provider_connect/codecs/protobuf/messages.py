@@ -1,6 +1,6 @@
-"""Protobuf's messages as values, from the text of a schema. Knows no records and nothing of Connect's schemas.
+"""Protobuf's messages as values, from the text of a schema. Knows nothing of records and Connect's schemas.
 
-protoc reads the text, in a process of its own: the text comes from a registry that the config's author chose.
+protoc reads the text in a separate process, because the text comes from a registry that the config's author chose.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from typing import Any, Final
 from airflow_provider_connect.data.expansion import check_fields
 from airflow_provider_connect.errors import ConnectException, SchemaException
 
-_MOST_TEXT: Final = 4 << 20  # characters of a schema with all that it refers to
-_MOST_CHARACTERS: Final = 8 << 20  # of the names of all these fields, and of the symbols of their enums
-_SYMBOL: Final = 50  # characters that a symbol counts as beside its own: each is a parameter of each field
-_MOST_LEVELS: Final = 100  # of messages in one another; google.protobuf reads no more
+_MOST_TEXT: Final = 4 << 20  # characters of a schema and its references
+_MOST_CHARACTERS: Final = 8 << 20  # of the names of all fields, and of the symbols of their enums
+_SYMBOL: Final = 50  # characters added for each symbol, which is a parameter of each field
+_MOST_LEVELS: Final = 100  # of nested messages, as in google.protobuf
 _SECONDS: Final = 60
 _SHOWN: Final = 1000  # characters of protoc's message
 _ROOT: Final = "connect-schema.proto"
@@ -40,15 +40,15 @@ _KNOWN: Final = (
     *(f"google.type.{name}_pb2" for name in ("latlng", "money", "month", "phone_number", "postal_address", "quaternion", "timeofday")),
     *(f"confluent_kafka.schema_registry.confluent.{name}_pb2" for name in ("meta", "type.decimal", "type.variant")),
 )
-"""What a schema may import without a reference."""
+"""The files that a schema may import without a reference."""
 _WORDS: Final = "double float int64 uint64 int32 fixed64 fixed32 bool string group message bytes uint32 enum"
 _KINDS: Final = dict(enumerate((*_WORDS.split(), "sfixed32", "sfixed64", "sint32", "sint64"), 1))
-"""Protobuf's numbers of types."""
+"""Kinds by Protobuf's type numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class ProtoEnum:
-    """An enum: its symbols with their numbers, as they stand. ``is_closed``: a number without a symbol counts as an unknown field."""
+    """An enum: its symbols with their numbers, in order. ``is_closed``: a number without a symbol counts as an unknown field."""
 
     name: str
     full_name: str
@@ -58,7 +58,7 @@ class ProtoEnum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtoField:
-    """A field. ``kind`` is the word for a scalar, or ``enum`` or ``message``."""
+    """A field. ``kind`` is the name of a scalar type, ``enum`` or ``message``."""
 
     name: str
     number: int
@@ -66,20 +66,20 @@ class ProtoField:
     is_repeated: bool
     is_packed: bool
     has_presence: bool
-    """Whether a record shows if it was set: if not, its default is not written."""
+    """Whether a record shows if the field was set. Without presence, the default is not written."""
     is_optional: bool
-    """Whether it has the word ``optional``."""
+    """Whether the field has the keyword ``optional``."""
     is_proto2: bool
     default: Any
     parameters: Mapping[str, str]
-    """Those of ``confluent.field_meta``."""
+    """The parameters in ``confluent.field_meta``."""
     oneof: str | None
     enum: ProtoEnum | None
     message: ProtoMessage | None
 
     @property
     def is_map(self) -> bool:
-        """By its entries' name and fields, whether ``map`` is written or not."""
+        """Whether the entries have the name and fields of a map's entries. The keyword ``map`` is not required."""
         message = self.message
         if message is None or not self.is_repeated or not message.name.endswith("Entry"):
             return False
@@ -88,7 +88,7 @@ class ProtoField:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtoMessage:
-    """A message: its fields as they stand, and its oneofs. ``descriptor`` is google.protobuf's own."""
+    """A message: its fields in order, and its oneofs. ``descriptor`` is google.protobuf's descriptor."""
 
     name: str
     full_name: str
@@ -99,16 +99,16 @@ class ProtoMessage:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ProtoFile:
-    """The messages of one file, by their indexes: of a message in the file, then of one in it, and so on."""
+    """The messages of one file by their indexes: the index of a message in the file, of a message nested in it, and so on."""
 
     _descriptors: Mapping[tuple[int, ...], Any]
 
     def indexes(self, full_name: str) -> tuple[int, ...] | None:
-        """Where a message is; None: it is not in this file."""
+        """The indexes of a message. None if it is not in this file."""
         return next((indexes for indexes, each in self._descriptors.items() if each.full_name == full_name), None)
 
     def message(self, indexes: tuple[int, ...]) -> ProtoMessage:
-        """Raises SchemaException for indexes that lead to no message, and for one that Connect has no type for."""
+        """The message with these indexes. Raises SchemaException if there is no such message, or if Connect has no type for it."""
         descriptor = self._descriptors.get(indexes)
         if descriptor is None:
             raise SchemaException(f"The schema has no message with the indexes {list(indexes[:10])}")
@@ -116,9 +116,9 @@ class ProtoFile:
 
 
 def parse_proto(text: str, references: Mapping[str, str]) -> ProtoFile:
-    """The file that ``text`` is, which imports those of ``references`` by their names, and the well-known ones.
+    """Parse the file ``text``, which may import files of ``references`` by name, and well-known files.
 
-    A text may also be a FileDescriptorProto in base64. Raises SchemaException for what protoc or google.protobuf refuses."""
+    A text may also be a FileDescriptorProto in base64. Raises SchemaException if protoc or google.protobuf refuses a text."""
     decode_error = import_module("google.protobuf.message").DecodeError
     try:
         found = _compiled({**references, _ROOT: text})
@@ -128,7 +128,7 @@ def parse_proto(text: str, references: Mapping[str, str]) -> ProtoFile:
         root = pool.FindFileByName(_ROOT)
         names = [each.name for each in found.file[-1].message_type]
         return ProtoFile(_indexed([root.message_types_by_name[name] for name in names], ()))
-    except (decode_error, KeyError, TypeError, ValueError) as error:  # also of half a character, and of what protoc allows
+    except (decode_error, KeyError, TypeError, ValueError) as error:  # also for half a character, and for text that only protoc accepts
         raise SchemaException(f"google.protobuf refuses the schema: {str(error)[:_SHOWN]}") from None
 
 
@@ -167,10 +167,10 @@ def _compiled(texts: Mapping[str, str]) -> Any:
 
 
 def _serialized(text: str, files: Any) -> Any:
-    """The file of a text in base64; None for other text."""
+    """The file that a text has in base64. None for other text."""
     try:
         return files.FileDescriptorProto.FromString(base64.b64decode(text, validate=True))
-    except Exception:  # its own kind of error for each thing that is wrong
+    except Exception:  # each kind of fault has a different exception
         return None
 
 
@@ -206,7 +206,7 @@ def _known_files() -> Mapping[str, Any]:
 @dataclass(slots=True)
 class _Builder:
     built: dict[str, tuple[ProtoMessage, int, int]] = field(default_factory=dict)
-    """With the count of its fields and the characters of their names, inner ones included."""
+    """Each message with the number of its fields and the characters of their names, including inner ones."""
     enums: dict[str, tuple[ProtoEnum, int]] = field(default_factory=dict)
 
     def message(self, descriptor: Any, above: tuple[str, ...]) -> ProtoMessage:
@@ -282,5 +282,5 @@ def _field(proto: Any, field: Any, message: ProtoMessage | None, enum: ProtoEnum
 
 
 def _signed(kind: str, default: Any) -> Any:
-    """Connect's INT64 has no larger numbers than Java's long."""
+    """The default as a signed number, because Connect's INT64 is Java's long."""
     return default - (1 << 64) if kind in ("uint64", "fixed64") and default >= 1 << 63 else default

@@ -1,6 +1,7 @@
-"""Connect's schemas ↔ Protobuf's messages, by the rules and parameter names of Confluent's Java converter.
+"""Connect's schemas ↔ Protobuf's messages, with the rules and parameter names of Confluent's Java converter.
 
-What Protobuf has no word for stands in ``confluent.field_meta``; what Connect has no word for (tags, enums, oneofs) in parameters.
+Connect's properties that Protobuf cannot express are in ``confluent.field_meta``. Protobuf's properties that Connect cannot express (tags,
+enums, oneofs) are parameters.
 """
 
 from __future__ import annotations
@@ -94,7 +95,7 @@ class ProtobufRules:
     """The converter's settings that change schemas and values."""
 
     has_full_names: bool = False
-    """Names of schemas have their package (``enhanced.protobuf.schema.support``)."""
+    """Whether names of schemas include the package (``enhanced.protobuf.schema.support``)."""
     scrubs_names: bool = False
     """``scrub.invalid.names``."""
     enums_are_numbers: bool = False
@@ -103,9 +104,9 @@ class ProtobufRules:
     optional_for_proto2: bool = True
     wrapper_for_nullables: bool = False
     unwraps_values: bool = True
-    """A record that is one wrapper is its value (``wrapper.for.raw.primitives``)."""
+    """Whether a record that is one wrapper becomes the wrapped value (``wrapper.for.raw.primitives``)."""
     structs_for_nulls: bool = False
-    """Where a message or an optional field is missing, its default is read (``generate.struct.for.nulls``)."""
+    """Whether a missing message or optional field is read as its default (``generate.struct.for.nulls``)."""
     indexes_unions: bool = True
     """``generate.index.for.unions``."""
     flattens_unions: bool = False
@@ -114,7 +115,7 @@ class ProtobufRules:
     """``ignore.default.for.nullables``."""
 
     def name(self, name: str) -> str:
-        """A name that Protobuf takes, if names are scrubbed: ``a-b`` → ``a_2Db``."""
+        """The name for Protobuf. If names are scrubbed, it is valid: ``a-b`` → ``a_2Db``."""
         is_plain = _NAME_CHARACTERS.issuperset(name) and name[:1] not in "_0123456789"
         if not self.scrubs_names or not name or is_plain:
             return name
@@ -122,11 +123,11 @@ class ProtobufRules:
         return "".join(c if c in _NAME_CHARACTERS else "_" for c in (f"x{encoded}" if encoded[0] in "_0123456789" else encoded))
 
     def union_name(self, message: ProtoMessage, oneof: str) -> str:
-        """The field of a struct that a oneof is."""
+        """The name of the struct field that represents a oneof."""
         return f"{oneof}_{message.oneofs.index(oneof)}" if self.indexes_unions else oneof
 
     def may_be_unset(self, field: ProtoField) -> bool:
-        """Whether a field without a value is null, and not its default."""
+        """Whether a field without a value is null, instead of its default."""
         if field.is_repeated:
             return False
         is_optional = field.is_optional and (self.optional_for_proto2 or not field.is_proto2)
@@ -137,7 +138,7 @@ DEFAULT_RULES: Final = ProtobufRules()
 
 
 def wrapped_kind(message: ProtoMessage | None) -> str | None:
-    """The scalar in one of Protobuf's wrappers; None for another message."""
+    """The scalar in one of Protobuf's wrappers. None for other messages."""
     return None if message is None else _WRAPPED_KINDS.get(message.full_name)
 
 
@@ -145,7 +146,7 @@ def wrapped_kind(message: ProtoMessage | None) -> str | None:
 
 
 def connect_schema(message: ProtoMessage, rules: ProtobufRules = DEFAULT_RULES, *, version: int | None = None) -> Schema:
-    """The schema of records that are ``message``."""
+    """The schema of records of type ``message``."""
     kind = wrapped_kind(message)
     if kind is not None and rules.unwraps_values:
         return dataclasses.replace(_SCALARS[kind], version=version)
@@ -184,7 +185,7 @@ def _field_schema(field: ProtoField, rules: ProtobufRules) -> Schema:
 
 
 def _value_schema(field: ProtoField, rules: ProtobufRules) -> Schema:
-    """Of one value, where the field may be repeated. Optional where it is so whatever the settings are."""
+    """The schema of one value, even if the field is repeated. It is optional if the value is optional regardless of the settings."""
     if field.enum is not None:
         enum = field.enum
         parameters = {ENUM: enum.name} | {f"{ENUM}.{symbol}": str(number) for symbol, number in enum.numbers}
@@ -220,7 +221,7 @@ def _message_schema(field: ProtoField, message: ProtoMessage, rules: ProtobufRul
 
 
 def _number(text: str) -> int | None:
-    """Of a parameter; None for one that is not there or that no decimal has, which is ignored."""
+    """The number of a parameter. None if the parameter is missing, or is ignored because no decimal can have it."""
     return int(text) if _INTEGER.fullmatch(text) and abs(int(text)) <= 76 else None
 
 
@@ -228,9 +229,9 @@ def _number(text: str) -> int | None:
 
 
 def proto_text(schema: Schema, rules: ProtobufRules = DEFAULT_RULES) -> tuple[str, str]:
-    """The text of the file whose message holds values of ``schema``, and that message's full name.
+    """The text of a file with a message for values of ``schema``, and that message's full name.
 
-    A value that is no struct is one of Protobuf's wrappers. Raises DataException for what Protobuf has no type for."""
+    If ``schema`` is not a struct, the message is one of Protobuf's wrappers. Raises DataException if Protobuf has no such type."""
     if schema.type is not SchemaType.STRUCT:
         if schema.logical_name is not None or schema.type not in _PLAIN:
             what = schema.logical_name or schema.type.name
@@ -258,7 +259,7 @@ def _checked(name: str, what: str) -> str:
 
 @dataclass(slots=True)
 class _Types:
-    """The messages and enums in one message: their texts, and the schemas that they are of."""
+    """The messages and enums in one message: their texts and their schemas."""
 
     lines: dict[str, list[str]] = field(default_factory=dict)
     enums: dict[str, list[str]] = field(default_factory=dict)
@@ -329,7 +330,7 @@ class _Writer:
         return f"  {label}{kind} {name} = {tag} [(confluent.field_meta) = {{ params: [{params}] }}];"
 
     def type(self, types: _Types, name: str, schema: Schema, *, is_member: bool) -> tuple[str, dict[str, str]]:
-        """The word for a type, and what stands in the field's metadata. What the message needs for it is added to ``types``."""
+        """The name of a type, and the field's metadata. Definitions that the message needs for the type are added to ``types``."""
         parameters = schema.parameters or {}
         if schema.logical_name is not None:
             message = _LOGICAL_MESSAGES[schema.logical_name]
@@ -383,7 +384,7 @@ class _Writer:
 
 
 def is_union(schema: Schema) -> bool:
-    """Whether a struct is a oneof: one of its fields has a value."""
+    """Whether a struct is a oneof, in which one field has a value."""
     return schema.type is SchemaType.STRUCT and (schema.name or "").startswith(UNION)
 
 

@@ -23,7 +23,7 @@ class DeadLetterReplayConnector(SourceConnector):
     config_def = REPLAY
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One task; none where there is no partition to read."""
+        """One task, or no task if there is no partition to read."""
         topic = self.config["dead.letters.topic"]
         for name in filter(None, (topic, self.config["dead.letters.target.topic"])):
             if refusal := self.refusal_of_topic(name):

@@ -1,4 +1,4 @@
-"""Which records of a queue a replay takes, and where each goes. Plain values: knows nothing of Kafka's clients."""
+"""The selection of a queue's records for a replay, and the target of each record. Plain values: knows nothing of Kafka's clients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from airflow_provider_connect.sdk.config_def import Config
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Where a record goes. ``partition`` None: chosen by the record's key."""
+    """The target of a record. If ``partition`` is None, the record's key determines it."""
 
     topic: str
     partition: int | None
@@ -21,8 +21,8 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Which records of a queue a replay takes, and where each goes. An empty condition matches every record. ``origins``: the topics that
-    the sink reads, with their numbers of partitions. ``topic``: the target of all records; None: their own topics."""
+    """Conditions that select records of a queue, and their target. An empty condition matches every record. ``origins`` are the topics that
+    the sink reads, with their numbers of partitions. ``topic`` is the target of all records; None means their own topics."""
 
     connector: str
     offsets: dict[int, OffsetRanges]
@@ -43,18 +43,18 @@ class Selection:
         )
 
     def is_from_connector(self, context: FailureContext) -> bool:
-        """Whether the record is one of the sink. Records of other sinks are never replayed."""
+        """Whether the record is from the sink. Records of other sinks are never replayed."""
         return context.connector == self.connector
 
     def first(self, partition: int) -> int | None:
-        """The first offset to read of a partition; None: no record of it is selected."""
+        """The first offset to read in a partition. None if no record of the partition is selected."""
         if not self.offsets:
             return 0
         ranges = self.offsets.get(partition)
         return None if ranges is None else ranges.first
 
     def target(self, partition: int, offset: int, context: FailureContext) -> Target | None:
-        """Where the record at this offset of the queue goes; None: it is not selected."""
+        """The target of the record at this offset of the queue. None if the record is not selected."""
         if self.offsets and offset not in self.offsets.get(partition, OffsetRanges()):
             return None
         if self.topics and context.topic not in self.topics:

@@ -30,9 +30,9 @@ def ends(name: str, value: list[str] | None) -> None:
 
 
 def parse_edits(value: Password | None) -> dict[tuple[int, int], dict[str, bytes | None]]:
-    """The replaced parts of records by partition and offset: ``key``, ``value`` or both; None is null.
+    """The replaced parts of records by partition and offset: ``key``, ``value`` or both. None means null.
 
-    Raises ConnectException, whose message contains no value.
+    Raises ConnectException, whose message does not contain values.
     """
     if value is None or not value.value.strip():
         return {}

@@ -1,6 +1,6 @@
 """The task of DeadLetterReplay: reads a queue up to fixed ends, and returns the selected records with the position after them.
 
-The position lists the records that any replay has written. So no selection, and no kill, writes a record twice.
+The position lists the records that any replay has written. So no record is written twice, not even after a kill or with another selection.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def end_offsets(config: Config) -> dict[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetterRecord:
-    """A record to replay: its ``offset`` in the queue, ``row``, its index in the batch, and its ``target``."""
+    """A record to replay: its ``offset`` in the queue, its index in the batch (``row``), and its ``target``."""
 
     row: int
     offset: int
@@ -56,8 +56,8 @@ class DeadLetterRecord:
 
 
 class DeadLetterReplayTask(SourceTask):
-    """Source partition ``{"topic", "partition"}`` of the queue; for the offset see ``ReplayPosition``. Timestamps and the
-    records' own headers do not change. Back on its topic, a record gets its original partition, unless its key was edited."""
+    """The source partition is ``{"topic", "partition"}`` of the queue. For the source offset, see ``ReplayPosition``. Timestamps and the
+    records' own headers do not change. A record returns to its original partition, unless its key was edited."""
 
     def start(self, config: Config) -> None:
         self._reader: RangeReader | None = None
@@ -109,7 +109,7 @@ class DeadLetterReplayTask(SourceTask):
             reader.close()
 
     def _last_positions(self) -> list[Batch]:
-        """Batches with the end positions: only transaction markers may follow the last records. Each position is returned once."""
+        """Batches with the end positions, because transaction markers may follow the last records. Each position is returned once."""
         ended, self._ends = self._ends, {}
         for partition, end in ended.items():
             self._advance(partition, end)
@@ -159,7 +159,7 @@ class DeadLetterReplayTask(SourceTask):
             yield DeadLetterRecord(row, offset, replace(target, partition=None) if is_rekeyed else target, context)
 
     def _advance(self, partition: int, behind: int) -> None:
-        """Record that all offsets before ``behind`` were read, and those since the last unselected record were replayed."""
+        """Record that all offsets before ``behind`` were read, and that the offsets since the last unselected record were replayed."""
         position, first = self._positions[partition], self._decided_from[partition]
         if first is not None:
             position.replayed.add(first, behind - 1)
@@ -194,8 +194,8 @@ class DeadLetterReplayTask(SourceTask):
         return batch.replace(**changes)
 
     def _pieces(self, batch: Batch, target: Target, run: Sequence[DeadLetterRecord]) -> Iterator[Batch]:
-        """Batches of consecutive records of one kind. They are decoded as records of the partition on which they failed, which errors
-        name."""
+        """Batches of consecutive records of one kind. They are decoded as records of the partition on which they failed, so that errors
+        name it."""
         rows = pa.array([record.row for record in run], pa.int64())
         columns = {
             name: None if (column := getattr(batch, name)) is None else column.take(rows)
@@ -230,7 +230,7 @@ class DeadLetterReplayTask(SourceTask):
             yield Batch(target.topic, **kept, kafka_partition=target.partition)
 
     def _decode_records(self, raw: KafkaBatch, run: Sequence[DeadLetterRecord]) -> list[Batch]:
-        """Decode records. An error names the original record; a note adds the offsets in the queue, by which users select it."""
+        """Decode records. An error names the original record. A note adds the offsets in the queue, by which users select records."""
         assert self._decode is not None
         try:
             return self._decode(raw)

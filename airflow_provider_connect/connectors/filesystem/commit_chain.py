@@ -1,12 +1,12 @@
 """The commits of one topic partition: a chain of small files, each created only if it does not exist. Knows nothing of records.
 
-Link n+1 is the commit after link n. It contains the claim, the next offset, and the files that it publishes, each with a temporary path
-and the path that readers know. A commit: 1 write the data to temporary paths 2 create link n+1, which fails if another process has
-created it: THE commit 3 move each file to its path, which any process may repeat 4 remove old links, except the last few.
+Link n+1 is the commit after link n. It contains the claim, the next offset, and the files that it publishes, each with a temporary path and
+its final path. The steps of a commit: (1) write the data to temporary paths; (2) create link n+1, which is the commit, and fails if another
+process has created that link; (3) move each file to its path, which any process may repeat; (4) remove old links, except the last few.
 
-A process that was thought dead is fenced: its next link exists, or is older than the newest, because the chain has advanced and old links
-were removed. It can only move files that a commit lists. Temporary paths begin with the number of the link that took the claim, so the
-names of older claims' files identify them.
+A process that was presumed dead is fenced, because the chain has advanced. Its next link already exists, or is older than the newest link
+and was removed. It can only move files that a commit lists. Temporary paths begin with the number of the link that took the claim, so files
+of older claims are identified by their names.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 _KEPT_LINKS: Final = 3
 _DIGITS: Final = 20
-_ATTEMPTS: Final = 5  # to read a chain that other processes extend
+_ATTEMPTS: Final = 5  # to read a chain that other processes are extending
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One commit. ``taken`` is the number of the link that took its claim, ``writer`` the process that wrote it."""
+    """One commit. ``taken`` is the number of the link that took the commit's claim, ``writer`` is the process that wrote the commit."""
 
     number: int
     taken: int
@@ -61,8 +61,8 @@ class CommitChain:
         self._last: Link | None = None
 
     def take(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
-        """Take over the chain as ``claimant``; returns the row found. 1 finish the newest commit 2 append a link with the claim 3 remove
-        leftovers of older claims. Raises as ``OffsetRow.take_over``."""
+        """Take over the chain as ``claimant``. Returns the row that was found. Steps: (1) finish the newest commit; (2) append a link with
+        the claim; (3) remove leftovers of older claims. Raises the same exceptions as ``OffsetRow.take_over``."""
         for _ in range(_ATTEMPTS):
             newest = self._newest()
             row = (claimant if newest is None else newest.row).take_over(owned, claimant, adopts=adopts)
@@ -77,7 +77,7 @@ class CommitChain:
     def commit(self, next_offset: int, files: list[tuple[str, str]]) -> None:
         """Publish files together with the next offset. Raises FencedException if another process has taken over the chain."""
         last = self._own_link()
-        self._check_not_restored(last, files)  # before anything refers to them
+        self._check_not_restored(last, files)  # before a link refers to the files
         row = replace(last.row, next_offset=next_offset)
         self._append(Link(last.number + 1, last.taken, row, self._writer, tuple(files)))  # 2
         self._publish(self._own_link())  # 3
@@ -94,7 +94,7 @@ class CommitChain:
         return join_path(self._temporary, f"{self._own_link().taken:0{_DIGITS}d}-{self._writer}-{name}")
 
     def alter(self, next_offset: int | None) -> bool:
-        """Set the next offset for an admin, which fences the process that has the chain. False: there is no chain."""
+        """Set the next offset for an admin. This fences the process that has the chain. False if there is no chain."""
         newest = self._newest()
         if newest is None:
             return False
@@ -103,7 +103,7 @@ class CommitChain:
         return True
 
     def forget(self) -> None:
-        """Finish the newest commit and remove the chain: this process will publish files without offsets."""
+        """Finish the newest commit and remove the chain, because this process will publish files without offsets."""
         newest = self._newest()
         if newest is not None:
             self._publish(newest)
@@ -118,14 +118,14 @@ class CommitChain:
                 raise FencedException(f"{temporary} is gone: another run of this connector has started")
 
     def _check_not_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
-        """Raise StoreException if an older state of the folder was restored since the last commit: the next link would claim records that
+        """Raise StoreException if an older state of the folder was restored since the last commit. The next link would include records that
         were lost with the newer state."""
         new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # the others belong to a repeated call
         if self._content(self._path(last.number)) == last.to_json() and all(map(self._store.file, new)):
             return
         newest = self._numbers()[-1:]
         if newest and newest[0] > last.number:
-            return  # a newer claim, which the next step finds
+            return  # there is a newer claim, which the next step detects
         raise StoreException(f"The commits in {self._links} or their files are no longer those of this run: the folder was restored")
 
     # Links
@@ -140,7 +140,7 @@ class CommitChain:
             numbers = self._numbers()
             if not numbers:
                 return None
-            with contextlib.suppress(FileNotFoundError):  # removed since: the chain has advanced
+            with contextlib.suppress(FileNotFoundError):  # already removed: the chain has advanced
                 return self._read(numbers[-1])
         raise RetriableException(f"Other processes keep adding commits to {self._links}. A later attempt may succeed.")
 
@@ -162,8 +162,8 @@ class CommitChain:
             raise FencedException(f"Another process has taken over the commits in {self._links}; claim {claim} may no longer write")
 
     def _try_append(self, link: Link) -> bool:
-        """Append ``link``; whether it is the newest now. An existing link with its number and content was created by this process in a call
-        whose response was lost."""
+        """Append ``link``. Returns whether it is now the newest. An existing link with the same number and content is from this process,
+        from a call whose response was lost."""
         path, data = self._path(link.number), link.to_json()
         if not self._store.create(path, data) and self._content(path) != data:
             return False

@@ -1,7 +1,8 @@
-"""The owner of a topic partition's files: no two connectors or topics may write different records under the same file name.
+"""The owner of a topic partition's files. Two connectors or topics must not write different records under the same file name.
 
-The owner is in a small file for each topic partition, in the folder that connectors write to, and created only if it does not exist. It
-names the connector, its Connect cluster (the scope of its claims) and the topic id: offsets of a recreated topic start at 0 again.
+Each topic partition has a small file with the owner, in the folder that connectors write to. The file is created only if it does not exist.
+It names the connector, its Connect cluster (the scope of its claims) and the topic id, because offsets of a recreated topic start at 0
+again.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _REMEDY: Final = "Set topics.dir to another folder"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """The connector that writes the files of a topic partition. ``topic_id`` empty: unknown."""
+    """The connector that writes the files of a topic partition. An empty ``topic_id`` is unknown."""
 
     connector: str
     scope: str
     topic_id: str
 
     def is_same(self, other: Owner) -> bool:
-        """Whether both write the same records under a name. A topic id is unique across Kafka clusters and config topics."""
+        """Whether both owners write the same records under a name. A topic id is unique across Kafka clusters and config topics."""
         if self.topic_id and other.topic_id:
             return (self.connector, self.topic_id) == (other.connector, other.topic_id)
         return (self.connector, self.scope) == (other.connector, other.scope)
@@ -44,9 +45,9 @@ class OwnerFiles:
         self._store, self._folder = store, folder
 
     def take(self, owners: Mapping[TopicPartition, Owner], name_prefix: Callable[[TopicPartition], str], below: Iterable[str]) -> None:
-        """Record these owners of partitions, unless recorded already. Raises ConfigException if a partition has another owner, or has files
-        without a recorded owner. ``name_prefix`` is the prefix of a partition's file names; ``below`` are the folders that may contain
-        files."""
+        """Record these owners of partitions, unless they are already recorded. Raises ConfigException if a partition has another owner, or
+        has files without a recorded owner. ``name_prefix`` is the prefix of a partition's file names; ``below`` are the folders that may
+        contain files."""
         new = {partition: owner for partition, owner in owners.items() if not self._is_owned_by(partition, owner)}
         if new:
             self._reject_files({name_prefix(partition): partition for partition in new}, below)
@@ -73,7 +74,7 @@ class OwnerFiles:
                 yield file.path
 
     def _is_owned_by(self, partition: TopicPartition, owner: Owner) -> bool:
-        """Whether the partition has this owner; False: it has no owner. Raises ConfigException for another one."""
+        """Whether the partition has this owner. False if it has no owner. Raises ConfigException for another owner."""
         path = self._path(partition)
         try:
             data = self._store.read(path)

@@ -1,4 +1,4 @@
-"""The files of one topic partition between two commits: open files, their end, and finished files.
+"""The files of one topic partition between two commits: open files, when they end, and finished files.
 
 All open files of the partition end together, so that one offset separates their records from later ones.
 """
@@ -24,8 +24,8 @@ from airflow_provider_connect.sdk.batch import Batch
 
 @dataclass(frozen=True, slots=True)
 class FileNames:
-    """``«folder»/«topic»/«folder of the partitioner»/«topic»+«partition»+«first offset».«extension»``. The name has the
-    original topic in Kafka; the folder has the topic after transformations. No two partitions share a name."""
+    """``«folder»/«topic»/«folder of the partitioner»/«topic»+«partition»+«first offset».«extension»``. The name has the original topic in
+    Kafka. The folder has the topic after transformations. Each name belongs to one partition."""
 
     folder: str
     delimiter: str = "+"
@@ -38,7 +38,7 @@ class FileNames:
         return join_path(self.folder, folder, f"{self.name_prefix(partition)}{numbers}{extension}")
 
     def name_prefix(self, partition: TopicPartition) -> str:
-        """The prefix of a partition's file names, and of no others."""
+        """The prefix that only this partition's file names have."""
         return f"{partition.topic}{self.delimiter}{partition.partition}{self.delimiter}"
 
 
@@ -52,8 +52,8 @@ class _OpenFile:
 
 @dataclass(slots=True)
 class PartitionFiles:
-    """``first_open_offset``: the records of open files begin at this offset; None: no file is open. ``finished`` holds the temporary path
-    and the final path of each file to publish."""
+    """The files of one topic partition. ``first_open_offset`` is the first offset in open files, or None if no file is open. ``finished``
+    has the temporary path and the final path of each file to publish."""
 
     partition: TopicPartition
     store: Store
@@ -67,13 +67,13 @@ class PartitionFiles:
     finished: list[tuple[str, str]] = field(default_factory=list)
     first_open_offset: int | None = None
     _open: dict[str, _OpenFile] = field(default_factory=dict)
-    _kind: tuple[Schema | None, pa.DataType] | None = None  # of the values in open files
-    _written_offsets: list[pa.Array] = field(default_factory=list)  # offsets of a failed batch that were written nevertheless
+    _kind: tuple[Schema | None, pa.DataType] | None = None  # the type of values in open files
+    _written_offsets: list[pa.Array] = field(default_factory=list)  # offsets of a failed batch that were written
     _file_count: int = 0
 
     def write(self, batch: Batch) -> None:
-        """Write a batch with a value column. After DataException or RetriableException the batch may be passed again, also in parts:
-        records that were written are skipped. ConnectException: an open file is unusable."""
+        """Write a batch with a value column. After DataException or RetriableException, the batch may be passed again, also in parts.
+        Records that were written are skipped. ConnectException means that an open file is unusable."""
         first = batch.kafka_offset_at(0)
         self._written_offsets = [each for each in self._written_offsets if pc.max(each).as_py() >= first]
         if self._written_offsets:
@@ -89,7 +89,8 @@ class PartitionFiles:
             raise
 
     def end(self) -> None:
-        """Finish all open files. Raises ConnectException if that fails: the files are lost, and the next run writes their records again."""
+        """Finish all open files. Raises ConnectException if that fails. The files are then lost, and the next run writes their records
+        again."""
         for folder, each in self._open.items():
             with _fail_file(each.temporary):
                 with self.store.translate_errors(each.temporary):
@@ -101,7 +102,7 @@ class PartitionFiles:
         self.rotation.reset()
 
     def discard(self) -> None:
-        """Discard what is not committed. Never raises."""
+        """Discard uncommitted files. Never raises."""
         for each in self._open.values():
             each.file.discard()
         self._open.clear()
@@ -111,7 +112,7 @@ class PartitionFiles:
         self.rotation.reset()
 
     def _pieces(self, batch: Batch) -> Iterator[tuple[Batch, pa.DictionaryArray]]:
-        """The batch in pieces that fit into the open files, with the folders of their records. Between pieces, files are ended if full."""
+        """The batch in pieces that fit into the open files, with the folders of their records. Between pieces, full files are ended."""
         batch = self._fit_open_files(batch)
         if not batch.num_records:
             return
@@ -131,11 +132,11 @@ class PartitionFiles:
                 self.end()
 
     def _room(self, batch: Batch, folders: pa.DictionaryArray) -> int:
-        """How many records fit. Each record may need a new folder, and so a new file."""
+        """The number of records that fit. Each record may need a new folder, and so a new file."""
         return min(self.rotation.room(batch), count_up_to_folders(folders, self._open, self.max_open_files))
 
     def _fit_open_files(self, batch: Batch) -> Batch:
-        """The batch in the schema of the open files. If they cannot hold it, they are ended."""
+        """The batch in the schema of the open files. If the batch does not fit into the files, they are ended."""
         assert batch.value is not None
         schema, kind = batch.value_schema, (batch.value_schema, batch.value.type)
         if self._kind == kind:
@@ -168,7 +169,7 @@ class PartitionFiles:
 
 @contextlib.contextmanager
 def _fail_file(path: str) -> Iterator[None]:
-    """Raise ConnectException for a failed write to an open file: the file is unusable then."""
+    """Raise ConnectException for a failed write to an open file, which is then unusable."""
     try:
         yield
     except RetriableException as error:

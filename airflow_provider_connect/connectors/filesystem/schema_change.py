@@ -1,7 +1,8 @@
-"""The effect of a schema change on open files (``schema.compatibility``): they end, or values are projected to their schema.
+"""The effect of a schema change on open files (``schema.compatibility``). The files end, or values are projected to their schema.
 
-With NONE, files end at each change. The others need versioned schemas: BACKWARD and FULL end files at a newer version and project older
-values to it; FORWARD ends files at an older version and projects newer values to it. Schemas without a version are treated as with NONE.
+With NONE, files end at each change. The other modes need versioned schemas. BACKWARD and FULL end files at a newer version, and project
+older values to it. FORWARD ends files at an older version, and projects newer values to it. Schemas without a version are treated as with
+NONE.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class Compatibility(StrEnum):
     FULL = "FULL"
 
     def keeps(self, current: Schema | None, new: Schema | None) -> bool:
-        """Whether values of ``new``, none of them null, may be written to files of ``current``."""
+        """Whether non-null values of ``new`` may be written to files of ``current``."""
         if current is None or new is None:
             return current is new
         if current.equals_but_for_null(new):
@@ -39,8 +40,8 @@ class Compatibility(StrEnum):
 
 
 def project(column: pa.Array, schema: Schema, target: Schema, path: str = "") -> pa.Array:
-    """Values of ``schema`` converted to ``target``, within arrays and maps too: fields that it lacks are dropped, its additional fields get
-    their default or null. Raises DataException if that is not possible."""
+    """Values of ``schema`` converted to ``target``, including inside arrays and maps. Fields that are not in ``target`` are dropped.
+    Additional fields of ``target`` get their default or null. Raises DataException if the conversion is not possible."""
     if schema.type is SchemaType.STRUCT and target.type is SchemaType.STRUCT:
         fields = [_field(column, schema, each.name, each.schema, path) for each in target.fields]
         return pa.StructArray.from_arrays(fields, fields=list(arrow_type(target)), mask=column.is_null())
@@ -70,7 +71,7 @@ def _elements(elements: pa.Array, schema: Schema | None, target: Schema | None, 
 
 
 def _compact(column: pa.Array) -> pa.Array:
-    """Lists or maps without the elements outside a slice, which may not be convertible."""
+    """Lists or maps without elements outside their slice, which may not be convertible."""
     ends = (column.offsets[0].as_py(), column.offsets[-1].as_py()) if len(column) else (0, 0)
     elements = column.keys if pa.types.is_map(column.type) else column.values
     return column if ends == (0, len(elements)) and not column.offset else column.take(row_numbers(len(column)))

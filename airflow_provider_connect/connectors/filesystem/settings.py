@@ -1,4 +1,4 @@
-"""The settings of FileSystemSink and the checks for contradictory ones. Names are those of the sinks for S3, HDFS, GCS and Azure."""
+"""The settings of FileSystemSink, and the checks for contradictions. Names are the same as in the sinks for S3, HDFS, GCS and Azure."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ _UNSUPPORTED: Final = {
     "s3.ssea.name": "Files are not encrypted on request. Set an encryption for the whole bucket.",
     "hdfs.authentication.kerberos": "Kerberos is not supported.",
 }
-"""Settings that are refused because their effect is not available."""
+"""Settings that are refused, because their effect is not available."""
 _OTHER_CREDENTIALS: Final = (
     (
         "gcs.credentials.path",
@@ -89,7 +89,7 @@ def format_name(given: str) -> str:
 
 
 class _ClassName:
-    """A validator: one of some classes, by simple or full name."""
+    """A validator: the value is one of some classes, by simple or full name."""
 
     def __init__(self, *values: str) -> None:
         self.values = values
@@ -206,7 +206,7 @@ CONFIG_DEF = ConfigDef(
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The parsed settings of how records become files."""
+    """The parsed settings that determine how records become files."""
 
     names: FileNames
     timestamps: Timestamps
@@ -219,7 +219,7 @@ class SinkSettings:
 
     @classmethod
     def of(cls, config: Config, *, has_last_offset: bool = False) -> SinkSettings:
-        """Raises ConfigException, with one text per mistake, for contradictory settings."""
+        """Parse settings. Raises ConfigException for contradictory settings, with one text per mistake."""
         mistakes = [mistake.message for mistake in contradictions(config)]
         if mistakes:
             raise ConfigException("\n".join(mistakes), errors=mistakes)
@@ -248,7 +248,7 @@ class SinkSettings:
 
 
 def format_of(config: Config) -> FileFormat:
-    """The format of the files. Raises ConfigException for an unknown format, an unknown codec and wrong settings of the format."""
+    """The format of the files. Raises ConfigException for an unknown format or codec, and for wrong settings of the format."""
     name = format_name(config[FORMAT])
     given = (config.originals[key] for key in _CODECS.get(name, ()) if key in config.originals)
     codec = config[COMPRESSION] or next(given, None)
@@ -302,6 +302,6 @@ def _partitioner(config: Config, timestamps: Timestamps, zone: ZoneInfo) -> Part
 
 
 def _path_format(config: Mapping[str, Any]) -> str:
-    """The path format; DailyPartitioner and HourlyPartitioner have defaults of their own."""
+    """The path format. DailyPartitioner and HourlyPartitioner have separate defaults."""
     default = _PERIODS.get(_simple(config[PARTITIONER]), (0, ""))[1]
     return str(config[PATH_FORMAT] or default)

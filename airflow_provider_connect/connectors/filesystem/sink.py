@@ -1,7 +1,7 @@
 """FileSystemSink: writes records to files in a folder, an object store, SFTP or HDFS.
 
-Exactly once, each topic partition has a chain of commits in the store itself (``commit_chain``). Commits happen at the framework's
-interval and publish the finished files; at the end of a run, all files are finished.
+With exactly once, each topic partition has a chain of commits in the store itself (``commit_chain``). Commits happen at the framework's
+interval and publish the finished files. At the end of a run, all files are finished.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ from airflow_provider_connect.sdk.offset_row import ADOPT, OffsetRow, scope_of
 from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
-_MAX_FINISHED_FILES = 100  # waiting for a commit: then one is requested
+_MAX_FINISHED_FILES = 100  # with more finished files, a commit is requested
 
 
 class FileSystemSinkTask(SinkTask):
-    """Writes the files of its topic partitions. 1 ``put`` writes to temporary files 2 ``pre_commit`` ends files that are due, or all at the
-    end of a run, and commits."""
+    """Writes the files of its topic partitions. ``put`` writes to temporary files. ``pre_commit`` ends files that are due, or all files at
+    the end of a run, and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"timestamp"})
 
@@ -66,10 +66,10 @@ class FileSystemSinkTask(SinkTask):
         self._config = config
         self._store: Store | None = open_store(config, self.allowed_paths)
         self._files: dict[TopicPartition, PartitionFiles] = {}
-        self._topics: dict[str, Schema | None] = {}  # written topics, for lineage
+        self._topics: dict[str, Schema | None] = {}  # topics that were written, for lineage
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
-        """Exactly once: take over the chains of commits, and return their offsets. Otherwise remove existing chains."""
+        """With exactly once, take over the chains of commits and return their offsets. Otherwise, remove existing chains."""
         found: dict[TopicPartition, int] = {}
         self._claim_file_names(partitions)
         for partition in partitions:
@@ -89,7 +89,7 @@ class FileSystemSinkTask(SinkTask):
         return any(int(number[0]) >= (offset or 0) for number in numbers if number is not None)
 
     def _claim_file_names(self, partitions: Collection[TopicPartition]) -> None:
-        """Record this connector as the owner of the partitions' file names. Raises ConfigException if it has another owner."""
+        """Record this connector as the owner of the partitions' file names. Raises ConfigException if a partition has another owner."""
         name, scope, ids = self.context.config.get("name", ""), scope_of(self.context.claim), self.context.topic_ids
         self._owners().take(
             {partition: Owner(name, scope, ids.get(partition.topic, "")) for partition in partitions},
@@ -162,7 +162,7 @@ class FileSystemSinkTask(SinkTask):
         )
 
     def _without_nulls(self, batch: Batch) -> Batch:
-        """The batch without null values. Raises DataException for them unless they are to be ignored."""
+        """The batch without null values. Raises DataException for null values unless they are to be ignored."""
         nulls = batch.num_records if batch.value is None else batch.value.null_count
         if not nulls:
             return batch
@@ -183,7 +183,7 @@ class FileSystemSinkTask(SinkTask):
 class FileSystemSinkConnector(SinkConnector):
     """Writes the records of topics to files, whose names contain topic, partition and first offset.
 
-    Each task handles a share of the topics' partitions. Exactly once, files, offsets and claim are committed together in the store.
+    Each task handles a share of the topics' partitions. With exactly once, files, offsets and claim are committed together in the store.
     """
 
     aliases = ("FileSystemSink", "FileSystemSinkConnector")
@@ -193,7 +193,7 @@ class FileSystemSinkConnector(SinkConnector):
         URL,
         S3_BUCKET,
         HDFS_URL,
-    )  # files are named by topic, partition and first offset
+    )  # because file names have topic, partition and first offset
     config_def = CONFIG_DEF
 
     def start(self, config: Config) -> None:
@@ -206,7 +206,7 @@ class FileSystemSinkConnector(SinkConnector):
             log.warning("These settings have no effect: %s", ", ".join(ignored))
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks for contradictory settings and paths of the host. Does not contact the store."""
+        """Also checks for contradictory settings, and paths of the host. Does not contact the store."""
         values = super().validate(config)
         if any(value.errors for value in values):
             return values
@@ -231,7 +231,7 @@ class FileSystemSinkConnector(SinkConnector):
         parsed = self.config_def.parse(config)
         if parse_location(parsed).scheme != "file":
             with closing(open_store(parsed, self.allowed_paths)) as store, suppress(FileNotFoundError):
-                store.read(PROBE_FILE)  # a missing bucket is another error
+                store.read(PROBE_FILE)  # a missing bucket raises another exception
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
         return [self.config.originals] * max_tasks
@@ -240,7 +240,7 @@ class FileSystemSinkConnector(SinkConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Sets the offsets of partitions with commits in the store. That fences a task that still writes."""
+        """Sets the offsets of partitions with commits in the store. This fences a task that is still writing."""
         parsed = self.task_config(config)
         store = open_store(parsed, self.allowed_paths)
         try:
@@ -252,6 +252,6 @@ class FileSystemSinkConnector(SinkConnector):
 
 
 def state_folder(config: Config, partition: TopicPartition) -> str:
-    """The folder of a topic partition's commits: no other connector writes there."""
+    """The folder of a topic partition's commits. No other connector writes there."""
     name = config.originals.get("name", "")
     return join_path(config[TOPICS_DIR].strip("/"), STATE, path_part(name), path_part(partition.topic), str(partition.partition))

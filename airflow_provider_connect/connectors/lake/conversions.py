@@ -1,8 +1,8 @@
-"""Conversions to a table's types that Arrow's casts lack, or perform with a meaning other than Kafka Connect's.
+"""Conversions to a table's types that Arrow's casts lack, or that have another meaning in Kafka Connect.
 
-Numbers for times are milliseconds, as in Connect, where Arrow assumes the column's unit; Debezium's schemas name other units. Texts may
-be times of day, UUIDs or, in Iceberg tables, bytes in base64. Nested values become JSON in string columns. All as in Apache Iceberg's
-sink, except that numbers are rejected rather than rounded or truncated.
+Numbers for times are milliseconds, as in Connect, while Arrow assumes the column's unit. Debezium's schemas name other units. Texts may be
+times of day, UUIDs or, in Iceberg tables, bytes in base64. Nested values become JSON in string columns. These rules are from Apache
+Iceberg's sink, except that numbers are rejected instead of rounded or truncated.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ _DAY: Final = 86_400
 _TIMESTAMPS: Final = {"io.debezium.time.MicroTimestamp": "us", "io.debezium.time.NanoTimestamp": "ns", "io.debezium.time.Timestamp": "ms"}
 _TIMES: Final = {"io.debezium.time.MicroTime": ("us", 1_000_000), "io.debezium.time.NanoTime": ("ns", 1_000_000_000)}
 _ZONE: Final = r"(:\d\d(?:\.\d+)?) ?(?:[Zz]|[+-]\d\d(?::?\d\d)?)$"
-_FINER: Final = r"(\.\d{6})\d{1,3}"  # than microseconds
+_FINER: Final = r"(\.\d{6})\d{1,3}"  # digits finer than microseconds
 _UUID_BYTES: Final = 16
 
 
 def convert(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
-    """``array``, the values of ``field``, in a form that Arrow casts correctly to ``type``; unchanged if it already is. Raises
+    """``array``, the values of ``field``, in a form that Arrow casts correctly to ``type``. Unchanged if already in such a form. Raises
     DataException and Arrow's exceptions for values that do not fit."""
     given, types = array.type, pa.types
     if given.equals(type):
@@ -100,7 +100,7 @@ def _convert_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
 
 
 def _time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """A text without a zone is UTC. A column without a zone gets the date and time as written."""
+    """Parse times. A text without a zone is in UTC. A column without a zone gets the date and time as written."""
     texts = _microseconds(array)
     if type.tz is None:
         return pc.replace_substring_regex(texts, _ZONE, r"\1")

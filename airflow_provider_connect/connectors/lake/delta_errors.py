@@ -1,4 +1,4 @@
-"""Translates errors of deltalake, which rarely name the table, to exceptions of this package. Loaded by tasks only."""
+"""Translates errors of deltalake, which rarely name the table, to exceptions of this package. Loaded only by tasks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _FORBIDDEN_TEXTS: Final = ("append-only", "nsupported", "not supported", "eature
 
 
 def translate_error(error: Exception, address: str) -> Exception:
-    """The exception of this package; ``error`` itself if it is unknown."""
+    """The exception of this package, or ``error`` itself if it is unknown."""
     if isinstance(error, ConnectException):
         return error
     whole = " ".join(_COLORS.sub("", f"{type(error).__name__}: {error}").split())
@@ -39,7 +39,7 @@ def translate_error(error: Exception, address: str) -> Exception:
 
 
 def _address_reason(error: Exception, text: str) -> str:
-    """Why the address or its keys are rejected; empty for other errors."""
+    """The reason why the address or its keys are rejected. Empty for other errors."""
     if isinstance(error, TableNotFoundError) and not any(word in text for word in _STORE_TEXTS):
         return "The Delta table no longer exists"
     if any(word in text for word in MISSING_BUCKET):

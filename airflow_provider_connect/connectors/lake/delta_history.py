@@ -1,7 +1,6 @@
-"""A connector's offsets in the history of a Delta table: each commit contains them, so the offsets of older versions are known.
+"""A connector's offsets in the history of a Delta table. Each commit contains them, so the offsets of older versions are known.
 
-A restored table loses rows, but keeps the transaction identifiers of all versions, and with them the newer offsets. Knows nothing of
-deltalake.
+A restored table loses rows, but keeps the transaction identifiers of all versions, including the newer offsets. Knows nothing of deltalake.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from airflow_provider_connect.errors import ConnectException
 
 History = Sequence[Mapping[str, Any]]  # Any: entries of ``commitInfo`` in the log, with their version; newest first
 Offsets = Mapping[TopicPartition, tuple[int | None, int]]
-"""The next offset by partition, None if unknown, and the number of the topic's id."""
+"""The next offset by partition (None: unknown), and the number of the topic's id."""
 
 
 def commit_info(connector: str, offsets: Offsets) -> dict[str, str]:
@@ -29,8 +28,8 @@ def was_restored(history: History, after: int) -> bool:
 
 
 def restored_offset(history: History, connector: str, partition: TopicPartition, topic: int, verified: int) -> int | None:
-    """The offset of ``partition`` in a table that was restored after version ``verified``, by its whole history; None: it has no offset in
-    the topic with that number. Raises ConnectException if the history does not contain the answer."""
+    """The offset of ``partition`` in a table that was restored after version ``verified``, from the table's whole history. None if the
+    partition has no offset in the topic with that number. Raises ConnectException if the history does not have the offset."""
     last = next((entry["version"] for entry in history if _entry_offset(entry, connector, partition) is not None), verified)
     for entry in history:
         if _is_restore_entry(entry) and verified < entry["version"] < last:
@@ -46,7 +45,7 @@ def restored_offset(history: History, connector: str, partition: TopicPartition,
 
 
 def _ancestors(history: History) -> Iterator[Mapping[str, Any]]:
-    """The entries whose changes are in the table: a restore entry leads to the version that it restored."""
+    """The entries whose changes are in the table. A restore entry leads to the version that it restored."""
     version = history[0]["version"]
     for entry in history:
         if entry["version"] != version:

@@ -1,7 +1,7 @@
-"""Offsets and claims of a connector in a Delta table: transaction identifiers, which are named numbers, five for each partition.
+"""Offsets and claims of a connector in a Delta table. They are transaction identifiers, which are named numbers, five for each partition.
 
-They apply to all versions of the table. If an admin has restored an older version since a partition's last commit, the offset of that
-version counts, which the table's history contains. Loaded by tasks only.
+Transaction identifiers apply to all versions of the table. If an admin has restored an older version since a partition's last commit, the
+offset of that version counts. The table's history contains it. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READ: Final = _ENDS[-1]
 
 
 class DeltaOffsets:
-    """The offsets of one connector. ``known`` are scopes of claims and ids of topics: only their numbers can be converted back to text."""
+    """The offsets of one connector. ``known`` are scopes of claims and ids of topics. Only their numbers can be converted back to text."""
 
     def __init__(self, connector: str, known: Iterable[str]) -> None:
         self._connector = connector
@@ -34,8 +34,8 @@ class DeltaOffsets:
     def rows(
         self, table: DeltaTable, partitions: Collection[TopicPartition], history: Callable[[int | None], History]
     ) -> dict[TopicPartition, OffsetRow]:
-        """The rows that count in a state of the table. ``history`` returns its entries after a version, or all. Raises ConnectException if
-        the table was restored and its history does not contain the offset."""
+        """The rows that count in a state of the table. ``history`` returns the table's entries after a version, or all entries. Raises
+        ConnectException if the table was restored and its history does not contain the offset."""
         found = {partition: row for partition in partitions if (row := self._row(table, partition)) is not None}
         read = {p: version for p in found if (version := table.transaction_version(f"{self._id(p)}{_READ}")) is not None}
         if all(version + 1 >= table.version() for version in read.values()):
@@ -48,7 +48,7 @@ class DeltaOffsets:
         return found
 
     def written(self, table: DeltaTable | None, rows: Mapping[TopicPartition, OffsetRow | None]) -> CommitProperties:
-        """The commit properties that store these rows; None removes one. ``table`` is the state that was read."""
+        """The commit properties that store these rows. None removes a row. ``table`` is the state that was read."""
         transactions, info = [], {}
         for partition, row in rows.items():
             numbers: tuple[int, ...] = (_FORGOTTEN,)
@@ -78,7 +78,7 @@ class DeltaOffsets:
 
 
 def _number(text: str) -> int:
-    """A scope or topic id as a number of 63 bits. If only the number is known, the text is ``#`` and the number."""
+    """A scope or topic id as a 63-bit number. If only the number is known, the text is ``#`` and the number."""
     if text.startswith("#"):
         return int(text[1:])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

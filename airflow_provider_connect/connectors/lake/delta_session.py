@@ -1,8 +1,8 @@
-"""One connection of a DeltaSink's task: commits batches as rows of one table, together with offsets and claim.
+"""One connection of a DeltaSink's task. Commits batches as rows of one table, together with offsets and claim.
 
 Offsets and claims are transaction identifiers of the table (``DeltaOffsets``). Every commit sets the identifier of the offset, and Delta
-rejects a commit if another commit has set it since the state that was read. So of two processes that have read the same state, one
-commits; the other reads the claims again. Loaded by tasks only.
+rejects a commit if another commit has set it since the state that was read. So if two processes have read the same state, only one commits.
+The other reads the claims again. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 PLACEHOLDER: Final = "connect_no_records_yet"
-"""The only column of a table created for its claims: Delta tables need a column."""
+"""The only column of a table that was created for claims, because a Delta table needs a column."""
 _DELETES: Final = "connect_deletes"
 _EXPIRY: Final = "delta.setTransactionRetentionDuration"
 _MAPPING: Final = "delta.columnMapping.mode"
@@ -51,8 +51,8 @@ _CONSTRAINT: Final = "delta.constraints."
 
 
 class DeltaSession:
-    """Discarded after an exception. ``checks_rows``: a commit was rejected for its rows. ``sets_offsets``: an admin sets offsets, and those
-    of a restored table do not count."""
+    """The session is discarded after an exception. ``checks_rows``: a commit was rejected because of its rows. ``sets_offsets``: an admin
+    sets offsets, and the offsets of a restored table do not count."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ class DeltaSession:
         self.begin()
 
     def begin(self) -> None:
-        """Read the table, and discard what was written but not committed."""
+        """Read the table, and discard uncommitted rows and offsets."""
         is_there = self._table_exists()
         self._table = self._open_table() if is_there else None
         self._offset_rows: dict[TopicPartition, OffsetRow | None] = {}
@@ -85,19 +85,19 @@ class DeltaSession:
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException if the table is missing and is not to be created, or cannot be."""
+        """Raise ConfigException if the table is missing, and must not or cannot be created."""
         if self._table is not None:
             return
         if not self._settings.auto_create:
             reason = f"There is no Delta table. Create it, or set {AUTO_CREATE} to true."
             raise ConfigException.of(PATH, self._settings.address, reason)
         above = os.path.dirname(self._settings.address)
-        if self._settings.is_folder and not os.path.isdir(above):  # it may be a mount, so it is not created
+        if self._settings.is_folder and not os.path.isdir(above):  # the folder may be a mount, so it is not created
             raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
 
     def create_home_table(self) -> None:
-        """Create the table with a placeholder column, unless it exists; its first records determine the columns. They overwrite the state
-        read here, so the first records of two tasks conflict, and neither replaces the other's."""
+        """Create the table with a placeholder column, unless it exists. Its first records determine the columns. They overwrite the state
+        that was read here, so the first records of two tasks conflict, and cannot replace each other."""
         if self._table is not None:
             if _EXPIRY in self._table.metadata().configuration:
                 reason = f"The table has the property {_EXPIRY}, which makes it lose offsets. Remove the property."
@@ -126,7 +126,7 @@ class DeltaSession:
 
     @property
     def _names(self) -> Names:
-        """The table's names for fields, ignoring case: Delta has no two columns whose names differ only in case."""
+        """The table's names for fields, ignoring case, because names of Delta columns differ in more than case."""
         return names_of(self._schema, ignores_case=True)
 
     def _key_columns(self) -> KeyColumns:
@@ -137,7 +137,7 @@ class DeltaSession:
         return KeyColumns(columns, names)
 
     def _evolve(self, rows: pa.Table) -> None:
-        """Add missing columns, and missing fields within columns, to the schema."""
+        """Add missing columns, and missing fields in columns, to the schema."""
         if not (self._is_new or self._settings.evolve):
             return
         for field in map(lake_field, rows.schema):
@@ -168,8 +168,8 @@ class DeltaSession:
         return self._table.metadata().partition_columns
 
     def _reject_partition_values(self, rows: pa.Table) -> None:
-        """Raise DataException for values that a partition column cannot hold. They are texts in the table's log, where an empty text is
-        null, and deltalake (1.6) writes bytes and negative decimals in a form that it cannot read."""
+        """Raise DataException for values that a partition column cannot have. Partition values are texts in the table's log, where an empty
+        text is null. deltalake (1.6) writes bytes and negative decimals in a form that it cannot read."""
         for name in self._partition_columns():
             if name not in rows.column_names:
                 raise DataException(f"The table is partitioned by {name} ({PARTITION_BY}), and the record has no such field")
@@ -188,8 +188,8 @@ class DeltaSession:
         return {} if self._table is None else self._offsets.rows(self._table, partitions, self._history)
 
     def _history(self, after: int | None) -> History:
-        """The entries up to the state that was read, after a version or all. The library counts back from its own state, but also lists
-        newer entries; so the call is repeated until no entry was added meanwhile."""
+        """All entries up to the state that was read, or only entries after a version. The library counts back from its own state, but also
+        lists newer entries. So the call is repeated until no entry was added meanwhile."""
         assert self._table is not None
         if self._sets_offsets:
             return []
@@ -209,8 +209,8 @@ class DeltaSession:
         return self._table is not None and self._table.get_add_actions().num_rows > 0
 
     def flush(self) -> None:
-        """Data files are written in the commit. After a commit was rejected for its rows, they are first written to a temporary table with
-        the same columns, partitions and constraints, to find the invalid record."""
+        """Data files are written in the commit. If a commit was rejected because of its rows, the rows are first written to a temporary
+        table, to find the invalid record. That table has the same columns, partitions and constraints."""
         if not self._checks_rows or not any(rows.num_rows for rows in self._rows):
             return
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # after an error, the library's threads may still write
@@ -225,7 +225,7 @@ class DeltaSession:
         return pa.concat_tables([project(each, self._schema, each.num_rows) for each in self._rows])
 
     def close(self) -> None:
-        """Does nothing: a table has no connection."""
+        """Does nothing, because a table has no connection."""
 
     def commit(self) -> None:
         """Commit rows and offsets together. Does nothing without rows and offsets."""
@@ -241,8 +241,8 @@ class DeltaSession:
         self.begin()
 
     def _check_same_table(self) -> None:
-        """Raise ConfigException if the table has disappeared since it was read, and RetriableException if it was replaced: the library
-        would create a table, or add a commit to the log of the wrong one."""
+        """Raise ConfigException if the table has disappeared since it was read, and RetriableException if it was replaced. The library
+        would create a table, or add a commit to the log of the wrong table."""
         if self._table is None:
             return
         if not self._table_exists():
@@ -272,7 +272,7 @@ class DeltaSession:
             write_deltalake(table, rows, mode="append", schema_mode=evolved, commit_properties=properties)  # type: ignore[call-overload]
 
     def _merge(self, rows: pa.Table, keys: pa.Table, properties: CommitProperties) -> None:
-        """Update, insert and delete rows by their keys, which are unique."""
+        """Update, insert and delete rows by their unique keys."""
         assert self._table is not None
         self._reject_outside_files(self._table)
         schema = pa.schema([field.with_nullable(True) for field in self._schema])
@@ -288,8 +288,8 @@ class DeltaSession:
         merge.when_not_matched_insert_all(stays, except_cols=[_DELETES]).execute()
 
     def _reject_outside_files(self, table: DeltaTable) -> None:
-        """Raise ConfigException for files outside the table: a merge reads the files in the table's log, which the config's author may have
-        written."""
+        """Raise ConfigException for files outside the table, because a merge reads the files in the table's log, which the config's author
+        may have written."""
         for path in table.get_add_actions(flatten=True).column("path").to_pylist():
             for each in {path, unquote(path)}:
                 if self._settings.is_folder:

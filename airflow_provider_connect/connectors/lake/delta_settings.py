@@ -51,13 +51,13 @@ CONFIG_DEF = ConfigDef(
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 _FORMS: Final = "Give the path of a folder, or s3://bucket/path"
 _CREATED_ONCE: Final = {"conditional_put": "etag"}
-"""Conditional writes in S3: if several processes create the same version of a table, one succeeds."""
+"""Conditional writes in S3. If several processes create the same version of a table, only one succeeds."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeltaSettings:
-    """The parsed settings. ``address`` is the table's folder with links resolved, or ``s3://bucket/path``; ``store_options`` are
-    deltalake's, empty for a folder."""
+    """The parsed settings. ``address`` is the table's folder with links resolved, or ``s3://bucket/path``. ``store_options`` are
+    deltalake's options, empty for a folder."""
 
     address: str
     auto_create: bool
@@ -73,7 +73,7 @@ class DeltaSettings:
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> DeltaSettings:
-        """Raises ConfigException for a path outside the allowed folders, and for contradictory settings."""
+        """Parse settings. Raises ConfigException for a path outside the allowed folders, and for contradictory settings."""
         for mistake in mistakes(config, allowed):
             raise mistake
         columns = tuple(config[ID_COLUMNS]), tuple(config[PARTITION_BY])

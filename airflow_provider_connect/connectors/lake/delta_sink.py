@@ -1,4 +1,4 @@
-"""DeltaSink: writes records to a Delta table. Exactly once, a commit of the table contains rows, offsets and claim.
+"""DeltaSink: writes records to a Delta table. With exactly once, a commit of the table contains rows, offsets and claim.
 
 Only tasks import deltalake.
 """
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 
 class DeltaSinkTask(TransactionalSinkTask):
-    """Passes the texts of its own claim and topic ids to the sink: the table stores only their numbers."""
+    """Passes the texts of the task's own claim and topic ids to the sink, because the table stores only their numbers."""
 
     required_columns: ClassVar[frozenset[str]] = LakeSink.required_columns
 
     def start(self, config: Config) -> None:
         super().start(config)
-        self._sink.known = (scope_of(self.context.claim), *self.context.topic_ids.values())  # type: ignore[attr-defined]  # it is a DeltaSinkConnector
+        self._sink.known = (scope_of(self.context.claim), *self.context.topic_ids.values())  # type: ignore[attr-defined]  # a DeltaSinkConnector
 
 
 class DeltaSinkConnector(LakeSink):
@@ -63,7 +63,7 @@ class DeltaSinkConnector(LakeSink):
         return super().alter_offsets(config, offsets)
 
     def commit(self, connection: DeltaSession) -> None:  # type: ignore[override]  # opened by this class
-        """After a failed commit, rows are checked before the next one."""
+        """After a failed commit, rows are checked before the next commit."""
         self._checks_rows = True
         super().commit(connection)
         self._checks_rows = False

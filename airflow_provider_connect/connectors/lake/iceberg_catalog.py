@@ -1,7 +1,7 @@
 """Opens the catalog of Iceberg tables, and their files, for a config whose author is not trusted.
 
-Catalogs are opened by class, not by pyiceberg's ``load_catalog``, which adds settings of the environment. Responses of a REST catalog may
-set options too: only credentials for S3 are accepted. Loaded by tasks only.
+Catalogs are opened by class, not with pyiceberg's ``load_catalog``, which adds settings of the environment. Responses of a REST catalog may
+also set options, but only credentials for S3 are accepted. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ from airflow_provider_connect.sdk.config_def import Config
 
 _FOLDERS: Final = "connect.allowed-folders"
 """The file option with the allowed folders. Set only here."""
-_REFUSES_KERBEROS: Final = 160000  # the first version of libpq that can
+_REFUSES_KERBEROS: Final = 160000  # the first version of libpq that can refuse Kerberos
 _STORE_OPTIONS: Final = frozenset(
     f"s3.{name}" for name in ("endpoint", "region", "access-key-id", "secret-access-key", "session-token", "force-virtual-addressing")
 )
 
 
 class AllowedFiles(PyArrowFileIO):
-    """The files of tables: local files below the allowed folders, and S3 with the keys of the config only.
+    """The files of tables: local files below the allowed folders, and S3 with only the config's keys.
 
-    Locations come from catalogs and tables' metadata, which the config's author may have written. Each is checked before use.
+    Locations come from catalogs and tables' metadata, which the config's author may have written. Each location is checked before use.
     """
 
     def __init__(self, properties: Properties = EMPTY_DICT) -> None:
@@ -65,7 +65,7 @@ class AllowedFiles(PyArrowFileIO):
             return location
         if scheme != "file" or urlsplit(location).netloc:
             raise ConfigException.of(WAREHOUSE, location, "Tables must be in local folders or in S3.")
-        if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # a partition value
+        if max(len(name.encode()) for name in path.split("/")) > LONGEST_NAME:  # a partition value may be too long
             raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG), path)
         return self._allowed.resolve(WAREHOUSE, path)
 
@@ -113,7 +113,7 @@ def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | Re
 
 
 def _with_driver(address: str) -> str:
-    """The address with a driver. A server may request Kerberos, with the host's ticket; libpq can refuse that from version 16 on."""
+    """The address with a driver. A server may request Kerberos, with the host's ticket. libpq can refuse this since version 16."""
     driver = _driver()
     version = import_module("psycopg2.extensions").libpq_version() if driver == "psycopg2" else import_module("psycopg.pq").version()
     more = "&require_auth=%21gss%2C%21sspi" if version >= _REFUSES_KERBEROS else ""

@@ -1,6 +1,6 @@
 """The columns and partitions of an Iceberg table: its names for fields of records, and the columns that records add.
 
-Loaded by tasks only.
+Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def arrow_schema(metadata: TableMetadata) -> pa.Schema:
 
 
 def names_in(metadata: TableMetadata, *, ignores_case: bool) -> Names:
-    """The table's names for the fields of records: its own, or those of its mapping of names (``schema.name-mapping.default``)."""
+    """The table's names for the fields of records: its own names, or names from its name mapping (``schema.name-mapping.default``)."""
     mapping = metadata.name_mapping()
     return _names(metadata.schema().as_struct(), [] if mapping is None else list(mapping), ignores_case)
 
@@ -75,7 +75,7 @@ class Columns:
         self._own, self._settings = own, settings
 
     def evolve(self, transaction: Transaction, rows: pa.Table, names: Names) -> None:
-        """Add the columns that the rows need: all columns of a new table, otherwise as the settings allow."""
+        """Add the columns that the rows need: all columns to a new table, otherwise as the settings allow."""
         schema = transaction.table_metadata.schema()
         is_new = not schema.fields
         if not rows.num_columns or not (is_new or self._settings.evolve):
@@ -107,8 +107,8 @@ class Columns:
                 self._widen(update, (*path, field.name), found, field, kept)
 
     def _widen(self, update: UpdateSchema, path: tuple[str, ...], there: NestedField, wanted: NestedField, kept: set[str]) -> None:
-        """Make the field accept values of ``wanted``, also within structs, lists and maps. A map's keys never change; the id columns,
-        ``kept``, never become optional."""
+        """Make the field accept values of ``wanted``, also inside structs, lists and maps. A map's keys never change. The id columns
+        (``kept``) never become optional."""
         old, new = there.field_type, wanted.field_type
         if (type(old), type(new)) in _PROMOTIONS:
             update.update_column(path, field_type=new)
@@ -152,8 +152,8 @@ class Columns:
                 update.add_field(path, transform, name)
 
     def reject_partition_values(self, metadata: TableMetadata, rows: pa.Table) -> None:
-        """Raise DataException for NaN and -0.0 in partition columns: pyiceberg (0.12) compares values, and would write them to no partition
-        or to two."""
+        """Raise DataException for NaN and -0.0 in partition columns. pyiceberg (0.12) compares values, and would write such rows to no
+        partition or to two."""
         for field in metadata.spec().fields:
             name = metadata.schema().find_column_name(field.source_id)
             values = None if name is None else column_at(rows, name)
@@ -169,7 +169,7 @@ def _no_partition(field: PartitionField, reason: str) -> ConfigException:
 
 
 def _may_identify(schema: Schema, path: str) -> bool:
-    """Whether the column exists, has a primitive type with exact values, and is required, as are the structs around it."""
+    """Whether the column exists, has a primitive type with exact values, and is required, including the structs around it."""
     parts = path.split(".")
     try:
         line = [schema.find_field(".".join(parts[: count + 1])) for count in range(len(parts))]
@@ -193,7 +193,7 @@ def _is_in_structs_alone(schema: Schema, field: NestedField) -> bool:
 
 
 def _optional(type: IcebergType) -> IcebergType:
-    """The type with everything inside it optional, except keys of maps."""
+    """The type, with all inner types optional except keys of maps."""
     match type:
         case StructType():
             fields = (

@@ -1,4 +1,4 @@
-"""Translates errors of pyiceberg, its catalogs and stores to exceptions of this package. Loaded by tasks only."""
+"""Translates errors of pyiceberg, its catalogs and stores to exceptions of this package. Loaded only by tasks."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _WRONG_DATABASE: Final = (
 
 
 def translate_error(error: Exception, warehouse: str) -> Exception:
-    """The exception of this package; ``error`` itself if it is unknown."""
+    """The exception of this package, or ``error`` itself if it is unknown."""
     if isinstance(error, ConnectException):
         return error
     text = text_of(error, getattr(error, "orig", None))
@@ -72,7 +72,7 @@ def translate_error(error: Exception, warehouse: str) -> Exception:
 
 
 def _settings_reason(error: Exception, text: str) -> str:
-    """Why settings are rejected; empty for other errors."""
+    """The reason why settings are rejected. Empty for other errors."""
     if any(word in text for word in _KEY_TEXTS):
         return f"The store refuses the keys of {CATALOG}s3.access-key-id and {CATALOG}s3.secret-access-key"
     if any(word in text for word in MISSING_BUCKET):
@@ -93,7 +93,7 @@ def _catalog_error(error: Exception, text: str) -> ConnectException:
 
 
 def row_error(table: str, error: Exception) -> Exception:
-    """DataException for an error that rows caused while their files were written; other errors are returned unchanged."""
+    """DataException for an error that rows caused while their files were written. Other errors are returned unchanged."""
     is_long = isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG
     if is_long or isinstance(error, pa.ArrowInvalid | pa.ArrowNotImplementedError | pa.ArrowTypeError | OverflowError):
         return DataException(f"Table {table} rejects a row: {shorten(text_of(error))}")

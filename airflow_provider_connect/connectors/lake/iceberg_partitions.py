@@ -1,4 +1,4 @@
-"""The partition spec of a new table, as Apache Iceberg's sink for Kafka Connect writes it: ``day(at),bucket(id,16),name``."""
+"""The partition spec of a new table, in the form of Apache Iceberg's sink for Kafka Connect: ``day(at),bucket(id,16),name``."""
 
 from __future__ import annotations
 
@@ -35,6 +35,6 @@ def partition_fields(key: str, text: str) -> tuple[PartitionField, ...]:
         found.append(PartitionField(plain) if plain else PartitionField(column, name, int(number) if number else None))
     columns = [each.column for each in found]
     if twice := sorted({column for column in columns if columns.count(column) > 1}):
-        reason = f"Only one partition of the column {twice[0]} can be written. Remove the others."  # by pyiceberg 0.12
+        reason = f"Only one partition of the column {twice[0]} can be written. Remove the others."  # pyiceberg 0.12 can write only one
         raise ConfigException.of(key, text, reason)
     return tuple(found)

@@ -1,7 +1,8 @@
-"""One connection of an IcebergSink's task: routes batches to tables, and commits table by table.
+"""One connection of an IcebergSink's task. Routes batches to tables, and commits table by table.
 
-With one table, its commit contains rows, offsets and claim. With several, each table keeps the offsets of its rows, and the home table is
-committed last. After a failure in between, redelivered records are not written again to tables that have them. Loaded by tasks only.
+With one table, its commit contains rows, offsets and claim. With several tables, each keeps the offsets of its rows, and the home table is
+committed last. After a failure in between, redelivered records are not written again to tables that already have them. Loaded only by
+tasks.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 
 
 class IcebergSession:
-    """Discarded after an exception."""
+    """A session is discarded after an exception."""
 
     def __init__(self, config: Config, allowed: AllowedPaths) -> None:
         self._settings = IcebergSettings.of(config)
@@ -52,11 +53,11 @@ class IcebergSession:
         self._connector = config.originals.get("name", "")
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
-        self._lagging: dict[str, set[TopicPartition]] = {}  # rolled-back tables other than home, with the partitions whose rows they lack
+        self._lagging: dict[str, set[TopicPartition]] = {}  # rolled-back tables, except home, with the partitions whose rows they lack
         self.written: dict[str, Mapping[str, str]] = {}
 
     def begin(self) -> None:
-        """Discard what was written but not committed."""
+        """Discard uncommitted rows and offsets."""
         self._writers.clear()
         self._rows.clear()
 
@@ -64,7 +65,7 @@ class IcebergSession:
         self._catalog.close()
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException for a missing table that is not to be created."""
+        """Raise ConfigException for a missing table that must not be created."""
         for table in () if self._settings.auto_create else self._settings.tables:
             if not self._catalog.table_exists(table.name):
                 raise _missing(table.name)
@@ -85,8 +86,8 @@ class IcebergSession:
             writer.flush()
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of the home table, if it exists. If another table was rolled back, its older offset counts: the others have later
-        rows."""
+        """The rows of the home table, if it exists. If another table was rolled back, its older offset counts, because the other tables
+        have later rows."""
         try:
             stored = self._writer(self._settings.home, creates=False).stored
         except NoSuchTableError:
@@ -98,7 +99,7 @@ class IcebergSession:
         return rows
 
     def _rolled_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
-        """The rows whose offsets are beyond those of a table that was rolled back, with the table's offset. Each row comes with its
+        """The rows whose offsets are beyond the offsets of a table that was rolled back, with that table's offset. Each row has its
         lineage."""
         try:
             offsets = self._writer(name, creates=False).rolled_back_rows
@@ -122,7 +123,7 @@ class IcebergSession:
             self._rows[partition] = None if row is None else _successor(stored.get(partition), row, goes_back=not is_behind)
 
     def holds_records(self) -> bool:
-        """Whether a table has data; True if records name their tables, which are unknown then."""
+        """Whether a table has data. True if records name their tables, which are then unknown."""
         return bool(self._settings.config[DYNAMIC]) or any(map(self._has_files, self._settings.tables))
 
     def _has_files(self, own: TableSettings) -> bool:
@@ -135,8 +136,8 @@ class IcebergSession:
         return snapshot is not None and (snapshot.summary is None or snapshot.summary.additional_properties.get("total-data-files") != "0")
 
     def commit(self) -> None:
-        """1 commit each other table with rows 2 commit the home table 3 write home's offsets to rolled-back tables, which have caught
-        up."""
+        """Steps: (1) commit each other table with rows; (2) commit the home table; (3) write the home table's offsets to rolled-back
+        tables, which have caught up."""
         written = {writer.location: writer.columns for writer in self._writers.values() if writer.has_rows}
         home = self._writers.pop(self._settings.home, None)
         for name, writer in self._writers.items():  # 1
@@ -154,7 +155,7 @@ class IcebergSession:
         self._writers.clear()
 
     def _offsets_of_table(self, name: str) -> dict[TopicPartition, StoredRow | None]:
-        """The offset rows for a table other than home. Raises FencedException if one of them belongs to a newer claim."""
+        """The offset rows for a table other than the home table. Raises FencedException if a row belongs to a newer claim."""
         stored = self._writers[name].stored
         for partition, row in self._rows.items():
             if row is not None and partition in stored:
@@ -164,7 +165,7 @@ class IcebergSession:
     # Tables
 
     def _route(self, batch: Batch) -> Iterator[tuple[str, Batch]]:
-        """The tables of a batch's records, each with its records."""
+        """The tables of a batch's records, each with its own records."""
         settings = self._settings
         if settings.route_field is None:
             yield from ((table.name, batch) for table in settings.tables)
@@ -191,7 +192,7 @@ class IcebergSession:
         return names
 
     def _new_records(self, name: str, batch: Batch) -> Batch:
-        """The records that the table does not have yet: all for the home table."""
+        """The records that the table does not have yet: all records for the home table."""
         if name == self._settings.home:
             return batch
         partition = batch.topic_partition
@@ -213,7 +214,7 @@ class IcebergSession:
         return self._writers[name]
 
     def _table(self, name: str) -> Table:
-        """The table; a missing one is created without columns, which its first records determine."""
+        """The table. A missing table is created without columns, which its first records determine."""
         with contextlib.suppress(NoSuchTableError, NoSuchNamespaceError):
             return self._catalog.load_table(name)
         is_ours = name == self._settings.home and name not in {table.name for table in self._settings.tables}
@@ -229,7 +230,7 @@ class IcebergSession:
         return self._catalog.load_table(name)
 
     def _create_namespaces(self, levels: Sequence[str]) -> None:
-        """Create each level, the outermost first. A missing permission is ignored: creating a table in an existing namespace may be
+        """Create each level, from the outermost. A missing permission is ignored, because creating a table in an existing namespace may be
         allowed."""
         for count in range(1, len(levels) + 1):
             with contextlib.suppress(NamespaceAlreadyExistsError, ForbiddenError):
@@ -241,7 +242,7 @@ def _missing(table: str) -> ConfigException:
 
 
 def _successor(stored: StoredRow | None, row: OffsetRow, *, goes_back: bool) -> StoredRow:
-    """The row that replaces ``stored``. An offset that goes back, or was set by an admin, starts a new lineage."""
+    """The row that replaces ``stored``. If the offset goes back, or was set by an admin, a new lineage starts."""
     if stored is not None:
         before, after = stored.row.next_offset, row.next_offset
         if not row.is_altered and (not goes_back or before is None or (after is not None and after >= before)):

@@ -1,7 +1,7 @@
 """The settings of IcebergSink, named as in Apache Iceberg's own sink for Kafka Connect. Knows nothing of catalog libraries.
 
-The author of a config is not trusted: only the catalog options defined here exist. None of them loads code, reads files outside the
-allowed folders or uses credentials of the host.
+The author of a config is not trusted, so only the catalog options that are defined here exist. They do not load code, read files outside
+the allowed folders, or use credentials of the host.
 """
 
 from __future__ import annotations
@@ -51,16 +51,17 @@ _JAVA_CATALOGS: Final = {
     "org.apache.iceberg.hive.HiveCatalog": HIVE,
 }
 _DATABASE_OPTIONS: Final = frozenset({"sslmode", "connect_timeout", "application_name"})
-_NO_FILE: Final = "/dev/null/none"  # an empty value would mean the default, a file of the user
+_NO_FILE: Final = "/dev/null/none"  # an empty value would mean the default, which is a file of the user
 _NO_HOST_CREDENTIALS: Final = {"passfile": "/dev/null", "sslcert": _NO_FILE, "sslkey": _NO_FILE, "gssencmode": "disable"}
-"""Options that keep libpq from using passwords, certificates or Kerberos tickets of the host: the config's author chooses the server."""
+"""Options that keep libpq from using passwords, certificates or Kerberos tickets of the host, because the config's author chooses the
+server."""
 _NAME: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]*+")
 _TABLE_OPTIONS: Final = ("id-columns", "partition-by", "route-regex", "commit-branch")
 
 
 @dataclass(frozen=True, slots=True)
 class TableSettings:
-    """The settings of one table. ``route`` None: with a route field, the table gets no records."""
+    """The settings of one table. If ``route`` is None, the table gets no records when there is a route field."""
 
     name: str
     id_columns: tuple[str, ...]
@@ -86,7 +87,7 @@ class IcebergSettings:
 
     @classmethod
     def of(cls, config: Config) -> IcebergSettings:
-        """Raises ConfigException, with one text per mistake, for contradictory settings."""
+        """Parse settings. Raises ConfigException for contradictory settings, with one text per mistake."""
         errors = [error.message for error in mistakes(config)]
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
@@ -111,7 +112,7 @@ class IcebergSettings:
 
 
 def table_settings(config: Config, name: str) -> TableSettings:
-    """Raises ConfigException for invalid options of the table."""
+    """The settings of a table. Raises ConfigException for invalid options of the table."""
     own = {option: config.originals.get(f"{ONE_TABLE}{name}.{option}") for option in _TABLE_OPTIONS}
     columns = config[ID_COLUMNS] if own["id-columns"] is None else own["id-columns"].split(",")
     key = PARTITION_BY if own["partition-by"] is None else f"{ONE_TABLE}{name}.partition-by"
@@ -185,7 +186,7 @@ def _table_mistakes(config: Config, name: str) -> Iterator[ConfigException]:
 
 @contextmanager
 def _collect_errors(key: str, value: object) -> Iterator[list[ConfigException]]:
-    """A list that collects the ConfigException of the block; a DataException becomes one about ``key``."""
+    """A list that collects the ConfigException of the block. A DataException becomes a ConfigException about ``key``."""
     found: list[ConfigException] = []
     try:
         yield found
@@ -218,7 +219,7 @@ _ALIASES: Final = (f"{CATALOG}client.region",)
 
 
 def ignored_keys(config: Mapping[str, str]) -> list[str]:
-    """The settings of Apache Iceberg's sink in the config that have no effect here."""
+    """The config's settings for Apache Iceberg's sink that have no effect here."""
     known = (CATALOG, CATALOG_NAME)
     mine = (key for key in config if key.startswith("iceberg.") and key not in CONFIG_DEF.keys and key not in known)
     used = tuple(f".{option}" for option in _TABLE_OPTIONS)
@@ -228,7 +229,7 @@ def ignored_keys(config: Mapping[str, str]) -> list[str]:
 
 
 def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
-    """The options for the catalog library, with checked addresses and paths. Raises ConfigException for disallowed ones."""
+    """The options for the catalog library, with checked addresses and paths. Raises ConfigException for disallowed addresses and paths."""
     names = [key for key in CONFIG_DEF.keys if key.startswith(CATALOG) and key not in (CATALOG_TYPE, CATALOG_IMPL, USER, PASSWORD)]
     texts = {key.removeprefix(CATALOG): config[key] for key in names if config[key] is not None}
     options = {key: value.value if isinstance(value, Password) else str(value) for key, value in texts.items()}

@@ -1,6 +1,6 @@
-"""IcebergSink: writes records to Iceberg tables, with the settings of Apache Iceberg's own sink for Kafka Connect.
+"""IcebergSink: writes records to Iceberg tables. Has the settings of Apache Iceberg's own sink for Kafka Connect.
 
-Exactly once, a commit of the table contains rows, offsets and claim. Rows are processed as whole columns. Only tasks import pyiceberg.
+With exactly once, a commit of the table contains rows, offsets and claim. Rows are processed as whole columns. Only tasks import pyiceberg.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""One Iceberg table within one transaction of a task: collects batches, writes data files, and commits them with offsets and claim.
+"""One Iceberg table in one transaction of a task. Collects batches, writes data files, and commits them with offsets and claim.
 
-A commit is one change of the table's metadata: data files, the offsets in a property, and a snapshot. It asserts that the branch's head is
-the snapshot that was read, so two writers never commit on the same state: the slower one reads the claims again before it retries.
-pyiceberg's own retry does not, so it is not used. Loaded by tasks only.
+A commit is one change of the table's metadata: data files, the offsets in a property, and a snapshot. The commit asserts that the branch's
+head is the snapshot that was read, so two writers never commit on the same state. The slower writer reads the claims again before it
+retries. pyiceberg's own retry does not, and so is not used. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -57,9 +57,8 @@ from airflow_provider_connect.errors import ConfigException, DataException, Fenc
 from airflow_provider_connect.sdk.batch import Batch
 
 
-# Null lists and maps in pyiceberg's projection, which it applies to all rows that it writes and reads.
-# pyiceberg (0.12) rebuilds lists and maps of structs without their nulls, which become empty, in the files too. `keep_nulls` replaces the
-# two methods in the whole process.
+# Null lists and maps in pyiceberg's projection, which applies to all rows that pyiceberg writes and reads. pyiceberg (0.12) rebuilds lists
+# and maps of structs without their nulls, which become empty, also in files. `keep_nulls` replaces the two methods in the whole process.
 def keep_nulls() -> None:
     """Make pyiceberg write and read null lists and maps as null. Called once, before the first table."""
     ArrowProjectionVisitor.list = _list  # type: ignore[assignment, method-assign]
@@ -87,14 +86,15 @@ def _map(
 
 
 COMMIT_ATTEMPTS: Final = 20
-"""How often a commit is repeated because another writer was faster, before it counts as a failure that is retried more slowly."""
+"""The number of times that a commit is repeated because another writer was faster. After that, it counts as a failure, which is retried
+more slowly."""
 _RUNS_CODE: Final = "write.py-location-provider.impl"
 _STALE_NUMBER: Final = "older than last sequence number"
 keep_nulls()
 
 
 class TableWriter:
-    """Writes batches to one table. Must be discarded after an exception; it handles CommitFailedException itself."""
+    """Writes batches to one table. Handles CommitFailedException itself, but must be discarded after other exceptions."""
 
     def __init__(self, catalog: Catalog, table: Table, own: TableSettings, settings: IcebergSettings, connector: str) -> None:
         _reject_code(own.name, table.metadata)
@@ -165,7 +165,7 @@ class TableWriter:
     # The commit
 
     def flush(self) -> None:
-        """Write the data files. They are part of the table after ``commit``."""
+        """Write the data files. They become part of the table in ``commit``."""
         schema = arrow_schema(self._transaction.table_metadata)
         rows = [project(each, schema, each.num_rows) for each in self._rows]
         if not rows:
@@ -188,15 +188,15 @@ class TableWriter:
             raise known from error
 
     def commit(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
-        """Commit the flushed files and these offset rows; None removes one. Does nothing without either. Raises FencedException if another
-        process has changed one of the offset rows, RetriableException if the table's columns have changed."""
+        """Commit the flushed files and these offset rows. None removes a row. Does nothing if there are neither files nor rows. Raises
+        FencedException if another process has changed one of the offset rows, RetriableException if the table's columns have changed."""
         if not rows and not self.has_rows:
             return
         before, shape = self.stored, self._shape()
         for _ in range(COMMIT_ATTEMPTS):
             self._stage_changes(rows)
             requirements = (*self._transaction._requirements, AssertTableUUID(uuid=self._table.metadata.table_uuid))
-            if isinstance(self._catalog, MetastoreCatalog):  # which checks requirements in this process
+            if isinstance(self._catalog, MetastoreCatalog):  # this catalog checks requirements in this process
                 requirements = (*requirements, _WithoutCode(self._own.name))  # type: ignore[arg-type]
             try:
                 self._catalog.commit_table(self._table, requirements, self._transaction._updates)
@@ -208,9 +208,9 @@ class TableWriter:
             producers = self._transaction._snapshot_producers
             if any(self._table.metadata.snapshot_by_id(each.snapshot_id) is not None for each in producers):
                 return  # the commit succeeded, and its response was lost
-            for producer in producers:  # not earlier: a successful commit needs these files
+            for producer in producers:  # not earlier, because a successful commit needs these files
                 producer._clean_all_uncommitted()
-            if self._table.metadata.table_uuid != before_uuid:  # its columns have other ids than those in the files
+            if self._table.metadata.table_uuid != before_uuid:  # its columns have other ids than the files
                 raise RetriableException(f"Table {self._own.name} was replaced")
             self._check_rows(rows, before)
             if self._shape() != shape or shape != self._staged_shape():
@@ -233,8 +233,8 @@ class TableWriter:
                 raise FencedException(f"{partition} in table {self._own.name} was changed by another process; this one may no longer write")
 
     def _stage_changes(self, rows: Mapping[TopicPartition, StoredRow | None]) -> None:
-        """1 create a missing branch at the head of main 2 delete the rows of the keys 3 append data files in a snapshot, which is created
-        even without files 4 write the offset rows."""
+        """Steps: (1) create a missing branch at the head of main; (2) delete the rows of the keys; (3) append data files in a snapshot,
+        which is created even without files; (4) write the offset rows."""
         transaction, branch = self._transaction, self._own.branch
         if branch not in (MAIN, *self._table.metadata.refs):
             _create_branch(transaction, branch)  # 1
@@ -253,7 +253,7 @@ class TableWriter:
             transaction.set_properties({name: to_text(merged)})
 
     def _delete(self, transaction: Transaction) -> None:
-        """Delete the rows of the keys: each file with such rows is rewritten without them."""
+        """Delete the rows of the keys. Each file with such rows is rewritten without them."""
         schema, keys = transaction.table_metadata.schema(), Keys(transaction.table_metadata.schema(), self._deleted)
         replaced = []
         for task in transaction._scan(keys.row_filter).use_ref(self._own.branch).plan_files():
@@ -275,7 +275,8 @@ class TableWriter:
 
 
 def _create_branch(transaction: Transaction, branch: str) -> None:
-    """Create a branch at the head of main. Without a snapshot, the library cannot commit to other branches: then main gets an empty one."""
+    """Create a branch at the head of main. The library cannot commit to other branches without a snapshot, so main gets an empty snapshot
+    if it has none."""
     if transaction.table_metadata.current_snapshot_id is None:
         with transaction.update_snapshot().fast_append():
             pass
@@ -286,8 +287,8 @@ def _create_branch(transaction: Transaction, branch: str) -> None:
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Whether another writer was faster. If it wrote to another branch, catalogs raise other errors: pyiceberg's a ValueError; REST
-    catalogs may return status 400."""
+    """Whether another writer was faster. If that writer wrote to another branch, catalogs raise other errors: pyiceberg's raise ValueError,
+    and REST catalogs may return status 400."""
     return isinstance(error, CommitFailedException) or _STALE_NUMBER in str(error)
 
 
@@ -315,8 +316,8 @@ def _reject_tag(own: TableSettings, metadata: TableMetadata) -> None:
 
 # The keys whose rows an upsert deletes from an Iceberg table, and the files that may contain such rows.
 class Keys:
-    """The keys whose rows are deleted. Files that may contain such rows pass ``row_filter``, with which pyiceberg excludes files,
-    and then ``may_occur_in``: pyiceberg itself excludes no file for more than 200 keys."""
+    """The keys whose rows are deleted. Files that may contain such rows pass ``row_filter``, with which pyiceberg excludes files, and then
+    ``may_occur_in``. The latter is needed because pyiceberg itself does not exclude files for more than 200 keys."""
 
     def __init__(self, schema: Schema, keys: pa.Table) -> None:
         self.names: list[str] = keys.column_names
@@ -339,7 +340,7 @@ class Keys:
             if lower is None or upper is None:
                 continue
 
-            def plain(value: pa.Scalar, type: PrimitiveType = type) -> Any:  # as bounds are
+            def plain(value: pa.Scalar, type: PrimitiveType = type) -> Any:  # in the form of bounds
                 return literal(value.as_py()).to(type).value
 
             index = bisect.bisect_left(values, from_bytes(type, lower), key=plain)
@@ -352,12 +353,12 @@ class Keys:
         return bool(self.without(rows).num_rows < rows.num_rows)
 
     def without(self, rows: pa.Table) -> pa.Table:
-        """The rows without those of the keys."""
+        """The rows without the rows of the keys."""
         return without_keys(rows, self._keys)
 
 
 def _range_filter(name: str, values: pa.Array) -> BooleanExpression:
-    """A filter for sorted values; for many values, a range, which also matches other values."""
+    """A filter for sorted values. For many values, the filter is a range, which also matches other values."""
     if len(values) <= IN_PREDICATE_LIMIT:
         return In(name, values.to_pylist())  # type: ignore[call-arg, arg-type]
     return And(GreaterThanOrEqual(name, values[0].as_py()), LessThanOrEqual(name, values[-1].as_py()))  # type: ignore[call-arg, arg-type]

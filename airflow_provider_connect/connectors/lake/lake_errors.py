@@ -1,7 +1,7 @@
-"""Whether an error of a file or a lake's store is transient. Knows no library's exceptions.
+"""Whether an error of a file or a lake's store is transient. Knows nothing of libraries' exceptions.
 
-Errors with known transient causes are retried: an unreachable or busy server, a broken connection. All others last until an admin fixes
-the cause.
+Errors with known transient causes are retried: an unreachable or busy server, a broken connection. All other errors last until an admin
+fixes the cause.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UNREACHABLE: Final = re.compile(
 
 
 def text_of(error: Exception, shown: object = None) -> str:
-    """Class and message in one line; ``shown`` replaces the error's own message."""
+    """The class and message on one line. ``shown`` replaces the error's own message."""
     return " ".join(f"{type(error).__name__}: {shown or error}".split())
 
 
@@ -40,7 +40,7 @@ def shorten(text: str) -> str:
 
 
 def is_transient(error: Exception, text: str) -> bool:
-    """Whether an error of a file or store is transient; ``text`` is its complete message."""
+    """Whether an error of a file or store is transient. ``text`` is the complete message."""
     number = error.errno if isinstance(error, OSError) else None
     if number is None and (found := _NUMBER.search(text)):
         number = int(found[1])
@@ -52,7 +52,7 @@ def is_transient(error: Exception, text: str) -> bool:
 
 
 def store_error(error: Exception, text: str, what: str, setting: str) -> ConnectException:
-    """RetriableException for a transient error, else ConnectException. ``what`` cannot be used; ``setting`` refers to it."""
+    """RetriableException for a transient error, else ConnectException. ``what`` is the unusable object, to which ``setting`` refers."""
     if is_transient(error, text):
         return RetriableException(f"{what} cannot be used now ({setting}): {shorten(text)}")
     return ConnectException(f"{what} cannot be used ({setting}): {shorten(text)}. Fix the cause, and run again")

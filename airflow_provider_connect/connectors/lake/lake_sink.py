@@ -1,4 +1,4 @@
-"""The base of lake sinks: their connection is a session, which keeps batches and offset rows for one commit of a table."""
+"""The base of lake sinks. Their connection is a session, which keeps batches and offset rows for one commit of a table."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ RETRY_TIMEOUT: Final = "errors.retry.timeout"
 
 
 class Session(Protocol):
-    """One connection of a task. Discarded after an exception. ``written``: the addresses of tables with committed rows, and the types of
-    their columns."""
+    """One connection of a task, which is discarded after an exception. ``written`` has the addresses of tables with committed rows, and the
+    types of their columns."""
 
     written: dict[str, Mapping[str, str]]
 
     def begin(self) -> None:
-        """Discard what was written but not committed."""
+        """Discard uncommitted rows and offsets."""
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException for a missing table that is not to be created."""
+        """Raise ConfigException for a missing table that must not be created."""
 
     def create_home_table(self) -> None:
         """Create the table that keeps offsets, unless it exists."""
@@ -43,37 +43,37 @@ class Session(Protocol):
         """Write the data files of the added batches."""
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of these partitions that exist."""
+        """The existing rows of these partitions."""
         ...
 
     def write_offsets(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
         """Keep offset rows for the commit."""
 
     def holds_records(self) -> bool:
-        """Whether a target table has data, of any writer."""
+        """Whether a target table has data, from any writer."""
         ...
 
     def commit(self) -> None:
-        """Commit the added batches and offset rows. Does nothing without any."""
+        """Commit the added batches and offset rows. Does nothing if there are neither."""
 
     def close(self) -> None: ...
 
 
 class LakeSink(TransactionalSink):
-    """Calls its session. A sink defines ``open``, ``mistakes`` and ``translate_library_error``.
+    """A sink that calls its session. Subclasses define ``open``, ``mistakes`` and ``translate_library_error``.
 
-    An unknown error of a library fails the task, with the records that may have caused it: at once, or if ``errors.retry.timeout`` is above
-    0, after that time without a commit; with -1 never.
+    An unknown error of a library fails the task, and names the records that may have caused it. The task fails at once, or if
+    ``errors.retry.timeout`` is above 0, after that time without a commit, or with -1, never.
     """
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     retries_setting = MAX_RETRIES
-    _written_tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # by all connections of a task
+    _written_tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # with all connections of a task
     _put_offsets: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction
     _unknown_since: float | None = None  # time of the first unknown error since the last commit
 
     def mistakes(self, config: Config) -> Iterable[ConfigException]:
-        """One exception for each invalid or contradictory setting. Accesses nothing outside the process."""
+        """One exception for each invalid or contradictory setting. Does not access anything outside the process."""
         raise NotImplementedError
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
@@ -95,7 +95,7 @@ class LakeSink(TransactionalSink):
             raise known from (None if known is error else error)
 
     @property
-    def max_retries(self) -> int:  # type: ignore[override]  # by the config
+    def max_retries(self) -> int:  # type: ignore[override]  # from the config
         return int(self.config[MAX_RETRIES])
 
     def translate_library_error(self, error: Exception) -> Exception:

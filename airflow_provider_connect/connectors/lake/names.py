@@ -1,4 +1,4 @@
-"""A table's names for fields of records: in another case, or by aliases, at any depth. Knows no table format."""
+"""A table's names for fields of records, in another case or as aliases, at any depth. Knows nothing of table formats."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from airflow_provider_connect.errors import DataException
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The field names of a struct in a table. ``own`` maps each name that records may use to the table's name, in lower case if
-    ``ignores_case``; ``within`` has the names inside a struct, a list's elements or a map's values, by the table's name of the field."""
+    """The field names of a struct in a table. ``own`` maps each name that records may use, in lower case if ``ignores_case``, to the
+    table's name. ``within`` has the names inside a struct, a list's elements or a map's values, by the table's name of the field."""
 
     ignores_case: bool
     own: Mapping[str, str] = field(default_factory=dict)
     within: Mapping[str, Names] = field(default_factory=dict)
 
     def of(self, name: str) -> str:
-        """The table's name for a field; the given name if the table has no such field."""
+        """The table's name for a field, or the given name if the table has no such field."""
         return self.own.get(name.lower() if self.ignores_case else name, name)
 
     def of_path(self, path: str) -> str:
@@ -30,7 +30,7 @@ class Names:
         return f"{self.of(first)}.{self.below(self.of(first)).of_path(rest)}"
 
     def below(self, name: str) -> Names:
-        """The names within the field that has this name in the table."""
+        """The names inside the field that has this name in the table."""
         return self.within.get(name) or Names(self.ignores_case)
 
 
@@ -50,7 +50,7 @@ def _inner(type: pa.DataType) -> list[pa.Field]:
 
 
 def rename_fields(rows: pa.Table, names: Names) -> pa.Table:
-    """``rows`` with the table's names. Copies no values. Raises DataException if two fields have the same name in the table."""
+    """``rows`` with the table's names. Does not copy values. Raises DataException if two fields have the same name in the table."""
     fields = _rename_fields(list(rows.schema), names, "")
     columns = [
         column if column.type.equals(each.type) else pa.chunked_array([chunk.view(each.type) for chunk in column.chunks], each.type)
@@ -72,7 +72,7 @@ def _rename_fields(fields: list[pa.Field], names: Names, path: str) -> list[pa.F
 
 
 def _rename_type(type: pa.DataType, names: Names, path: str) -> pa.DataType:
-    """A map's keys keep their names."""
+    """The type with the table's names, except in a map's keys."""
     if pa.types.is_struct(type):
         return pa.struct(_rename_fields(list(type), names, path))
     if pa.types.is_map(type):

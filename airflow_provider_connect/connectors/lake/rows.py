@@ -1,4 +1,4 @@
-"""Records as rows of a lake table: columns in the table's types, and the last change of each key. Knows no table format."""
+"""Records as rows of a lake table: columns in the table's types, and the last change of each key. Knows nothing of table formats."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _Type = TypeVar("_Type")
 
 
 def value_rows(batch: Batch) -> pa.Table:
-    """The fields of the batch's values as columns, one row per record; no columns for a batch without values. Raises DataException unless
-    values are structs."""
-    if batch.value is None or batch.value.null_count == len(batch):  # tombstones need no schema
+    """The fields of the batch's values as columns, with one row per record. A batch without values has no columns. Raises DataException
+    unless values are structs."""
+    if batch.value is None or batch.value.null_count == len(batch):  # tombstones do not need a schema
         return _without_columns(batch)
     if batch.value_schema is None or batch.value_schema.type is not SchemaType.STRUCT:
         kind = "values without a schema" if batch.value_schema is None else batch.value_schema.type.name
@@ -59,8 +59,8 @@ def _plain_type(type: pa.DataType) -> pa.DataType:
 
 
 def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
-    """The table's field for a field of records, with only its documentation as metadata. ``knows_uuid``: a text whose schema has the name
-    uuid becomes a UUID."""
+    """The table's field for a field of records, with only its documentation as metadata. With ``knows_uuid``, a text whose schema has the
+    name uuid becomes a UUID."""
     known = field.metadata or {}
     is_uuid = knows_uuid and pa.types.is_string(field.type) and known.get(b"connect.name") == b"uuid"
     type = pa.uuid() if is_uuid else lake_type(field.type, knows_uuid=knows_uuid)
@@ -69,10 +69,10 @@ def lake_field(field: pa.Field, *, knows_uuid: bool = False) -> pa.Field:
 
 
 def table_type(lake: str, field: pa.Field, convert: Callable[[pa.Field], _Type]) -> _Type:
-    """The result of ``convert`` for a field. Raises DataException, which names the innermost field without a type in ``lake``: ``convert``
-    raises an exception for it, or it is a struct without fields."""
+    """The result of ``convert`` for a field. Raises DataException, which names the innermost field without a type in ``lake``. This is a
+    field for which ``convert`` raises an exception, or a struct without fields."""
     if not any(map(_is_empty_struct, (each for _, each in _nested_fields(field.name, field)))):
-        with contextlib.suppress(Exception):  # of several classes
+        with contextlib.suppress(Exception):  # exceptions have several classes
             return convert(field)
     path, found = next(each for each in _nested_fields(field.name, field) if _is_unsupported(each[1], convert))
     reason = "a struct without fields" if _is_empty_struct(found) else found.type
@@ -101,7 +101,7 @@ def _is_unsupported(field: pa.Field, convert: Callable[[pa.Field], object]) -> b
 
 
 def as_optional(field: pa.Field) -> pa.Field:
-    """The field as optional, with everything inside it except keys of maps. Without metadata."""
+    """The field as optional, including all inner fields except keys of maps. Without metadata."""
     type, types = field.type, pa.types
     if types.is_struct(type):
         type = pa.struct([as_optional(each) for each in type])
@@ -113,8 +113,8 @@ def as_optional(field: pa.Field) -> pa.Field:
 
 
 def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
-    """``type`` with the fields of structs, also in lists, that only ``given`` has; these are optional with everything inside them. Nothing
-    else changes, and maps do not change."""
+    """``type`` with the additional fields of ``given`` in structs, also inside lists. The added fields and their inner fields are optional.
+    Everything else, including maps, is unchanged."""
     types = pa.types
     if types.is_struct(type) and types.is_struct(given):
         added = [as_optional(field) for field in given if field.name not in type.names]
@@ -126,7 +126,7 @@ def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
 
 
 def reject_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
-    """Raise DataException if a value has a field that its column lacks: ``project`` would drop it."""
+    """Raise DataException if a value has a field that its column lacks, because ``project`` would drop the field."""
     for field in given:
         for name in _lost_fields(field.type, schema.field(field.name).type, field.name):
             raise DataException(f"The table cannot take the field {name}: fields cannot be added within that map")
@@ -139,13 +139,14 @@ def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[
                 yield f"{name}.{field.name}"
             else:
                 yield from _lost_fields(field.type, there[field.name].type, f"{name}.{field.name}")
-    elif given.num_fields == there.num_fields == 1:  # a list, or a map, which has entries of a key and a value
+    elif given.num_fields == there.num_fields == 1:  # a list, or a map, whose entries have a key and a value
         yield from _lost_fields(given.field(0).type, there.field(0).type, name)
 
 
 def project(rows: pa.Table, schema: pa.Schema, count: int, *, decodes_base64: bool = False) -> pa.Table:
-    """``rows`` as columns of ``schema``, also within structs: missing fields are null, additional fields are dropped. ``decodes_base64``:
-    texts are base64 if the column has bytes. Raises DataException for a value that does not fit, and for a null in a required column."""
+    """``rows`` as columns of ``schema``, also inside structs. Missing fields are null, and additional fields are dropped. With
+    ``decodes_base64``, texts for columns of bytes are base64. Raises DataException for a value that does not fit, and for a null in a
+    required column."""
     columns = []
     for field in schema:
         is_there = field.name in rows.column_names
@@ -172,15 +173,15 @@ def _cast(column: pa.ChunkedArray, given: pa.Field, type: pa.DataType, decodes_b
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns that identify a row: fields of the table, named by their dotted paths; the table's names for fields of records; and
-    whether texts are base64 in columns of bytes."""
+    """The columns that identify a row: fields of the table, named by their dotted paths, and the table's names for fields of records. Also
+    whether texts for columns of bytes are base64."""
 
     fields: Sequence[pa.Field]
     names: Names
     decodes_base64: bool = False
 
     def of(self, rows: pa.Table, field: pa.Field) -> pa.ChunkedArray | None:
-        """The values of a key's field; None if the rows have no such field."""
+        """The values of a key's field. None if the rows have no such field."""
         given, column = field_at(rows.schema, field.name), column_at(rows, field.name)
         if given is None or column is None:
             return None
@@ -188,7 +189,7 @@ class KeyColumns:
 
 
 def field_at(fields: pa.Schema | pa.StructType, path: str) -> pa.Field | None:
-    """The field with this name, or else the nested field with this dotted path, named by the path; None if there is neither."""
+    """The field with this name, or else the nested field with this dotted path, which is named by the path. None if neither exists."""
     if path in fields.names:
         return fields.field(path)
     first, _, rest = path.partition(".")
@@ -211,8 +212,8 @@ def column_at(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
 
 
 def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
-    """The rows of the records with a value; with ``columns``, the key columns, also every record's key, in the form for ``last_changes``.
-    ``first``: the number of earlier rows with values."""
+    """The rows of the records with a value. With ``columns``, the key columns, also each record's key in the form for ``last_changes``.
+    ``first`` is the number of earlier rows with values."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
     kept = rows.filter(is_value)
     if columns is None:
@@ -240,7 +241,7 @@ def _key_columns(batch: Batch, rows: pa.Table, is_value: pa.ChunkedArray, column
 
 
 def _key_rows(batch: Batch, names: Names) -> pa.Table | None:
-    """The fields of the records' keys; None if keys are not structs."""
+    """The fields of the records' keys. None if keys are not structs."""
     key, schema = batch.key, batch.key_schema
     if key is None or schema is None or schema.type is not SchemaType.STRUCT or not schema.fields:
         return None
@@ -257,8 +258,8 @@ def _key_column(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: K
 
 
 def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
-    """Each key once, and the numbers of the rows to keep. ``keys`` has the key columns of records in order, and ``ROW``, null for a
-    delete."""
+    """Each key once, and the numbers of the rows to keep. ``keys`` has the key columns of records in order, and ``ROW``, which is null for
+    a delete."""
     frame: Any = pl.from_arrow(keys)
     names = [name for name in keys.column_names if name != ROW]
     last = frame.unique(names, keep="last", maintain_order=True)

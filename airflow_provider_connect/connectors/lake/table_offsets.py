@@ -1,7 +1,7 @@
-"""A connector's offsets in the properties of an Iceberg table: per topic partition the next offset, the claim and the snapshot.
+"""A connector's offsets in the properties of an Iceberg table: the next offset, the claim and the snapshot of each topic partition.
 
-Properties survive the expiry of snapshots, and snapshots of other writers. The same text is in the summary of each snapshot that a sink
-writes, for tables that an admin rolls back: offsets go back with the rows, claims never do. The summary also replaces a property that
+Properties survive the expiry of snapshots, and snapshots of other writers. For tables that an admin rolls back, the same text is in the
+summary of each snapshot that a sink writes. Offsets go back with the rows, but claims never do. The summary also replaces a property that
 another program has removed. Each branch of a table has its own offsets.
 """
 
@@ -19,13 +19,13 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 MAIN: Final = "main"
 _PREFIX, _OF_BRANCHES = "connect.offsets.", "connect.branch-offsets."
 _PICKED: Final = "source-snapshot-id"
-"""In the summary of a cherry-picked snapshot: the id of the original."""
+"""The entry in the summary of a cherry-picked snapshot that has the original's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """An offset row in a table. ``lineage`` changes when an admin sets offsets: then offsets of the partition in other tables no longer
-    count. ``snapshot`` is the id of the snapshot that wrote the row, ``sequence`` its sequence number; 0: unknown."""
+    """An offset row in a table. ``lineage`` changes when an admin sets offsets. After that, the partition's offsets in other tables no
+    longer count. ``snapshot`` is the id of the snapshot that wrote the row. ``sequence`` is its sequence number, or 0 if unknown."""
 
     row: OffsetRow
     lineage: int
@@ -52,7 +52,7 @@ def to_text(rows: Mapping[TopicPartition, StoredRow]) -> str:
 
 
 def from_text(text: str | None) -> StoredRows:
-    """The inverse of ``to_text``; empty for None."""
+    """The inverse of ``to_text``. Empty for None."""
     found: StoredRows = {}
     for name, (offset, claim, epoch, lineage, snapshot, topic_id, sequence) in json.loads(text or "{}").items():
         topic, _, partition = name.rpartition("/")
@@ -63,8 +63,8 @@ def from_text(text: str | None) -> StoredRows:
 def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows:  # Any: pyiceberg's TableMetadata
     """The rows that count for the branch's head. Costs one walk through its history. A missing branch starts at the head of main.
 
-    A snapshot that is not an ancestor of the head was abandoned by a rollback, or has expired. Sequence numbers decide which: they
-    increase from ancestor to descendant. A replaced table starts a new history, but keeps the property and so the offsets.
+    A snapshot that is not an ancestor of the head was abandoned by a rollback, or has expired. Sequence numbers, which increase from
+    ancestor to descendant, show which is the case. A replaced table starts a new history, but keeps the property and so the offsets.
     """
     name = property_name(connector, branch)
     line = _ancestors(metadata, branch)
@@ -94,14 +94,14 @@ def _ancestors(metadata: Any, branch: str) -> list[Any]:
 
 
 def _undone_snapshots(written: Collection[tuple[int, int]], metadata: Any, line: Sequence[Any]) -> set[int]:
-    """The ids of ``written`` snapshots, given with their sequence numbers, whose rows are not in the newest snapshot of ``line``."""
+    """The ids of snapshots in ``written`` (with their sequence numbers) whose rows are not in the newest snapshot of ``line``."""
     if not line:
         return set()  # the table was replaced by an empty one
     ancestors = {each.snapshot_id for each in line} | {
         int(each.summary.additional_properties.get(_PICKED, 0)) for each in line if each.summary
     }
     is_beginning = line[-1].parent_snapshot_id is None
-    oldest = line[-1].sequence_number or 0  # snapshots with smaller numbers are expired ancestors, or from before the table was replaced
+    oldest = line[-1].sequence_number or 0  # snapshots with smaller numbers have expired, or are older than the table's replacement
     there = {each.snapshot_id for each in metadata.snapshots}
     return {
         snapshot
@@ -113,7 +113,7 @@ def _undone_snapshots(written: Collection[tuple[int, int]], metadata: Any, line:
 def _newest_offsets(
     history: Sequence[Any], name: str, now: StoredRows, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, int | None]:
-    """The offsets of partitions in the newest snapshots that have them; None if the topic differs from that in ``now``."""
+    """The offsets of partitions in the newest snapshots that have them. None if the topic differs from the topic in ``now``."""
     found: dict[TopicPartition, int | None] = {}
     for snapshot in history:
         if len(found) == len(partitions):

@@ -1,4 +1,4 @@
-"""The files that a config names: patterns of paths, and files in folders. Lists folders, and opens files without reading them."""
+"""The files that a config names: patterns of paths, and files in folders. Lists folders and opens files, but does not read them."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ PATHS: Final = "paths"
 COMPRESSED: Final = ".gz"
 MAX_LISTINGS: Final = 3
 QUIET_NS: Final = 20_000_000
-"""A listing is complete if the folder has not changed in this time before it, nor during it."""
+"""A listing is complete if the folder has not changed during it, and for this duration before it."""
 _WILDCARDS: Final = frozenset("*?[")
 _ANY_DEPTH: Final = "**"
 _OLD: Final = frozenset({"old", "bak"})
 
 Content = BinaryIO | GzipContent
 Failures = dict[str, OSError]
-"""Why folders and files could not be read, by their paths."""
+"""The reasons why folders and files could not be read, by path."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file found by a scan. ``modified`` is in microseconds. ``stem`` is the included name: the file's own, or the one before it was
-    rotated; empty for a file that was read earlier, and now has a name that is not included."""
+    """A file that a scan has found. ``modified`` is in microseconds. ``stem`` is the included name: the file's own name, or its name before
+    rotation. It is empty for a file that was read earlier and now has a name that is not included."""
 
     name: str
     device: int
@@ -53,10 +53,10 @@ class LogFile:
         return self.name != self.stem
 
     def open(self, folder: AllowedFolder) -> Content | None:
-        """Open the uncompressed content; None: another file, or no file, has the name now.
+        """Open the uncompressed content. None if now another file, or no file, has the name.
 
-        An inode is reused as soon as its file is removed, for example by the next copy. So a rotated file must be unchanged since it was
-        listed.
+        An inode may be reused as soon as its file is removed, for example for the next copy. So a rotated file must be unchanged since it
+        was listed.
         """
         try:
             descriptor = folder.open(self.name, os.O_RDONLY | os.O_NONBLOCK)
@@ -73,7 +73,7 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """An entry of ``paths``: the folder before the first wildcard, a pattern for each folder below it (None: any depth), and one for
+    """An entry of ``paths``: the folder before the first wildcard, a pattern for each folder below it (None: any depth), and a pattern for
     names."""
 
     root: str
@@ -82,7 +82,7 @@ class PathPattern:
 
     @classmethod
     def of(cls, path: str) -> PathPattern:
-        """Raises ConfigException for a path that is not absolute or has no file name."""
+        """Parse an entry. Raises ConfigException for a path that is not absolute or has no file name."""
         parts = path.split("/")
         if parts[0] or not parts[-1]:
             raise ConfigException.of(PATHS, path, "Not an absolute path of files. Begin it with / and end it with a name or a pattern.")
@@ -95,21 +95,22 @@ class PathPattern:
         return not self.folders
 
     def list_folders(self, allowed: AllowedPaths, failures: Failures) -> Iterator[AllowedFolder]:
-        """The existing folders. Links below ``root`` are not followed. ``failures`` gets folders that cannot be listed. Raises
+        """The existing folders. Links below ``root`` are not followed. Folders that cannot be listed are added to ``failures``. Raises
         ConfigException if ``root`` is not allowed."""
         return _below(allowed.folder(PATHS, self.root), self.folders, failures)
 
 
 @dataclass(frozen=True, slots=True)
 class NameFilter:
-    """Which file names are included: those that match one of ``patterns`` and ``included``, but not ``excluded``."""
+    """The included file names: names that match one of ``patterns`` and ``included``, but not ``excluded``."""
 
     patterns: Sequence[BoundedRegex]
     included: BoundedRegex | None
     excluded: BoundedRegex | None
 
     def stem(self, name: str) -> str | None:
-        """The shortest included name among ``name`` and its forms without numbers, dates and ``.gz`` of a rotation; None: no such name."""
+        """The shortest included name among ``name`` and its forms without a rotation's numbers, dates and ``.gz``. None if there is no
+        included name."""
         if self.is_excluded(name):
             return None
         return min(filter(self._is_included, _unrotated_names(name)), key=len, default=None)
@@ -122,7 +123,7 @@ class NameFilter:
 
 
 def path_text(path: str) -> str:
-    """A path as text: bytes that are not UTF-8 become replacement characters."""
+    """A path as text. Bytes that are not UTF-8 become replacement characters."""
     return os.fsencode(path).decode(errors="replace")
 
 
@@ -138,8 +139,9 @@ class FolderFiles:
     _sorted: Sequence[LogFile] = ()
 
     def list_files(self, folder: AllowedFolder, read: Container[int] = ()) -> Sequence[LogFile]:
-        """The current files, least recently changed first; one entry per file, even with several names. The same list object if nothing
-        has changed. Files with inodes in ``read`` were read earlier: they are returned even under names that are not included.
+        """The current files, least recently changed first. Each file has one entry, even with several names. If nothing has changed,
+        returns the same list object. Files with inodes in ``read`` were read earlier, and are returned even under names that are not
+        included.
 
         A listing may miss a file that is being renamed. So a folder that is changing is listed again, and the results are merged.
         """
@@ -177,7 +179,7 @@ class FolderFiles:
             return
         try:
             status = entry.stat(follow_symlinks=False)
-        except FileNotFoundError:  # renamed since
+        except FileNotFoundError:  # already renamed
             return
         if stat.S_ISREG(status.st_mode):
             key, size, modified = (status.st_dev, status.st_ino), status.st_size, status.st_mtime_ns // 1000
@@ -188,7 +190,7 @@ class FolderFiles:
 
 
 def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
-    """The device and inode of a link's target; -1 if there is none."""
+    """The device and inode of a link's target. -1 if there is no target."""
     try:
         status = link.stat()
     except OSError:
@@ -198,7 +200,7 @@ def _link_target(link: os.DirEntry[str]) -> tuple[int, int]:
 
 @contextlib.contextmanager
 def _open_listing(folder: AllowedFolder) -> Iterator[tuple[Iterable[os.DirEntry[str]], int]]:
-    """The entries of a folder, and its descriptor; no entries and -1 if the folder is gone."""
+    """The entries of a folder, and its descriptor. If the folder no longer exists, no entries and -1."""
     try:
         descriptor = folder.open(".", os.O_RDONLY | os.O_DIRECTORY)
     except (FileNotFoundError, NotADirectoryError):

@@ -1,8 +1,9 @@
-"""How far each file of a folder was read. Files are recognized by identity and content, not by name. Knows nothing of lines and topics.
+"""The positions up to which files of a folder were read. Files are recognized by identity and content, not by name. Knows nothing of lines
+and topics.
 
-A file is identified by device and inode. Hashes (``position``) show whether it still has the content that was read: copytruncate truncates
-it, and inodes are reused. Content that has left its inode gets a generation. The hashes find it again in a copy: the copy of copytruncate,
-a compressed file, or a file that replaced the original.
+A file is identified by device and inode. Hashes (``position``) show whether it still has the content that was read, because copytruncate
+truncates files, and inodes are reused. Content that is no longer in its inode gets a generation. The hashes identify it in a copy:
+copytruncate's copy, a compressed file, or a file that replaced the original.
 
 Source partitions: one per file, and one per folder, whose offset lists the files with positions, so that missing files are known.
 """
@@ -24,16 +25,17 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
 MAX_MISSING: Final = 1000
-"""Maximum missing files of a folder whose positions are kept."""
+"""Maximum number of missing files of a folder whose positions are kept."""
 
 Change = tuple[dict[str, object], dict[str, object]]
-"""A source partition and its new offset; an empty one removes it."""
+"""A source partition and its new offset. An empty offset removes the partition."""
 ContentOpener = Callable[[LogFile], Content | None]
 
 
 @dataclass(slots=True)
 class Unread:
-    """A file with unread data after its position. ``is_final``: it has been unchanged for so long that its last line is complete."""
+    """A file with unread data after its position. ``is_final``: the file has been unchanged for so long that its last line counts as
+    complete."""
 
     identity: Identity
     file: LogFile
@@ -44,14 +46,14 @@ class Unread:
 @dataclass(slots=True)
 class FolderPositions:
     """The positions of one folder's files. ``offset`` returns committed offsets, ``open_content`` opens a file. ``retention`` of missing
-    files and ``completion_time`` of last lines are microseconds. ``lost`` are messages about lost data."""
+    files and ``completion_time`` of last lines are in microseconds. ``lost`` has messages about lost data."""
 
     path: str
     offset: OffsetReader
     open_content: ContentOpener
     retention: int
     completion_time: int
-    completes_open_entries: bool  # whether time completes the last entry of a file that may grow: entries have several lines
+    completes_open_entries: bool  # whether the last entry of a file that may grow completes with time, because entries have several lines
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
@@ -91,12 +93,13 @@ class FolderPositions:
         return {"folder": path_text(self.path)}
 
     def path_of(self, file: LogFile) -> str:
-        """The path for messages: bytes that are not text are replaced."""
+        """The path for messages, in which bytes that are not text are replaced."""
         return path_text(f"{self.path}/{file.name}")
 
     def unread(self, files: Sequence[LogFile], now: int, *, skips_old: bool = False) -> list[Unread]:
-        """The files with unread data, in the order of ``files``. Afterwards, ``changes`` has the offsets to commit before their records,
-        and ``failures`` the files that could not be read. ``skips_old``: reading of a new folder starts at the ends of its files."""
+        """The files with unread data, in the order of ``files``. After the call, ``changes`` has the offsets to commit before the files'
+        records, and ``failures`` has the files that could not be read. With ``skips_old``, reading of a new folder starts at the ends of
+        its files."""
         self.failures = {}
         self._now = now
         if self._unchanged_files and now < self._unchanged_until and files == self._unchanged_files:
@@ -125,7 +128,7 @@ class FolderPositions:
         return waiting
 
     def _rest(self, files: Sequence[LogFile], found: Mapping[Identity, LogFile]) -> None:
-        """Everything is read: compute until when that holds if no file changes."""
+        """After everything was read, compute how long this remains true if no file changes."""
         left = (file for identity, file in found.items() if self._is_unread(identity, file, self.known[identity], is_final=True))
         ends = [*(file.modified + self.completion_time for file in left), *(since + self.retention for since in self._missing.values())]
         self._unchanged_files, self._unchanged_until = files, min(ends, default=math.inf)
@@ -143,7 +146,7 @@ class FolderPositions:
         return self._now - file.modified > self.completion_time
 
     def _recognize(self, files: Sequence[LogFile], now: int) -> tuple[dict[Identity, LogFile], list[LogFile]]:
-        """Separate files with known content from others. Known content that has left its file gets a generation."""
+        """Separate files with known content from other files. Known content that is no longer in its file gets a generation."""
         found: dict[Identity, LogFile] = {}
         arrived = []
         self._ignored = 0
@@ -154,7 +157,7 @@ class FolderPositions:
                 found[identity] = file
                 self._missing.pop(identity, None)
                 continue
-            if not file.stem:  # another file has the inode now, under a name that is not included
+            if not file.stem:  # another file now has the inode, under a name that is not included
                 self._ignored += 1
                 continue
             arrived.append(file)
@@ -169,7 +172,7 @@ class FolderPositions:
         return found, arrived
 
     def _known(self, identity: Identity) -> Position | None:
-        """The position of a file. Committed positions are read once: removed ones stay removed."""
+        """The position of a file. Committed positions are read once, so removed positions stay removed."""
         if identity not in self.known and identity not in self._seen:
             offset = self.offset(identity.partition)
             if offset:
@@ -184,7 +187,7 @@ class FolderPositions:
             return False
         try:
             content = self.open_content(file)
-            if content is None:  # renamed since: the next scan decides
+            if content is None:  # already renamed: the next scan decides
                 return True
             with closing(content):
                 return position.matches(content, as_far_as_readable=self._is_final(file))
@@ -195,8 +198,8 @@ class FolderPositions:
             return True
 
     def _reuses_inode(self, file: LogFile, position: Position, files: Sequence[LogFile]) -> bool:
-        """Whether a compressed file with the content of ``position`` is an unfinished copy of an existing file: the copy has reused the
-        inode of another file, to which the position belonged."""
+        """Whether a compressed file with the content of ``position`` is an unfinished copy of an existing file. In this case, the copy has
+        reused the inode of another file, to which the position belonged."""
         if not file.is_compressed or position.is_at_rest(file):
             return False
         try:
@@ -207,7 +210,7 @@ class FolderPositions:
                 head = at(content, 0, FINGERPRINT_BYTES)
                 originals = (self._open_in(open_files, other) for other in files if _may_be_copy(other, file))
                 return any(original is not None and self._is_prefix(file, content, head, original) for original in originals)
-        except (OSError, DamagedException):  # reading the file will show what it is
+        except (OSError, DamagedException):  # reading the file will show the reason
             return False
 
     def _open_in(self, open_files: contextlib.ExitStack, file: LogFile) -> Content | None:
@@ -215,7 +218,7 @@ class FolderPositions:
         return content if content is None else open_files.enter_context(closing(content))
 
     def _admit(self, file: LogFile, files: Sequence[LogFile], *, skips_old: bool) -> Identity | None:
-        """Give a file without a position the one of its origin, or a new one; None: not yet, because it is an unfinished copy."""
+        """Give a file without a position its origin's position, or a new one. None if the file is still an unfinished copy."""
         content = None if file.is_rotated and not file.size else self.open_content(file)
         if content is None:
             return None
@@ -239,10 +242,10 @@ class FolderPositions:
         return identity
 
     def _origin(self, file: LogFile, content: Content, head: bytes) -> Identity | None:
-        """The missing or overwritten file whose content this file begins with; of several, the one read furthest.
+        """The missing or overwritten file with whose content this file starts. Of several files, the one that was read furthest.
 
-        Short files may be equal by chance. Then one of these is required: the file is compressed, the origin's file has new content, or the
-        names are equal, because a file was replaced by its copy, or a mount has another device number."""
+        Short files may be equal by chance, so a short file must meet a further condition: it is compressed, the origin's file has new
+        content, or the names are equal. Names are equal if a copy replaced a file, or a mount has another device number."""
         found = []
         for identity in self._missing:
             position = self.known[identity]
@@ -258,12 +261,12 @@ class FolderPositions:
     def _is_copied(self, file: LogFile, content: Content, head: bytes, other: LogFile) -> bool:
         """Whether ``file`` is a copy of the unchanged file ``other``, which is read instead until it is truncated or removed.
 
-        True also if ``other`` was truncated after it was recognized: the next scan finds its content as the origin."""
+        Also true if ``other`` was truncated after it was recognized. The next scan then finds its content as the origin."""
         if not _may_be_copy(other, file):
             return False
         original = self.open_content(other)
         if original is None:
-            return True  # renamed since: the next scan decides
+            return True  # already renamed: the next scan decides
         with closing(original):
             if self._is_prefix(file, content, head, original):
                 return True
@@ -271,8 +274,8 @@ class FolderPositions:
             return position is not None and position.bytes > 0 and not position.matches(original)
 
     def _is_prefix(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
-        """Whether the content of ``file`` is a prefix of ``original``, by its first and last kilobyte; by the first one only for a
-        compressed file that may still be written."""
+        """Whether the content of ``file`` is a prefix of ``original``, according to its first and last kilobyte. For a compressed file that
+        may still be written, only the first kilobyte counts."""
         begin = at(original, 0, FINGERPRINT_BYTES)
         length = min(len(begin), len(head))
         if not length or begin[:length] != head[:length]:
@@ -283,7 +286,7 @@ class FolderPositions:
         return at(original, end - len(tail), len(tail)) == tail
 
     def _end(self, file: LogFile, content: Content) -> tuple[int, bytes]:
-        """The number of readable bytes of a file, and its last bytes. Compressed files are read once for that."""
+        """The number of readable bytes of a file, and its last bytes. For this, compressed files are read once."""
         if not isinstance(content, GzipContent):
             length = min(file.size, FINGERPRINT_BYTES)
             return file.size, at(content, file.size - length, length)
@@ -318,7 +321,7 @@ class FolderPositions:
             self.changes.append((identity.partition, self.known[identity].offset(path)))
 
     def _forget(self, now: int) -> None:
-        """Remove the positions of files that have been missing for too long, and of the oldest if there are too many."""
+        """Remove the positions of files that have been missing for too long, and of the oldest files if there are too many."""
         oldest = sorted(self._missing, key=lambda identity: self._missing[identity])
         for number, identity in enumerate(oldest):
             if number < len(oldest) - MAX_MISSING or now - self._missing[identity] > self.retention:
@@ -332,12 +335,12 @@ class FolderPositions:
 
 
 def _may_be_copy(other: LogFile, file: LogFile) -> bool:
-    """Whether ``file`` may be a copy of ``other``, by their names."""
+    """Whether ``file`` may be a copy of ``other``, according to their names."""
     return other is not file and not other.is_compressed and other.stem == file.stem
 
 
 def _read_head(content: Content) -> tuple[bytes, bool]:
-    """The first bytes, and whether damage is why there are fewer."""
+    """The first bytes, and whether there are fewer because of damage."""
     if not isinstance(content, GzipContent):
         return at(content, 0, FINGERPRINT_BYTES), False
     content.seek(0)
@@ -346,7 +349,7 @@ def _read_head(content: Content) -> tuple[bytes, bool]:
 
 
 def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Position:
-    """The position after all readable data. Unless the data ends with a line end, the following data is the rest of a line."""
+    """The position after all readable data. Unless this data ends with a line end, the data after it is the rest of a line."""
     size = content.seek(sys.maxsize) if isinstance(content, GzipContent) else content.seek(0, 2)
     length = min(size, FINGERPRINT_BYTES)
     is_damaged = isinstance(content, GzipContent) and content.damage is not None
@@ -357,7 +360,7 @@ def _end_position(content: Content, file: LogFile, *, is_final: bool) -> Positio
 
 
 def _parse_files(listed: Mapping[str, Any]) -> list[list[int]]:
-    """The files in a folder's offset. Raises ConnectException for an invalid one."""
+    """The files in a folder's offset. Raises ConnectException for an invalid offset."""
     files = listed.get("files")
     if not isinstance(files, list) or not all(
         isinstance(row, list) and len(row) == 4 and all(type(n) is int for n in row) for row in files
@@ -367,7 +370,7 @@ def _parse_files(listed: Mapping[str, Any]) -> list[list[int]]:
 
 
 def check_offset(partition: Any, offset: Any) -> None:
-    """Raise ConnectException for a user's offset that a run could not continue from. Any: JSON from a user."""
+    """Raise ConnectException for a user's offset from which a run could not continue. Any: JSON from a user."""
     if not isinstance(partition, Mapping) or set(partition) not in ({"folder"}, {"device", "inode"}, set(Identity._fields)):
         raise ConnectException("Partition objects must have the key 'folder', or 'device' and 'inode'")
     if offset is None:

@@ -1,4 +1,4 @@
-"""The text of log lines as columns: formats, and the time in a line. Knows no files.
+"""The text of log lines as columns: formats, and the time in a line. Knows nothing of files.
 
 Patterns of a config run in polars' regular expression engine, whose run time is linear in the text.
 """
@@ -27,7 +27,7 @@ COMMON: Final = (
 COMBINED: Final = COMMON + r' "(?P<referer>(?:[^"\\]|\\.)*)" "(?P<agent>(?:[^"\\]|\\.)*)"'
 WEB_TIME: Final = "%d/%b/%Y:%H:%M:%S %z"
 WEB_TYPES: Final = {"status": "integer", "size": "integer"}
-LINE: Final = "line_"  # a group around a pattern: null if it does not match
+LINE: Final = "line_"  # a group around a pattern, null if the pattern does not match
 _PAIR: Final = r'[^\s="]+(?:=(?:"(?:[^"\\]|\\.)*"|[^\s"]*))?'
 _ESCAPES: Final = {"\\\\": "\\", '\\"': '"', "\\n": "\n", "\\r": "\r", "\\t": "\t"}
 _FIELD_NAME: Final = re.compile(r"[\w.@-]+")
@@ -35,8 +35,8 @@ _FIELD_NAME: Final = re.compile(r"[\w.@-]+")
 
 @dataclass(slots=True)
 class Parsed:
-    """Parsed lines. ``value`` has the type of ``schema`` (None: JSON text). ``errors`` are the indexes of lines in another format,
-    ``blank`` those of empty lines, which are not records. ``time`` is the text of each line's time."""
+    """Parsed lines. ``value`` has the type of ``schema`` (None: JSON text). ``errors`` are the indexes of lines in another format.
+    ``blank`` are the indexes of empty lines, which are not records. ``time`` is the text of each line's time."""
 
     value: pa.Array
     schema: Schema | None
@@ -72,7 +72,7 @@ class JsonFormat:
 
 @dataclass(frozen=True, slots=True)
 class LogfmtFormat:
-    """A line is words ``key=value`` or ``key``, values optionally in quotation marks: a map. The last of equal keys counts."""
+    """A line has words ``key=value`` or ``key``, and becomes a map. Values may be in quotation marks. The last of equal keys counts."""
 
     name = "logfmt"
 
@@ -94,12 +94,12 @@ class LogfmtFormat:
 
 @dataclass(frozen=True, slots=True)
 class PatternFormat:
-    """A line is a struct of the named groups of ``pattern``: texts, or values of ``types``, where ``-`` is null."""
+    """A line becomes a struct of the named groups of ``pattern``. Fields are texts, or values of ``types``, for which ``-`` is null."""
 
     name: str
     pattern: str
     types: Mapping[str, str] = field(default_factory=dict)
-    is_quoted: bool = False  # CSV: a group ``name`` in quotation marks, or ``name_`` without
+    is_quoted: bool = False  # CSV: group ``name`` in quotation marks, or ``name_`` without them
 
     def parse(self, lines: pa.Array, time: str | None) -> Parsed:
         text = pl.Series(lines)
@@ -126,8 +126,9 @@ LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """The time of a line: in the ``field`` of its format, or in the match of ``pattern``; its format; and its time zone if it has none. A
-    time without a year, as in syslog, is in the last twelve months, and at most a day ahead of ``clock`` (in seconds)."""
+    """The time of a line: its location (the ``field`` of the line's format, or the match of ``pattern``), its format, and the zone of times
+    without a zone. A time without a year, as in syslog, is in the last twelve months, and at most one day ahead of ``clock`` (in
+    seconds)."""
 
     field: str | None
     pattern: str | None
@@ -136,7 +137,7 @@ class LineTime:
     clock: Callable[[], float] = time.time
 
     def of(self, lines: pa.Array, parsed: Parsed) -> pa.Array:
-        """Milliseconds since 1970 (int64), null for a line without a valid time."""
+        """Milliseconds since 1970 (int64). Null for a line without a valid time."""
         text = parsed.time if self.pattern is None else pl.Series(lines).str.extract(self.pattern)
         if text is None:
             return pa.nulls(len(lines), pa.int64())
@@ -157,7 +158,7 @@ class LineTime:
         return this.zip_with((this <= int(latest.timestamp() * 1000)).fill_null(value=False), before)
 
     def _read(self, text: pl.Series, form: str) -> pl.Series:
-        """Parse times with a year. ``%f`` is digits after a point or comma, as in Python; in polars it is a number of nanoseconds."""
+        """Parse times with a year. ``%f`` means digits after a point or comma, as in Python. In polars, it is a number of nanoseconds."""
         form = form.replace(".%f", "%.f")
         forms = [form.replace("%f", digits) for digits in ("%3f", "%6f", "%9f")] if "%f" in form else [form]
         instants = pl.Series([None], dtype=pl.Int64).extend_constant(None, len(text) - 1) if len(text) else pl.Series([], dtype=pl.Int64)
@@ -181,7 +182,7 @@ def _has(form: str, directives: Sequence[str]) -> bool:
 
 
 def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
-    """A pattern for a line of CSV: each field is quoted, with inner quotation marks doubled, or has none."""
+    """A pattern for a line of CSV. Each field has no quotation marks, or is quoted, with inner quotation marks doubled."""
     mark = re.escape(delimiter)
     return "^" + mark.join(f'(?:"(?P<{name}>(?:[^"]|"")*)"|(?P<{name}_>[^"{mark}]*))' for name in fields) + "$"
 
@@ -215,7 +216,8 @@ def _check_has_date(line_time: LineTime, form_key: str) -> None:
     days = pl.Series([noon - datetime.timedelta(days=40), noon - datetime.timedelta(days=1)])
     written = days.dt.strftime(line_time.form.replace("%f", "%6f"))
     first, last = line_time.parse(written)
-    if first is None or last is None or round((last - first) / 86_400_000) != 39:  # in days: daylight saving time may change in between
+    # in days, because daylight saving time may change in between
+    if first is None or last is None or round((last - first) / 86_400_000) != 39:
         raise ConfigException.of(form_key, line_time.form[:100], "The format needs day and month, such as %b %d %H:%M:%S.")
 
 
@@ -237,7 +239,7 @@ def _cast_column(name: str, kind: str) -> pl.Expr:
 
 
 def _values_by_row(pairs: pl.DataFrame, count: int) -> pl.Series:
-    """The values by row, null for rows without one."""
+    """The values by row. Null for rows without a value."""
     rows = pl.DataFrame({"row": pl.arange(count, eager=True)})
     return rows.join(pairs, on="row", how="left", maintain_order="left")["value"]
 

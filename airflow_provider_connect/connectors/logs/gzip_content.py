@@ -1,4 +1,4 @@
-"""The content of a gzip file. Of a damaged file it returns the readable part and the reason. Knows nothing of lines and positions.
+"""The content of a gzip file. For a damaged file, the readable part and the reason. Knows nothing of lines and positions.
 
 Python's own reader raises an exception at damage, and discards data that it has already read.
 """
@@ -16,12 +16,13 @@ _CHECKSUM_BYTES: Final = 4
 
 
 class DamagedException(Exception):
-    """A damaged or incomplete file does not have the requested bytes."""
+    """The requested bytes are missing in a damaged or incomplete file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Damage:
-    """Why a file cannot be read further, and at which of its bytes. ``is_complete``: no byte is missing before the end of the data read."""
+    """The reason why a file cannot be read further, and the byte at which reading ends. ``is_complete``: no byte is missing before the end
+    of the data that was read."""
 
     reason: str
     at: int
@@ -29,8 +30,8 @@ class Damage:
 
 
 class GzipContent:
-    """The uncompressed data of all members, as gzip reads them; trailing zeros are not damage. ``damage`` is the damage found so far.
-    Reading continues after a wrong checksum. Seeking back restarts at the beginning."""
+    """The uncompressed data of all members, as gzip reads them. Trailing zeros are not damage. ``damage`` is the damage found so far.
+    Reading continues after a wrong checksum. Seeking back restarts from the start of the file."""
 
     def __init__(self, raw: BinaryIO) -> None:
         self._raw = raw
@@ -44,17 +45,17 @@ class GzipContent:
         self._members = 0
         self._is_between = self._is_over = False
         self._input, self._input_at = b"", 0
-        self._skipped = 0  # bytes of the input still to skip after a wrong checksum
+        self._skipped = 0  # input bytes that are still to be skipped after a wrong checksum
 
     def read(self, count: int) -> bytes:
-        """Like a file's. Raises DamagedException if damage leaves fewer than ``count`` bytes."""
+        """Like ``read`` of a file. Raises DamagedException if damage leaves fewer than ``count`` bytes."""
         found = self.available(count)
         if len(found) < count and self.damage is not None:
             raise DamagedException(self.damage.reason)
         return found
 
     def available(self, count: int) -> bytes:
-        """The next ``count`` bytes, fewer if the file ends or is damaged."""
+        """The next ``count`` bytes, or fewer if the file ends or is damaged."""
         parts, left = [], count
         while left > 0 and not self._is_over:
             part = self._next(left)
@@ -64,7 +65,7 @@ class GzipContent:
         return b"".join(parts)
 
     def seek(self, position: int) -> int:
-        """Go to ``position``, or to the last readable one before it; returns the position reached."""
+        """Go to ``position``, or to the last readable position before it. Returns the position reached."""
         if position < self._position:
             self._begin()
         while self._position < position and self.available(min(position - self._position, 1 << 20)):
@@ -75,7 +76,7 @@ class GzipContent:
         self._raw.close()
 
     def _next(self, most: int) -> bytes:
-        """Some of the next bytes, possibly none yet."""
+        """Some of the next bytes. May be empty before the end."""
         self._input = self._input or self._raw.read(_CHUNK_BYTES)
         if not self._input:
             return self._finish(most)
@@ -104,7 +105,7 @@ class GzipContent:
         return found
 
     def _skip_to_member(self) -> None:
-        """Skip to the beginning of the next member."""
+        """Skip to the start of the next member."""
         rest = self._input[self._skipped :]
         self._skipped = max(0, self._skipped - len(self._input))
         rest = rest if self._skipped else rest.lstrip(b"\0")
@@ -146,6 +147,6 @@ class GzipContent:
         self._input_at += count
 
     def _record_damage(self, reason: str, *, is_complete: bool) -> None:
-        """Record damage: the first one is reported; the last one determines whether bytes are missing at the end."""
+        """Record damage. The first damage is reported. The last damage determines whether bytes are missing at the end."""
         first = self.damage
         self.damage = Damage(reason if first is None else first.reason, self._input_at if first is None else first.at, is_complete)

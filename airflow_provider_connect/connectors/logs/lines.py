@@ -1,6 +1,6 @@
-"""The lines in a piece of a log file as Arrow columns: encodings, line ends, multi-line entries. Knows neither files nor topics.
+"""The lines in a piece of a log file as Arrow columns: encodings, line ends, multi-line entries. Knows nothing of files and topics.
 
-A line ends with a line feed; a carriage return before it is part of the line end.
+A line ends with a line feed. A carriage return before the line feed is part of the line end.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 @dataclass(slots=True)
 class Lines:
-    """Lines of a piece. ``text`` is null if bytes are invalid in the encoding; ``ends`` are the byte positions after each line."""
+    """Lines of a piece. ``text`` is null if bytes are invalid in the encoding. ``ends`` are the byte positions after each line."""
 
     text: pa.Array
     ends: NDArray[np.int64]
@@ -31,19 +31,19 @@ class Lines:
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """A text encoding. ``width``: bytes of a line feed."""
+    """A text encoding. ``width`` is the number of bytes of a line feed."""
 
     name: str
     width: int = 1
 
     @classmethod
     def of(cls, given: str) -> Encoding:
-        """Raises ConfigException for an unsupported encoding."""
+        """The encoding with this name. Raises ConfigException for an unsupported encoding."""
         name = encoding_name(given)
         return cls(name, WIDE_ENCODINGS.get(name, 1))
 
     def with_byte_order(self, head: bytes) -> Encoding:
-        """This encoding with the byte order of a file, by its first bytes; without a byte-order mark, little endian."""
+        """This encoding with the byte order of a file, according to its first bytes. Little-endian without a byte-order mark."""
         if self.name not in ("utf-16", "utf-32"):
             return self
         is_big = head.startswith(codecs.BOM_UTF16_BE) if self.width == 2 else head.startswith(codecs.BOM_UTF32_BE)
@@ -58,13 +58,13 @@ class Encoding:
         return (np.flatnonzero(units == ord("\n")) + 1) * self.width
 
     def decode(self, data: bytes, ends: NDArray[np.int64], *, is_first: bool) -> pa.Array:
-        """The text of each line that ends at ``ends``, null if its bytes are invalid. ``is_first``: the file begins here, possibly with a
-        byte-order mark."""
+        """The text of each line that ends at ``ends``. Null if the line's bytes are invalid. ``is_first``: the file starts here, possibly
+        with a byte-order mark."""
         whole = data[: int(ends[-1])]
         try:
             text = whole if self.name == "utf-8" else whole.decode(self.name).encode()
             begin = len(_MARK.encode()) if is_first and text.startswith(_MARK.encode()) else 0
-            has_returns = b"\r" in text and b"\r\n" in text  # searching for one byte is ten times as fast as for two
+            has_returns = b"\r" in text and b"\r\n" in text  # searching for one byte is ten times faster than for two
             is_plain = self.name == "utf-8" and not begin and text.endswith(b"\n") and not has_returns
             return _column(text, begin, ends - 1 if is_plain else None)
         except (UnicodeError, pa.ArrowInvalid):
@@ -85,7 +85,7 @@ class Encoding:
 
 
 def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array:
-    """The lines of UTF-8 text as a string column, the last with or without a line end. ``ends``: the positions of line feeds, if known.
+    """The lines of UTF-8 text as a string column. The last line may have no line end. ``ends`` are the positions of line feeds, if known.
     Raises ArrowInvalid for invalid UTF-8."""
     if ends is None:
         text = text.replace(b"\r\n", b"\n")[begin:]
@@ -93,7 +93,7 @@ def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array
         if not text.endswith(b"\n"):
             ends = np.append(ends, len(text))
     offsets = np.zeros(len(ends) + 1, np.int32)
-    offsets[1:] = ends - np.arange(len(ends))  # without the line feeds before
+    offsets[1:] = ends - np.arange(len(ends))  # without the line feeds before each end
     data = text.replace(b"\n", b"")
     buffers: list[Any] = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     if data.isascii():
@@ -103,7 +103,7 @@ def _column(text: bytes, begin: int, ends: NDArray[np.int64] | None) -> pa.Array
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Multi-line entries: each line in which ``start``, a polars pattern, is found begins an entry. An entry of more than ``max_lines`` or
+    """Multi-line entries. Each line that matches ``start``, a polars pattern, starts an entry. An entry of more than ``max_lines`` or
     ``max_bytes`` is split."""
 
     start: str
@@ -111,7 +111,7 @@ class Entries:
     max_bytes: int
 
     def join(self, lines: Lines, *, is_final: bool) -> Lines:
-        """The complete entries: all but the last one, which is complete only if ``is_final``. An entry with an invalid line is null."""
+        """The complete entries. The last entry is complete only if ``is_final``. An entry with an invalid line is null."""
         begins = pl.Series(lines.text).str.contains(self.start).fill_null(value=False).to_numpy().copy()
         begins[:1] = True
         begins = self._cut(begins, np.concatenate(([0], lines.ends[:-1])))
@@ -123,7 +123,7 @@ class Entries:
         return Lines(pc.binary_join(listed, "\n"), lines.ends[bounds[1:] - 1])
 
     def _cut(self, begins: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Also begin an entry after each ``max_lines`` lines of an entry, and when its bytes pass a multiple of ``max_bytes``."""
+        """Also start an entry after each ``max_lines`` lines of an entry, and when its bytes pass a multiple of ``max_bytes``."""
         rows = np.arange(len(begins))
         first = np.maximum.accumulate(np.where(begins, rows, 0))
         share: NDArray[np.int64] = np.maximum((rows - first) // self.max_lines, (offsets - offsets[first]) // self.max_bytes)

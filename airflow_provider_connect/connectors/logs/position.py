@@ -1,4 +1,5 @@
-"""How far a log file was read, with hashes that show whether it is still the same file. Positions count uncompressed bytes."""
+"""The position up to which a log file was read, with hashes that show whether it is still the same file. Positions count uncompressed
+bytes."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ FINGERPRINT_BYTES: Final = 1024
 
 
 class Identity(NamedTuple):
-    """A file, independent of its name; with a ``generation``, one of its earlier contents."""
+    """A file, independent of its name. With a ``generation``, one of the file's earlier contents."""
 
     device: int
     inode: int
@@ -29,9 +30,10 @@ class Identity(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far a file was read: ``bytes``, with the hashes of the first bytes (``head``) and the last bytes before the position (``tail``).
-    ``is_inside``: within a too long line, whose rest is skipped. ``size`` and ``modified``: of the file when its end was reached.
-    ``is_settled``: the remaining bytes there have no line end. ``is_noted``: the loss of the file was reported."""
+    """The position up to which a file was read: ``bytes``, with the hashes of the first bytes (``head``) and the last bytes before the
+    position (``tail``). ``is_inside``: the position is within an overlong line, whose rest is skipped. ``size`` and ``modified`` are the
+    file's values when its end was reached. ``is_settled``: the remaining bytes at that end have no line end. ``is_noted``: the loss of the
+    file was reported."""
 
     bytes: int = 0
     head: str = ""
@@ -44,7 +46,7 @@ class Position:
 
     @classmethod
     def of(cls, offset: Mapping[str, Any] | None) -> Position:
-        """The position in an offset. Raises ConnectException for an invalid one."""
+        """The position in an offset. Raises ConnectException for an invalid offset."""
         given = offset or {}
         position = given.get("position", 0)
         if type(position) is not int or position < 0:
@@ -54,7 +56,7 @@ class Position:
         return cls(position, texts[0], texts[1], numbers[0], numbers[1], is_settled, is_inside, is_noted)
 
     def offset(self, path: str) -> dict[str, object]:
-        """The position as an offset; ``path`` is information for users."""
+        """The position as an offset. ``path`` is information for users."""
         offset: dict[str, object] = {"position": self.bytes, "head": self.head, "tail": self.tail, "path": path}
         if self.size >= 0:
             offset |= {"size": self.size, "modified": self.modified, "settled": self.is_settled}
@@ -65,8 +67,8 @@ class Position:
         return (self.size, self.modified) == (file.size, file.modified)
 
     def matches(self, content: Content, *, as_far_as_readable: bool = False) -> bool:
-        """Whether ``content`` begins with the data that was read. An offset that a user has set has no hashes, and matches any content that
-        is long enough. ``as_far_as_readable``: if damage precedes the position, only the first bytes are compared."""
+        """Whether ``content`` starts with the data that was read. An offset that a user has set has no hashes, and matches any content that
+        is long enough. With ``as_far_as_readable``, only the first bytes are compared if damage precedes the position."""
         length = min(self.bytes, FINGERPRINT_BYTES)
         for begin, wanted in ((0, self.head), (self.bytes - length, self.tail)):
             try:
@@ -96,7 +98,7 @@ def manual_positions(offsets: Iterable[tuple[Mapping[str, Any], Mapping[str, Any
 
 
 def check_not_beyond_end(wanted: Mapping[tuple[object, object], int], files: Iterable[LogFile]) -> None:
-    """Raise ConnectException for a position beyond the end of one of ``files``, except compressed ones, whose length is unknown."""
+    """Raise ConnectException for a position beyond the end of one of ``files``, except for compressed files, whose length is unknown."""
     for file in files:
         position = wanted.get((file.device, file.inode), 0)
         if position > file.size and not file.is_compressed:

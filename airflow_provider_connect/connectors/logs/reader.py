@@ -1,4 +1,4 @@
-"""Reads a log file from its position to the end that it had when it was opened, a piece at a time. Knows no formats and topics."""
+"""Reads a log file from its position to the end that it had when it was opened, piece by piece. Knows nothing of formats and topics."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ from airflow_provider_connect.data.expansion import MOST_FAULTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SKIP_BYTES: Final = 64 << 20  # of a compressed file at a time
+SKIP_BYTES: Final = 64 << 20  # in a compressed file, at a time
 
 
 class ReplacedException(Exception):
-    """The content of the file was replaced (copytruncate): the data read last belongs to neither content."""
+    """The content of the file was replaced (copytruncate). The data that was read last belongs to neither content."""
 
 
 @dataclass(slots=True)
 class Piece:
-    """Entries, and the byte positions in the file after each. ``errors``: messages for entries that are invalid or too long, by index; only
-    the first ``MOST_FAULTS`` have a text. ``position``: after all entries; without entries, only the position has changed.
-    ``position_at``: the position after a number of bytes of the file. ``damage``: why nothing after the entries can be read; ``position``
-    skips it."""
+    """Entries, and the byte position in the file after each entry. ``errors`` has messages for invalid and overlong entries, by index; only
+    the first ``MOST_FAULTS`` have a text. ``position`` is the position after all entries. Without entries, only the position has changed.
+    ``position_at`` returns the position after a number of bytes of the file. ``damage`` is the reason why the data after the entries cannot
+    be read. ``position`` skips the damage."""
 
     text: pa.Array
     ends: Sequence[int] | NDArray[np.int64]
@@ -39,7 +39,7 @@ class Piece:
     damage: str | None = None
 
     def unread(self, wrong: Sequence[int], blank: Sequence[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Masks of invalid entries, including those ``wrong`` by their format, and of ``blank`` ones among the others."""
+        """Masks of invalid entries, including entries with a ``wrong`` format, and of ``blank`` entries among the others."""
         is_bad, is_blank = ~np.asarray(self.text.is_valid()), np.zeros(len(self.text), np.bool_)
         is_bad[[row for row in self.errors if row < len(is_bad)]] = True
         is_blank[list(blank)] = True
@@ -57,7 +57,8 @@ class Limits:
 
 
 class LogReader:
-    """Reads ``content``, and closes it in ``close``. Hashes are computed from the data read, so positions always match it."""
+    """Reads ``content``, and closes it in ``close``. Hashes are computed from the data that was read, so positions always match the
+    data."""
 
     def __init__(self, content: Content, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
         self.unread = unread
@@ -70,13 +71,14 @@ class LogReader:
         self._damage: Damage | None = None
         self._head = self._read_content(FINGERPRINT_BYTES)
         self._encoding = encoding.with_byte_order(self._head)
-        self._before = b""  # data before the position, as needed for a hash
-        self._rest = b""  # read but not yet returned
+        self._before = b""  # data before the position, for a hash
+        self._rest = b""  # data that was read but not yet returned
         self._skipped = len(self._head)
         self._is_at_position = False
 
     def next(self) -> Piece | None:
-        """The next entries; None: none yet, call again. The last piece's position has a ``size``. Raises ReplacedException."""
+        """The next entries. None if there are no entries yet: call again. The last piece's position has a ``size``. Raises
+        ReplacedException."""
         if not self._is_at_position and not self._seek():
             return None
         wanted = max(self._limits.piece_bytes, len(self._rest) + self._limits.piece_bytes // 2)
@@ -97,7 +99,7 @@ class LogReader:
         self._content.close()
 
     def _seek(self) -> bool:
-        """Go to the position; compressed data must be read up to it, a step at a time. False: not there yet."""
+        """Go to the position. Compressed data must be read up to the position, step by step. False if it is not reached yet."""
         before = max(0, self.position.bytes - FINGERPRINT_BYTES)
         while self._is_compressed and self._skipped + SKIP_BYTES < before:
             self._skipped += SKIP_BYTES
@@ -109,7 +111,7 @@ class LogReader:
         return True
 
     def _read(self, wanted: int) -> tuple[bytes, bool]:
-        """The remaining data and the data after it, up to ``wanted`` bytes; and whether the file ends there."""
+        """The remaining data and the data after it, up to ``wanted`` bytes, and whether the file ends there."""
         begin = self.position.bytes + len(self._rest)
         count = wanted - len(self._rest)
         if not self._is_compressed:
@@ -120,7 +122,7 @@ class LogReader:
         return self._rest + more, is_end
 
     def _read_content(self, count: int) -> bytes:
-        """The next bytes, as far as they are readable."""
+        """The next readable bytes."""
         if not isinstance(self._content, GzipContent):
             return self._content.read(count)
         taken = self._content.available(count)
@@ -128,24 +130,24 @@ class LogReader:
         return taken
 
     def _is_replaced(self) -> bool:
-        """Whether the data before the position has changed; at position 0, which has no hash, the first bytes are compared."""
+        """Whether the data before the position has changed. At position 0, which has no hash, the first bytes are compared."""
         self._content.seek(0)
         return self._content.read(len(self._head)) != self._head or not self.position.matches(self._content)
 
     @property
     def _max_entry_bytes(self) -> int:
-        """Bytes that always contain a complete entry, as entries are split by size."""
+        """The number of bytes that always contain a complete entry, because entries are split by size."""
         return self._limits.line_bytes if self._entries is None else 3 * self._limits.line_bytes
 
     def _lines(self, data: bytes, *, is_end: bool) -> Lines | None:
-        """The complete entries, including too long lines."""
+        """The complete entries, including overlong lines."""
         ends = self._encoding.line_ends(data)
         is_last = is_end and (self._is_final if self._damage is None else self.unread.is_final)
         is_ended = self._is_compressed or self.unread.file.is_rotated
         if self._damage is not None:
             is_ended = self._damage.is_complete
         if is_last and is_ended and len(data) > (ends[-1] if len(ends) else 0):
-            ends = np.append(ends, len(data))  # no process will complete it
+            ends = np.append(ends, len(data))  # no process will complete the line
         if not len(ends):
             return None
         lines = Lines(self._encoding.decode(data, ends, is_first=self.position.bytes == 0), ends)
@@ -166,7 +168,7 @@ class LogReader:
         return Piece(lines.text, lines.ends + first, errors, self.position, position_at, self._damage_text if is_end else None)
 
     def _skip_line(self, data: bytes, *, is_end: bool) -> Piece:
-        """Skip the rest of a too long line."""
+        """Skip the rest of an overlong line."""
         ends = self._encoding.line_ends(data)
         self._advance(data, int(ends[0]) if len(ends) else self._whole_characters(data), is_inside=not len(ends))
         return self._last() if is_end and not self._rest else self._position_only({})
@@ -189,7 +191,7 @@ class LogReader:
 
     @property
     def _damage_text(self) -> str | None:
-        """A message; None without damage, or if the file may still be written."""
+        """A message about damage. None without damage, or if the file may still be written."""
         if self._damage is None or not self.unread.is_final:
             return None
         read, left = self.position.bytes, len(self._rest)
@@ -201,7 +203,7 @@ class LogReader:
         return replace(self.position, size=file.size, modified=file.modified, is_settled=is_settled)
 
     def _positions(self, data: bytes) -> Callable[[int], Position]:
-        """A function that returns positions within ``data``, which begins at the current position."""
+        """A function that returns positions within ``data``, which starts at the current position."""
         begin, head, before = self.position.bytes, self._head[: self.position.bytes], self._before
 
         def position_at(end: int) -> Position:

@@ -1,4 +1,4 @@
-"""Scans of folders with logs: the existing files, and the unread ones with their positions. Reads no lines."""
+"""Scans of folders with logs: the existing files, and the unread files with their positions. Reads no lines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class FolderScan:
         self.has_seen_files = False
 
     def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
-        """Each folder with its unread files. Afterwards, ``failures`` has the folders and files that could not be read."""
+        """Each folder with its unread files. After the call, ``failures`` has the folders and files that could not be read."""
         self.failures = {}
         number, count = self._settings.share
         for path, (folder, patterns) in self._folders().items():
@@ -46,17 +46,17 @@ class FolderScan:
             yield folder, positions, unread
 
     def links(self) -> list[str]:
-        """The included links whose targets are in no folder of this share, and so are not read."""
+        """The included links whose targets are not in a folder of this share, and so are not read."""
         read = {(file.device, file.inode) for files in self._files.values() for file in files.found}
         links = ((path, name, at) for path, files in self._files.items() for name, at in files.links.items())
         return sorted(path_text(os.path.join(path, name)) for path, name, at in links if at not in read)
 
     def has_files(self) -> bool:
-        """Whether there is a file, or a folder that cannot be listed, which a run reports. Reads neither files nor offsets."""
+        """Whether there is a file, or a folder that cannot be listed, which a run would report. Does not read files and offsets."""
         return any(True for _ in self.files()) or bool(self.failures)
 
     def files(self) -> Iterator[LogFile]:
-        """The existing files; ``failures`` gets the folders that cannot be listed."""
+        """The existing files. Folders that cannot be listed are added to ``failures``."""
         for path, (folder, patterns) in self._folders().items():
             try:
                 yield from self._folder_files(path, patterns).list_files(folder)

@@ -25,7 +25,7 @@ TIME_FIELD, TIME_PATTERN, TIME_FORM, TIME_ZONE = "timestamp.field", "timestamp.p
 HEADER: Final = "path.header"
 BEGINNING, END = "beginning", "end"
 SHARE: Final = "log.share"
-"""In a task's config: its number and how many tasks there are, ``0/2``."""
+"""The setting in a task's config with its number and the number of tasks: ``0/2``."""
 
 CONFIG_DEF = ConfigDef(
     ConfigKey(

@@ -1,4 +1,4 @@
-"""LogSource: reads the lines of growing, rotated and compressed files as records, each once."""
+"""LogSource: reads the lines of growing, rotated and compressed files as records, each line once."""
 
 from __future__ import annotations
 
@@ -43,16 +43,16 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 MAX_SCANS: Final = 5
-"""Maximum scans of a bounded run: files may be renamed while it reads."""
+"""Maximum number of scans in a bounded run. Several may be needed, because files may be renamed while the run reads."""
 SCAN_SHARE: Final = 100
-"""A scan uses at most this fraction (1/100) of the time …"""
+"""Scans use at most this fraction (1/100) of the time …"""
 MAX_INTERVALS: Final = 10
-"""… unless that would delay it by more than this number of intervals."""
+"""… unless a scan would be delayed by more than this number of intervals."""
 TOLERANCE: Final = "errors.tolerance"
 _REMEDY: Final = f"Replace it with an intact copy, or skip the rest with {TOLERANCE}=all"
 _ROTATE: Final = "Rotate by renaming within the folder, or run more often. Name copies like the log with a number or date: app.log.1"
 MAX_NAMED: Final = 5
-"""Maximum paths in a message."""
+"""Maximum number of paths in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +64,10 @@ class Flaw:
 
 
 class LogSourceTask(SourceTask):
-    """Reads the files in its share of the folders, least recently changed first, each up to its size when it was listed.
+    """Reads the files in the task's share of the folders, least recently changed first. Each file is read up to its size when it was
+    listed.
 
-    For source partitions and offsets see ``folder_positions``. With ``follow``, folders are listed again when everything is read.
+    For source partitions and offsets, see ``folder_positions``. With ``follow``, folders are listed again after everything was read.
     """
 
     config_def = CONFIG_DEF.with_keys(ConfigKey(SHARE, Type.STRING, "0/1", doc="The task's number, and the number of tasks."))
@@ -79,11 +80,11 @@ class LogSourceTask(SourceTask):
         self._unread: deque[tuple[AllowedFolder, FolderPositions, Unread]] = deque()
         self._opened: tuple[AllowedFolder, FolderPositions, Unread] | None = None
         self._deferred: deque[tuple[Flaw, AllowedFolder, FolderPositions, Unread]] = deque()
-        self._links: set[str] = set()  # that were reported
+        self._links: set[str] = set()  # links that were reported
         self._scans, self._next_scan = 0, 0.0
         self._is_incomplete = True  # whether a scan may have missed files
         self._fails_at_errors = str(config.originals.get(TOLERANCE, "none")).lower() != "all"
-        self._config = config  # after what ``stop`` needs: these may raise
+        self._config = config  # may raise, so after the attributes that ``stop`` needs
         self._lines = LineSettings.of(config)
         self._scan = FolderScan(config, self.allowed_paths, self.context.offset)
 
@@ -127,7 +128,7 @@ class LogSourceTask(SourceTask):
                 return [] if self._config[FOLLOW] else None
 
     def _defer(self, flaw: Flaw) -> None:
-        """Postpone an error that ends the run until all other files are read; this file then continues after it."""
+        """Postpone an error that ends the run until all other files are read. Reading of this file then continues after the error."""
         assert self._opened is not None
         self._deferred.append((flaw, *self._opened))
         self._ready.clear()
@@ -149,7 +150,7 @@ class LogSourceTask(SourceTask):
         return self._is_incomplete and self._scans < MAX_SCANS
 
     def _failure(self) -> ConnectException:
-        """The exception for files that could not be read, after all others were. The next poll lists again."""
+        """The exception for files that could not be read, after all other files were read. The next poll lists folders again."""
         failures, self._scan.failures = self._scan.failures, {}
         self._scans, self._next_scan, self._is_incomplete = 0, 0.0, True
         named = [f"{path} ({error.strerror or error})" for path, error in sorted(failures.items())]
@@ -184,7 +185,7 @@ class LogSourceTask(SourceTask):
         content = None
         try:
             content = unread.file.open(folder)
-            if content is None:  # renamed since
+            if content is None:  # already renamed
                 self._is_incomplete = True
                 return
             self._opened = folder, positions, unread
@@ -195,7 +196,7 @@ class LogSourceTask(SourceTask):
                 content.close()
 
     def _read(self, reader: LogReader) -> bool:
-        """Read a piece. False: no complete entry yet."""
+        """Read a piece. False if there is no complete entry yet."""
         assert self._opened is not None
         positions = self._opened[1]
         try:
@@ -220,7 +221,7 @@ class LogSourceTask(SourceTask):
 
     def _records(self, piece: Piece, partition: Mapping[str, object], path: str) -> Iterator[Batch | Flaw]:
         """Batches of lines, and the errors between them, each with the position after it. After ``MOST_FAULTS`` errors, the remaining valid
-        lines are one batch, and the remaining errors one error."""
+        lines are one batch, and the remaining errors are one error."""
         parsed = self._lines.format.parse(piece.text, None if self._lines.time is None else self._lines.time.field)
         is_bad, is_blank = piece.unread(parsed.errors, parsed.blank)
         bad = np.flatnonzero(is_bad).tolist() or sorted(piece.errors)
@@ -280,7 +281,7 @@ def _remaining_lines(piece: Piece, good: Batch, path: str, count: int) -> Iterat
 
 
 def links_text(links: Sequence[str]) -> str:
-    """A message that ``links`` are not read, with a remedy; empty without links."""
+    """A message that ``links`` are not read, with a remedy. Empty without links."""
     if not links:
         return ""
     named = ", ".join(links[:MAX_NAMED]) + (f" and {len(links) - MAX_NAMED} more" if len(links) > MAX_NAMED else "")
@@ -324,7 +325,7 @@ class LogSourceConnector(SourceConnector):
         LineSettings.of(parsed)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """As many tasks as there may be folders. Each task finds its own folders, including new ones."""
+        """As many tasks as there may be folders. Each task finds its own folders, including new folders."""
         patterns = LogSettings.of(self.config).patterns
         is_fixed = all(pattern.is_one_folder for pattern in patterns)
         count = min(max_tasks, len({pattern.root for pattern in patterns})) if is_fixed else max_tasks
@@ -337,7 +338,7 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a file has changed since it was read to its end, or cannot be read, which a run reports. Lists the folders."""
+        """Whether a file has changed since it was read to its end, or cannot be read, which a run would report. Lists the folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True

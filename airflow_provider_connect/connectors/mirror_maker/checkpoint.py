@@ -17,7 +17,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorCheckpointConnector(SourceConnector):
-    """Copies the offsets of consumer groups from another Kafka cluster into this one.
+    """Copies the offsets of consumer groups from another Kafka cluster to this one.
 
     Groups are distributed round-robin among the tasks. A run checks each group once."""
 
@@ -32,7 +32,7 @@ class MirrorCheckpointConnector(SourceConnector):
         if not (config["enabled"] and config["emit.checkpoints.enabled"] and config["emit.offset-syncs.enabled"]):
             return []
         is_chosen = name_filter(config, "groups")
-        # a comma would end the group's name in the task's config, which MirrorMaker reads too
+        # a comma would end the group's name in the task's config, which MirrorMaker also reads
         with open_clusters(config, self.allowed_paths) as (source, target):
             groups = sorted(group for group in source.groups() if "," not in group and is_chosen(group))
             if groups and not self.context.is_preview:

@@ -1,4 +1,4 @@
-"""The task of MirrorCheckpoint: translates offsets of groups by the offset syncs, and writes them as checkpoints and, if configured, as
+"""The task of MirrorCheckpoint. Translates offsets of groups with the offset syncs, and writes them as checkpoints and, if configured, as
 offsets of groups in the target cluster."""
 
 from __future__ import annotations
@@ -35,23 +35,23 @@ class OffsetTranslation:
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, sync: OffsetSync) -> None:
-        """Add a sync. If an offset went back, as after a topic was recreated, the syncs that it contradicts are dropped."""
+        """Add a sync. If an offset went back, as after a topic was recreated, contradicting syncs are dropped."""
         known = self._syncs.setdefault(TopicPartition(sync.topic, sync.partition), [])
         while known and (known[-1].upstream >= sync.upstream or known[-1].downstream > sync.downstream):
             known.pop()
         known.append(sync)
 
     def downstream(self, partition: TopicPartition, upstream: int) -> int | None:
-        """The target offset for a group at source offset ``upstream``: that of a sync exactly there, else one record after the last earlier
-        sync. The group may read records twice, but misses none. None: no sync is that old."""
+        """The target offset for a group at source offset ``upstream``. It is the offset of a sync at exactly that offset, else one record
+        after the last earlier sync. The group may read records twice, but does not miss records. None if no sync is that old."""
         known = self._syncs.get(partition, [])
         index = bisect.bisect_right(known, upstream, key=lambda sync: sync.upstream) - 1
         return None if index < 0 else known[index].downstream + (known[index].upstream != upstream)
 
 
 class MirrorCheckpointTask(SourceTask):
-    """One pass: 1 new and advanced checkpoints 2 with ``sync.group.offsets.enabled``, the offsets of groups without members. Source
-    partition ``{"group", "topic", "partition"}``, offset ``{"offset": 0}``."""
+    """One pass writes (1) new and advanced checkpoints, and (2) with ``sync.group.offsets.enabled``, the offsets of groups without members.
+    The source partition is ``{"group", "topic", "partition"}``, the source offset is ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorCheckpointTask"
     config_def = task_config_def(CHECKPOINT, ConfigKey(GROUPS, Type.LIST))
@@ -81,7 +81,7 @@ class MirrorCheckpointTask(SourceTask):
         self._target.close()
 
     def _translate(self) -> dict[str, list[Checkpoint]]:
-        """Checkpoints of this task's groups, by group, for the offsets that can be translated."""
+        """The checkpoints of this task's groups, by group, for offsets that can be translated."""
         translation = OffsetTranslation()
         holder = self._source if self._config["offset-syncs.topic.location"] == "source" else self._target
         for key, value in self._records(holder, offset_syncs_topic(self._config)):
@@ -111,7 +111,7 @@ class MirrorCheckpointTask(SourceTask):
         return found
 
     def _records(self, cluster: Cluster, topic: str) -> Iterator[tuple[bytes, bytes]]:
-        """Keys and values of a compacted topic with one partition, without tombstones; nothing if the topic does not exist."""
+        """The keys and values of a compacted topic with one partition, without tombstones. Empty if the topic does not exist."""
         partition = TopicPartition(topic, 0)
         ends = cluster.ends([partition])
         if not ends.get(partition):
@@ -143,7 +143,7 @@ class MirrorCheckpointTask(SourceTask):
         )
 
     def _sync_group(self, group: str, checkpoints: Sequence[Checkpoint]) -> None:
-        """Write a group's offsets that are ahead of those in the target cluster, unless the group has members there, which then own the
+        """Write a group's offsets that are ahead of the target cluster's offsets, unless the group has members there, which then own the
         offsets. Failures are logged, and the next run retries."""
         admin_client = self._target.admin_client
         try:
@@ -165,5 +165,6 @@ def _key(checkpoint: Checkpoint) -> _Key:
 
 
 def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether the group has advanced in the target cluster, or gone back in the source cluster. Otherwise the target never goes back."""
+    """Whether the group's target offset has advanced since ``last``, or the group has gone back in the source cluster. Otherwise, the
+    target offset never goes back."""
     return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

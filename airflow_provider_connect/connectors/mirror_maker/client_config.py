@@ -1,7 +1,7 @@
 """The client settings of both clusters in a config, translated for librdkafka. The author of a config is not trusted.
 
-Precedence as in Java, later wins: ``source.cluster.``, then ``consumer.`` (``producer.``, ``admin.``), then ``source.consumer.``; likewise
-for the target."""
+The precedence is the same as in Java: ``source.cluster.`` is overridden by ``consumer.`` (``producer.``, ``admin.``), and both by
+``source.consumer.``. The same applies to the target."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _OTHER_MECHANISM: Final = (
 _MECHANISM: Final = "sasl.mechanism"
 _ISOLATION: Final = "isolation.level"
 _CONSUMER_SETTINGS: Final = frozenset({"group.id", "group.instance.id", "group.protocol", "transactional.id", "enable.auto.commit"})
-"""The consumer assigns partitions, joins no group and commits nothing; librdkafka still requires a group id."""
+"""The consumer assigns partitions, joins no group and commits no offsets, but librdkafka still requires a group id."""
 
 
 def bootstrap_key(side: str) -> str:
@@ -31,7 +31,7 @@ def bootstrap_key(side: str) -> str:
 
 
 def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedPaths) -> dict[str, Any]:
-    """Raises ConfigException for the first invalid setting. Any: values in librdkafka's configs have several types."""
+    """The client's config. Raises ConfigException for the first invalid setting. Any: values in librdkafka's configs have several types."""
     keys, java = _java(config.originals, side, kind)
     for key, error in _errors(keys, java, allowed):
         raise ConfigException(error, keys=[key])
@@ -46,12 +46,12 @@ def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedP
 
 
 def isolation_level(config: Config, side: str = "source") -> str:
-    """``read_committed``, unless the consumer's settings say otherwise."""
+    """``read_committed``, unless the consumer's settings set another level."""
     return _java(config.originals, side, ClientKind.CONSUMER)[1].get(_ISOLATION, "read_committed").strip()
 
 
 def validate_settings(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
-    """The values of a connector's settings with all errors. A client setting with an error is added without its value, which may be
+    """The values of a connector's settings, with all errors. A client setting with an error is added without its value, which may be
     secret."""
     values = definition.validate(config)
     found = {value.name: value for value in values}
@@ -93,7 +93,7 @@ def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[
 
 
 def _errors(keys: Mapping[str, str], java: Mapping[str, str], allowed: AllowedPaths) -> Iterator[tuple[str, str]]:
-    """(key, error) for each setting that would use code, files or logins of the host, and for an invalid isolation level."""
+    """Pairs (key, error) for settings that would use code, files or logins of the host, and for an invalid isolation level."""
     for name, text in java.items():
         if names_java_code(name, text):
             yield keys[name], ConfigException.of(keys[name], text, NO_JAVA).message

@@ -1,4 +1,4 @@
-"""One of the two clusters: its clients, created from the settings in a config, and their requests.
+"""One of the two clusters: its clients, which are created from the settings in a config, and their requests.
 
 A client inherits no settings, logins or tickets of the worker or the host, and reads no files outside the allowed folders.
 """
@@ -51,7 +51,7 @@ _NO_LEADER: Final = frozenset(
         "_NOENT",
     }
 )
-"""Errors of a partition that is new or whose leader is moving."""
+"""Errors of a partition that is new, or whose leader is moving."""
 _NO_COORDINATOR: Final = frozenset({"COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR"})
 _TRANSIENT: Final = (
     _NO_LEADER
@@ -71,7 +71,7 @@ _TRANSIENT: Final = (
         "UNSTABLE_OFFSET_COMMIT",
     }
 )
-"""Errors that Java's clients treat as RetriableException, among those that these requests may return."""
+"""Errors of these requests that Java's clients treat as RetriableException."""
 NO_AUTHORIZER: Final = "SECURITY_DISABLED"
 _COMPACTED: Final = {"cleanup.policy": "compact"}
 MAX_MS: Final = 3_600_000
@@ -79,7 +79,7 @@ MAX_MS: Final = 3_600_000
 
 
 class Cluster:
-    """The source or target cluster, by ``side``. Clients are created at first use; ``close`` releases them."""
+    """The source or target cluster, depending on ``side``. Clients are created at first use. ``close`` releases them."""
 
     def __init__(self, config: Config, side: str, allowed: AllowedPaths) -> None:
         self.alias: str = config[f"{side}.cluster.alias"]
@@ -102,13 +102,13 @@ class Cluster:
         return self._admin
 
     def result_of(self, future: Future[_T], stage: str) -> _T:
-        """The result of an admin request; ``stage`` names it for messages."""
+        """The result of an admin request. ``stage`` names the request in messages."""
         with self.translate_errors(stage):
             return future.result(self._seconds + 1)
 
     @contextmanager
     def translate_errors(self, stage: str) -> Iterator[None]:
-        """Translate errors of the client: RetriableException if a later attempt may succeed, else ConnectException."""
+        """Translate errors of the client to RetriableException if a later attempt may succeed, else to ConnectException."""
         try:
             yield
         except client.KafkaException as error:
@@ -136,7 +136,7 @@ class Cluster:
         return {name: len(topic.partitions) for name, topic in found.items() if topic.error is None}
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of topics (KIP-516), as Kafka's tools print them. Topics that do not exist, and those without ids, are left out."""
+        """The ids of topics (KIP-516), in the form that Kafka's tools print. Missing topics, and topics without ids, are omitted."""
         names = sorted(set(topics))
         futures = self.admin_client.describe_topics(client.TopicCollection(names), request_timeout=self._seconds) if names else {}
         found = {}
@@ -166,7 +166,8 @@ class Cluster:
 
     def _await_coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator. librdkafka aborts the process if a broker that is not the coordinator receives a request
-        for offsets (issue 5040). A describe request gets the same error safely, and makes librdkafka search for the coordinator again."""
+        for offsets (issue 5040). A describe request safely gets the same error, after which librdkafka searches for the coordinator
+        again."""
         deadline = time.monotonic() + self._seconds
         while True:
             future = self.admin_client.describe_consumer_groups([group], request_timeout=self._seconds)[group]
@@ -186,8 +187,8 @@ class Cluster:
     def offsets(
         self, partitions: Collection[TopicPartition], spec: Callable[[], admin.OffsetSpec], *, read_committed: bool = True
     ) -> dict[TopicPartition, int]:
-        """Offsets of partitions by ``spec``; partitions that do not exist are left out. For ``admin.timeout.ms``, partitions without a
-        leader are requested again."""
+        """Offsets of partitions according to ``spec``, without missing partitions. Requests for partitions without a leader are repeated
+        for ``admin.timeout.ms``."""
         level = client.IsolationLevel.READ_COMMITTED if read_committed else client.IsolationLevel.READ_UNCOMMITTED
         found: dict[TopicPartition, int] = {}
         left = {client.TopicPartition(*partition) for partition in partitions}
@@ -217,15 +218,15 @@ class Cluster:
         return self.offsets(partitions, admin.OffsetSpec.latest, read_committed=self.isolation == "read_committed")
 
     def ensure_compacted(self, topic: str, config: Config, factor_key: str) -> None:
-        """Create a compacted topic with one partition if it is missing. ``factor_key``: the setting of its replication factor."""
+        """Create a compacted topic with one partition if it is missing. ``factor_key`` is the setting of its replication factor."""
         if topic not in self.topics():
             for failure in self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key).values():
                 raise failure
 
     def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> dict[str, ConnectException]:
-        """Create topics and wait until brokers list them; a topic that exists already is accepted. ``factor_key`` is the setting of their
-        replication factor. Returns the topics that the cluster refuses, with the reasons. Raises RetriableException if the cluster does
-        not answer, and ConnectException if it has too few brokers for ``factor_key``."""
+        """Create topics and wait until brokers list them. Existing topics are accepted. ``factor_key`` is the setting of their replication
+        factor. Returns the topics that the cluster refuses, with the reasons. Raises RetriableException if the cluster does not respond,
+        and ConnectException if it has too few brokers for ``factor_key``."""
         new = {topic.topic: topic for topic in topics}
         if not new:
             return {}
@@ -247,7 +248,7 @@ class Cluster:
 
     def add_partitions(self, counts: Mapping[str, int]) -> dict[str, ConnectException]:
         """Increase topics to these numbers of partitions, and wait until brokers list them. Returns the topics that the cluster refuses,
-        with the reasons. Raises RetriableException if the cluster does not answer."""
+        with the reasons. Raises RetriableException if the cluster does not respond."""
         refused = {}
         new = [admin.NewPartitions(topic, count) for topic, count in counts.items()]
         for topic, future in self.admin_client.create_partitions(new).items() if new else ():
@@ -261,8 +262,8 @@ class Cluster:
         return refused
 
     def await_partitions(self, counts: Mapping[str, int]) -> None:
-        """Wait until brokers list these numbers of partitions: they acknowledge a creation earlier. Returns after ``admin.timeout.ms`` at
-        the latest; requests that need the partitions then fail."""
+        """Wait until brokers list these numbers of partitions, because they acknowledge a creation earlier. Returns after at most
+        ``admin.timeout.ms``, after which requests that need missing partitions fail."""
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             known = self.topics()
@@ -287,13 +288,13 @@ class Cluster:
         self._admin = self._producer = None
 
     def _record_error(self, error: client.KafkaError) -> None:
-        if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # less specific than the error before it
+        if self._error is None or error.code() != client.KafkaError._ALL_BROKERS_DOWN:  # less specific than the previous error
             self._error = error
 
 
 @contextmanager
 def open_clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Cluster, Cluster]]:
-    """Source and target cluster, closed at the end of the block."""
+    """The source and target cluster, which are closed at the end of the block."""
     source, target = Cluster(config, "source", allowed), Cluster(config, "target", allowed)
     try:
         yield source, target
@@ -303,7 +304,7 @@ def open_clusters(config: Config, allowed: AllowedPaths) -> Iterator[tuple[Clust
 
 
 def _librdkafka_logger() -> logging.Logger:
-    """The logger of librdkafka's messages, disabled above DEBUG; relevant errors are raised."""
+    """The logger for librdkafka's messages. It is disabled unless the level is DEBUG, because relevant errors are raised."""
     logger = logging.getLogger(f"{__name__}.librdkafka")
     logger.disabled = not _log.isEnabledFor(logging.DEBUG)
     return logger

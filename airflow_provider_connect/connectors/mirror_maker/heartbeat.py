@@ -1,4 +1,4 @@
-"""MirrorHeartbeat: one record per run, which shows in the target cluster, and in its mirrors, that mirroring works."""
+"""MirrorHeartbeat: writes one record per run. It shows in the target cluster, and in that cluster's mirrors, that mirroring works."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Returns one record. Source partition: both aliases, offset ``{"offset": 0}``."""
+    """Returns one record. The source partition has both aliases, the source offset is ``{"offset": 0}``."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatTask"
     config_def = task_config_def(HEARTBEAT)
@@ -49,7 +49,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """Writes a record at each run that shows that the clusters are connected. One task, one record per run."""
+    """Writes a record in each run, which shows that the clusters are connected. One task, one record per run."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
     aliases = ("MirrorHeartbeat", "MirrorHeartbeatConnector")

@@ -17,8 +17,8 @@ POLICIES: Final = {f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy": n
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPolicy:
-    """MirrorMaker's default policy, ``alias.topic``, or with ``is_identity`` its identity policy, which adds the alias to heartbeats
-    topics only."""
+    """MirrorMaker's default policy, ``alias.topic``. With ``is_identity``, its identity policy, which adds the alias only to heartbeats
+    topics."""
 
     source: str
     target: str
@@ -39,11 +39,11 @@ class ReplicationPolicy:
         return topic if self._is_unchanged(topic) else f"{self.source}{self.separator}{topic}"
 
     def remote_checkpoint_topic(self, topic: str) -> str:
-        """As ``remote_topic``, but a topic that was mirrored from the target cluster has its own name there."""
+        """Like ``remote_topic``, but a topic that was mirrored from the target cluster has its own name there."""
         return self.original_topic(topic) if self.source_of(topic) == self.target else self.remote_topic(topic)
 
     def source_of(self, topic: str) -> str | None:
-        """The alias of the cluster from which a topic was mirrored last; None: it was not mirrored."""
+        """The alias of the cluster from which a topic was last mirrored. None if it was not mirrored."""
         if self._is_unchanged(topic):
             return self.source
         alias, _, rest = topic.partition(self.separator)
@@ -72,8 +72,8 @@ class ReplicationPolicy:
         return is_mirrors or topic.startswith(("__", "."))
 
     def is_cycle(self, topic: str) -> bool:
-        """Whether the topic was mirrored from the target cluster, or came back to the source cluster (Kafka 4.4, KAFKA-9914). Identity
-        names reveal only the target."""
+        """Whether the topic was mirrored from the target cluster, or came back to the source cluster (Kafka 4.4, KAFKA-9914). With identity
+        names, only the target can be detected."""
         clusters = {self.target} if self.is_identity else {self.target, self.source}
         while (source := self.source_of(topic)) is not None:
             if source in clusters:
@@ -85,7 +85,7 @@ class ReplicationPolicy:
         return False
 
     def offset_syncs_topic(self, other: str) -> str:
-        """``other`` is the alias of the cluster that does not contain the topic."""
+        """The offset-syncs topic. ``other`` is the alias of the cluster that does not have this topic."""
         return self.internal_separator.join(("mm2-offset-syncs", other, "internal"))
 
     def checkpoints_topic(self) -> str:
@@ -102,9 +102,11 @@ def offset_syncs_topic(config: Config) -> str:
 
 
 def name_filter(config: Config, key: str) -> Callable[[str], bool]:
-    """A predicate of names by the expressions in ``key`` and ``key.exclude``, matched against the whole name; exclusion wins.
+    """A predicate for names, from the expressions in ``key`` and ``key.exclude``, which must match the whole name. Exclusion has
+    precedence.
 
-    Raises ConfigException, which names the setting, for an invalid expression. The predicate raises it for one that takes too long."""
+    Raises ConfigException, which names the setting, for an invalid expression. The predicate raises it for an expression that takes too
+    long."""
     is_included, is_excluded = name_matcher(config, key), name_matcher(config, f"{key}.exclude")
     return lambda name: not is_excluded(name) and is_included(name)
 

@@ -1,4 +1,4 @@
-"""Source partitions and offsets in MirrorMaker 2's format, so that each can continue from the other's offsets."""
+"""Source partitions and offsets in MirrorMaker 2's format, so that this package and MirrorMaker can continue from each other's offsets."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from airflow_provider_connect.errors import ConnectException
 
 TOPIC_ID: Final = "topicId"
 ONLY_OFFSET: Final = {"offset": 0}
-"""The offset of checkpoints and heartbeats, which have no position."""
+"""The source offset of checkpoints and heartbeats, which have no position."""
 
 
 def source_partition(alias: str, partition: TopicPartition) -> dict[str, object]:
@@ -18,23 +18,24 @@ def source_partition(alias: str, partition: TopicPartition) -> dict[str, object]
 
 
 def next_offset(offset: Mapping[str, object] | None) -> int | None:
-    """The next offset to read; MirrorMaker stores that of the last record, -1 for a partition without records. None: no stored offset."""
+    """The next offset to read. MirrorMaker stores the last record's offset, or -1 for a partition without records. None if there is no
+    stored offset."""
     last = None if offset is None else offset.get("offset")
     return int(last) + 1 if isinstance(last, int | float) else None
 
 
 def source_offset(last: int, topic_id: str | None) -> dict[str, object]:
-    """The offset of the last record, with the id of its topic, which MirrorMaker ignores."""
+    """The source offset: the last record's offset, and the topic's id, which MirrorMaker ignores."""
     return {"offset": last} | ({} if topic_id is None else {TOPIC_ID: topic_id})
 
 
 def is_from_other_topic(offset: Mapping[str, object] | None, topic_id: str | None) -> bool:
-    """Whether the topic was recreated since. An offset without an id, as MirrorMaker writes it, fits any topic."""
+    """Whether the topic was recreated after the offset was written. An offset without an id, as MirrorMaker writes it, fits any topic."""
     return not may_be_same_topic(str((offset or {}).get(TOPIC_ID) or ""), topic_id or "")
 
 
 def check_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None) -> None:
-    """Raise ConnectException, in MirrorMaker's words, for an invalid source partition or offset of a mirrored partition."""
+    """Raise ConnectException, with MirrorMaker's message, for an invalid source partition or offset of a mirrored partition."""
     if partition is None:
         raise ConnectException("Source partitions may not be null")
     for key, kind, named in (("cluster", str, "a string"), ("topic", str, "a string"), ("partition", int, "an integer")):
@@ -56,7 +57,7 @@ def check_present(partition: Mapping[str, object], key: str) -> None:
 
 
 def check_constant_offset(partition: Mapping[str, object], offset: Mapping[str, object] | None, keys: tuple[str, ...]) -> None:
-    """As ``check_offset``, for checkpoints and heartbeats: all ``keys`` are required, and the offset must be 0."""
+    """Like ``check_offset``, for checkpoints and heartbeats. All ``keys`` are required, and the offset must be 0."""
     for key in keys:
         check_present(partition, key)
     _check_offset_value(partition, offset, only=0)

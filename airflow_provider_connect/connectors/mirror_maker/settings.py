@@ -1,4 +1,4 @@
-"""The settings of MirrorMaker 2's three connectors. Names, types and defaults are Kafka's, recorded from a real Kafka Connect."""
+"""The settings of MirrorMaker 2's three connectors. Names, types and defaults are Kafka's, and were recorded from a real Kafka Connect."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MIRROR: Final = "org.apache.kafka.connect.mirror"
 PARTITIONS: Final = "task.assigned.partitions"
 GROUPS: Final = "task.assigned.groups"
 CLIENTS: Final = tuple(f"{side}.{kind}" for side in ("source", "target") for kind in ("cluster", "consumer", "producer", "admin"))
-"""Prefixes of client settings of one cluster; those for both have the prefixes ``consumer.``, ``producer.`` and ``admin.``."""
+"""Prefixes of client settings of one cluster. Settings for both clusters have the prefixes ``consumer.``, ``producer.`` and ``admin.``."""
 _RAW: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 RAW_CONVERTERS: Final = {"key.converter": _RAW, "value.converter": _RAW, "header.converter": _RAW}
 _LOW, _HIGH = Importance.LOW, Importance.HIGH
@@ -133,7 +133,8 @@ HEARTBEAT: Final = ConfigDef(
 
 
 def task_config_def(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
-    """The settings of a task: the connector's, and others that are read but not in Kafka's definition, such as those of clients."""
+    """The settings of a task: the connector's settings, and others that are read but are not in Kafka's definition, such as client
+    settings."""
     prefixes = (*CLIENTS, "consumer", "producer", "admin")
     clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(TRANSLATABLE))
     index = ConfigKey("task.index", Type.STRING, "0")

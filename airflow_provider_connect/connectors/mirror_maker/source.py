@@ -1,4 +1,4 @@
-"""MirrorSource: mirrors topics of another Kafka cluster unchanged, with MirrorMaker 2's settings, names and offsets."""
+"""MirrorSource: mirrors topics of another Kafka cluster unchanged. Has MirrorMaker 2's settings, names and offsets."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class MirrorSourceConnector(SourceConnector):
-    """Mirrors topics of another Kafka cluster into this one.
+    """Mirrors topics of another Kafka cluster to this one.
 
-    The worker's Kafka cluster is the target. Partitions of all topics are distributed round-robin among the tasks; the next run finds new
+    The worker's Kafka cluster is the target. Partitions of all topics are distributed round-robin among the tasks. The next run finds new
     topics and partitions."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceConnector"
@@ -33,8 +33,8 @@ class MirrorSourceConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """1 list topics 2 except in a preview, create what is missing in the target cluster; what it refuses is left out 3 distribute
-        partitions."""
+        """Steps: (1) list topics; (2) except in a preview, create missing topics and partitions in the target cluster, and omit refused
+        ones; (3) distribute partitions."""
         if not self.config["enabled"]:
             return []
         config = task_config_def(SOURCE).parse(self.config)
@@ -53,7 +53,7 @@ class MirrorSourceConnector(SourceConnector):
         ]
 
     def _topics(self, source: Cluster, config: Config) -> dict[str, int]:
-        """The topics to mirror. The worker's internal topics are neither mirrored nor mirrored to, and their settings stay."""
+        """The topics to mirror. The worker's internal topics are neither sources nor targets, and their settings are unchanged."""
         remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
         topics = mirrored_topics(source, config)
         found = {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
@@ -73,13 +73,13 @@ class MirrorSourceConnector(SourceConnector):
                 self._topics(source, parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Only with read_committed: records of aborted transactions may be mirrored, and more than once."""
+        """Only supported with read_committed. Otherwise, records of aborted transactions may be mirrored, and more than once."""
         is_committed = isolation_level(SOURCE.parse(config)) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a partition has no offset yet, has records after its offset, or its topic was recreated. Three requests to the source
-        cluster."""
+        """Whether a partition has no offset yet or has records after its offset, or its topic was recreated. Sends three requests to the
+        source cluster."""
         if not config["enabled"]:
             return False
         with open_clusters(config, self.allowed_paths) as (source, _):

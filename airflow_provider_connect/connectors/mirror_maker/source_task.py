@@ -1,4 +1,4 @@
-"""The task of MirrorSource: mirrors partitions up to their ends at the start of the run, and writes offset syncs after each commit."""
+"""The task of MirrorSource. Mirrors partitions up to their ends at the start of the run, and writes offset syncs after each commit."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ READ_TIMEOUT_SECONDS: Final = 60.0
 
 
 class MirrorSourceTask(SourceTask):
-    """Keys, values, headers and timestamps do not change; a record keeps its partition. A run ends where the partitions ended at its
-    start. Source partition ``{"cluster", "partition", "topic"}``, offset ``{"offset": of the last record, "topicId"}``;
-    after the last record of a run it includes transaction markers."""
+    """Keys, values, headers, timestamps and the partition of a record do not change. A run reads to the ends that the partitions had at its
+    start. The source partition is ``{"cluster", "partition", "topic"}``. The source offset is ``{"offset": of the last record,
+    "topicId"}``. After the last record of a run, it includes transaction markers."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorSourceTask"
     config_def = task_config_def(SOURCE, ConfigKey(PARTITIONS, Type.LIST))
@@ -47,7 +47,7 @@ class MirrorSourceTask(SourceTask):
         partitions = [_parse_partition(text) for text in config[PARTITIONS]]
         self._ids = self._source.topic_ids(partition.topic for partition in partitions)
         ranges = self._ranges(partitions)
-        self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each
+        self._returned = {partition: start for partition, (start, _) in ranges.items()}  # the next offset of each partition
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self._unseen = {partition for partition in ranges if not self._has_position(partition)}
         self._syncs = OffsetSyncs(self._source, self._target, config) if config["emit.offset-syncs.enabled"] else None
@@ -75,8 +75,7 @@ class MirrorSourceTask(SourceTask):
         return []
 
     def _next(self) -> list[Batch]:
-        """The waiting batches up to a record that cannot be mirrored. Raises DataException for that record once all before it are
-        returned."""
+        """The waiting batches up to a record that cannot be mirrored. After these are returned, raises DataException for that record."""
         count = next((index for index, piece in enumerate(self._waiting) if isinstance(piece, DataException)), len(self._waiting))
         taken, self._waiting = self._waiting[: max(1, count)], self._waiting[max(1, count) :]
         if isinstance(taken[0], DataException):
@@ -102,8 +101,8 @@ class MirrorSourceTask(SourceTask):
         self._target.close()
 
     def _ranges(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Start and end offsets. The consumer's ``auto.offset.reset`` decides for a partition without a committed offset, and for one whose
-        offset is outside the source's log, because records have expired or the topic was recreated."""
+        """The start and end offsets. The consumer's ``auto.offset.reset`` applies to a partition without a committed offset. It also
+        applies if the offset is outside the source's log, because records have expired or the topic was recreated."""
         ends = self._source.ends(partitions)
         highs = self._source.offsets(partitions, admin.OffsetSpec.latest, read_committed=False)
         firsts = self._source.offsets(partitions, admin.OffsetSpec.earliest)
@@ -128,7 +127,7 @@ class MirrorSourceTask(SourceTask):
         return ranges
 
     def _warn_lost(self, begins: Iterable[OffsetSync]) -> None:
-        """Warn about target partitions that have lost their mirrored records: they will only have the records that follow."""
+        """Warn about target partitions that have lost their mirrored records, and will only have later records."""
         for sync in begins:
             if sync.upstream > 0 and sync.downstream == 0 and self._has_position(TopicPartition(sync.topic, sync.partition)):
                 log.warning(
@@ -155,7 +154,7 @@ class MirrorSourceTask(SourceTask):
         )
 
     def _positions(self) -> list[Batch]:
-        """Empty batches with the positions of partitions that end with transaction markers, and of those without an offset so far."""
+        """Empty batches with the positions of partitions that end with transaction markers, or have no offset so far."""
         assert self._reader is not None
         ended = self._reader.positions
         moved = [partition for partition, offset in ended.items() if offset > self._returned[partition] or partition in self._unseen]
@@ -174,8 +173,8 @@ class MirrorSourceTask(SourceTask):
 
 
 class OffsetSyncs:
-    """Writes an offset sync for each partition with new mirrored records: exactly the records before ``upstream`` in the source are before
-    ``downstream`` in the target."""
+    """Writes an offset sync for each partition with new mirrored records. In the target, exactly the records before ``upstream`` in the
+    source are before ``downstream``."""
 
     def __init__(self, source: Cluster, target: Cluster, config: Config) -> None:
         self._target = target
@@ -186,13 +185,14 @@ class OffsetSyncs:
         self._written: dict[TopicPartition, int] = {}
 
     def begin(self, positions: Mapping[TopicPartition, int]) -> Iterable[OffsetSync]:
-        """Keep syncs of the start offsets, so that a group at exactly these offsets is translated exactly. Returns these syncs."""
+        """Keep syncs of the start offsets, so that the offsets of a group at exactly these offsets are translated exactly. Returns these
+        syncs."""
         self._written = dict(positions)
         self._first = self._syncs(positions)
         return [*self._first.values()]
 
     def write(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Called after each commit, with the next offset of each partition."""
+        """Write syncs. Called after each commit, with the next offset of each partition."""
         moved = {partition: offset for partition, offset in positions.items() if offset != self._written[partition]}
         if not moved:
             return
@@ -202,7 +202,7 @@ class OffsetSyncs:
         self._written |= moved
 
     def _syncs(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetSync]:
-        """Syncs of these offsets with the ends of the mirrored partitions; missing partitions end at 0. The marker of a committed
+        """Syncs of these offsets with the ends of the mirrored partitions. Missing partitions end at 0. The marker of a committed
         transaction may not be written yet, so the ends are high watermarks."""
         remote = {p: TopicPartition(self._policy.remote_topic(p.topic), p.partition) for p in positions}
         ends = self._target.offsets([*remote.values()], admin.OffsetSpec.latest, read_committed=False)
@@ -210,7 +210,7 @@ class OffsetSyncs:
 
 
 def _split_at_unreadable(batch: Batch) -> Iterator[Batch | DataException]:
-    """The batch, split at records whose headers cannot be read: no record may be mirrored without its headers."""
+    """The batch, split at records whose headers cannot be read, because a record must not be mirrored without its headers."""
     if batch.headers is None or not batch.headers.null_count:
         yield batch
         return

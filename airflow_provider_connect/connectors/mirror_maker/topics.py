@@ -1,4 +1,5 @@
-"""Topics of the source cluster and their counterparts in the target: which are mirrored, and the sync of partitions, settings and ACLs."""
+"""The source cluster's topics and their counterparts in the target: the selection of topics, and the sync of partitions, settings and
+ACLs."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ _Configs = Mapping[str, "admin.ConfigEntry"]
 
 
 def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
-    """The topics to mirror with their numbers of partitions, sorted by name."""
+    """The topics to mirror, with their numbers of partitions, sorted by name."""
     policy, is_chosen = ReplicationPolicy.of(config), name_filter(config, "topics")
     with_heartbeats = config["heartbeats.replication.enabled"]
 
@@ -29,7 +30,8 @@ def mirrored_topics(source: Cluster, config: Config) -> dict[str, int]:
 
 
 class TopicSync:
-    """Syncs the target cluster's topics with the source cluster's. ``topics``: those to mirror, with their numbers of partitions."""
+    """Syncs the target cluster's topics with the source cluster's. ``topics`` are the topics to mirror, with their numbers of
+    partitions."""
 
     def __init__(self, source: Cluster, target: Cluster, config: Config, topics: Mapping[str, int]) -> None:
         self._source, self._target, self._config, self._topics = source, target, config, dict(topics)
@@ -39,10 +41,10 @@ class TopicSync:
         self._heartbeats = {topic for topic in topics if policy.is_heartbeats(topic)}
 
     def run(self) -> dict[str, int]:
-        """1 create topics and partitions 2 sync settings and ACLs; errors are logged.
+        """Steps: (1) create topics and partitions; (2) sync settings and ACLs, and log errors.
 
-        Returns the topics and partitions that can be mirrored. Those that the target cluster refuses are logged; if it refuses all topics
-        but heartbeats, its refusal is raised."""
+        Returns the topics and partitions that can be mirrored. Topics and partitions that the target cluster refuses are logged. If it
+        refuses all topics except heartbeats, raises the refusal."""
         known = self._target.topics()
         of_source = _describe_configs(self._source, self._topics)
         self._create(known, of_source)  # 1
@@ -116,10 +118,10 @@ class TopicSync:
         return _source_of(entry) != "DEFAULT_CONFIG" or self._config["use.defaults.from"] == "source"
 
     def _sync_acls(self) -> None:
-        """Allow those who may read a topic to read its counterpart. ACLs for writing are not synced: only mirroring writes there. Nor are
-        ACLs of topic patterns: with identity names they would apply to the target cluster's own topics."""
+        """Allow principals that may read a topic to read its counterpart. ACLs for writing are not synced, because only mirroring writes
+        there. ACLs of topic patterns are not synced, because with identity names they would apply to the target cluster's own topics."""
         literal, any_operation, any_permission = admin.ResourcePatternType.LITERAL, admin.AclOperation.ANY, admin.AclPermissionType.ANY
-        # None is any name, principal and host; the client's types lack it
+        # None means any name, principal and host, but is not in the client's types
         asked = admin.AclBindingFilter(admin.ResourceType.TOPIC, None, literal, None, None, any_operation, any_permission)  # type: ignore[arg-type]
         try:
             found = self._source.admin_client.describe_acls(asked).result()
@@ -141,7 +143,7 @@ class TopicSync:
 
 
 def _source_of(entry: admin.ConfigEntry) -> str:
-    return admin.ConfigSource(entry.source).name  # the client leaves it as a number
+    return admin.ConfigSource(entry.source).name  # the client returns a number
 
 
 def _allows_write(acl: admin.AclBinding) -> bool:
@@ -149,7 +151,7 @@ def _allows_write(acl: admin.AclBinding) -> bool:
 
 
 def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
-    """The settings of topics; empty without topics."""
+    """The settings of topics. Empty without topics."""
     asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
     if not asked:
         return {}
@@ -161,7 +163,7 @@ def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Con
 
 @contextmanager
 def _log_failure(what: str) -> Iterator[None]:
-    """Log an error of the block: records are mirrored even if ``what`` cannot be synced."""
+    """Log an error of the block, because records are mirrored even if ``what`` cannot be synced."""
     try:
         yield
     except (ConnectException, client.KafkaException) as error:

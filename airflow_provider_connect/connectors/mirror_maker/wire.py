@@ -1,6 +1,7 @@
 """MirrorMaker 2's own records: offset syncs, checkpoints and heartbeats, in the exact bytes of Kafka's protocol structs.
 
-A string is its length as int16, then UTF-8; values of checkpoints and heartbeats begin with a version, int16. Knows nothing of clients.
+A string is its length as int16, followed by UTF-8. Values of checkpoints and heartbeats start with a version (int16). Knows nothing of
+clients.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _VERSION: Final = 0
 
 @dataclass(frozen=True, slots=True)
 class OffsetSync:
-    """A pair of next offsets: the mirrored records end before ``upstream`` in the source and before ``downstream`` in the target."""
+    """A pair of next offsets. The mirrored records end before ``upstream`` in the source, and before ``downstream`` in the target."""
 
     topic: str
     partition: int
@@ -31,7 +32,7 @@ class OffsetSync:
 
     @classmethod
     def of(cls, key: bytes, value: bytes) -> Self:
-        """Raises DataException for bytes that are not a sync."""
+        """Parse a sync. Raises DataException for other bytes."""
         try:
             topic, rest = _read_text(key)
             return cls(topic, *struct.unpack_from(">i", rest), *struct.unpack_from(">qq", value))
@@ -58,7 +59,7 @@ class Checkpoint:
 
     @classmethod
     def of(cls, key: bytes, value: bytes) -> Self:
-        """Raises DataException for bytes that are not a checkpoint of a known version."""
+        """Parse a checkpoint. Raises DataException for bytes that are not a checkpoint of a known version."""
         try:
             group, rest = _read_text(key)
             topic, rest = _read_text(rest)
@@ -74,7 +75,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A record that shows that mirroring runs; ``timestamp`` in milliseconds since 1970."""
+    """A record that shows that mirroring runs. ``timestamp`` is in milliseconds since 1970."""
 
     source: str
     target: str

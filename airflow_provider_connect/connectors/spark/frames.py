@@ -1,6 +1,6 @@
-"""Spark frames as Arrow batches, and Arrow tables as Spark frames. Executors compute both; no row becomes a Python object.
+"""Spark frames as Arrow batches, and Arrow tables as Spark frames. Executors compute both conversions, and no row becomes a Python object.
 
-Loaded by tasks only, in the driver process of the Spark application.
+Loaded only by tasks, in the driver of the Spark application.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
 _ORDERED: Final = (ByteType, ShortType, IntegerType, LongType, DecimalType, DateType, TimestampType, TimestampNTZType)
-"""Types that Spark, databases and Arrow order and compare in the same way. Strings are not: databases have collations."""
+"""Types that Spark, databases and Arrow order and compare in the same way. Strings are not included, because databases have collations."""
 
 
 def open_session(rows: int = 10_000) -> SparkSession:
-    """A new session of the application; ``rows``: maximum rows of an Arrow batch. A process without an application starts Spark on this
-    machine. Raises ConnectException if that fails."""
+    """A new session of the application. ``rows`` is the maximum number of rows in an Arrow batch. A process without an application starts
+    Spark on this machine. Raises ConnectException if that fails."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # a requirement of pyspark that is not used here
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # pyspark requires pandas, which is not used here
     try:
         session = SparkSession.builder.config("spark.ui.enabled", "false").getOrCreate().newSession()
     except PySparkRuntimeError as error:
@@ -40,7 +40,7 @@ def open_session(rows: int = 10_000) -> SparkSession:
 
 @contextmanager
 def translate_errors(settings: FrameSettings, key: str = FORMAT) -> Iterator[None]:
-    """Raise ConfigException for Spark's errors before it reads or writes: a missing path, an unknown option, class or column."""
+    """Raise ConfigException for errors that Spark raises before it reads or writes: a missing path, an unknown option, class or column."""
     try:
         yield
     except (AnalysisException, IllegalArgumentException, ParseException, UnsupportedOperationException) as error:
@@ -50,7 +50,7 @@ def translate_errors(settings: FrameSettings, key: str = FORMAT) -> Iterator[Non
 
 
 def open_frame(session: SparkSession, settings: FrameSettings, schema: str | None) -> DataFrame:
-    """A frame of the format, path and options. ``schema``: columns and types in Spark's DDL; None: the format's own."""
+    """A frame of the format, path and options. ``schema`` has columns and types in Spark's DDL. None means the format's own schema."""
     reader = session.read.format(settings.format).options(**settings.options)
     if schema:
         reader = reader.schema(schema)
@@ -58,13 +58,13 @@ def open_frame(session: SparkSession, settings: FrameSettings, schema: str | Non
 
 
 def append_rows(session: SparkSession, settings: FrameSettings, rows: pa.Table) -> None:
-    """Append rows to the destination, as one partition: one file, or one transaction of a database."""
+    """Append rows to the destination, as one partition. This is one file, or one transaction of a database."""
     writer = session.createDataFrame(rows).coalesce(1).write.format(settings.format).options(**settings.options).mode("append")
     writer.save(settings.url) if settings.url else writer.save()
 
 
 class Range:
-    """The rows of a frame by a column whose values only grow."""
+    """The rows of a frame in ranges of a column whose values only grow."""
 
     def __init__(self, frame: DataFrame, key: str, column: str) -> None:
         """Raises ConfigException, which names the setting ``key``, for a missing column and an unsupported type."""
@@ -78,12 +78,12 @@ class Range:
         self._column = functions.col(f"`{column.replace('`', '``')}`")
 
     def newest(self) -> str | None:
-        """The column's largest value as text; None for a frame without values."""
+        """The column's largest value as text. None for a frame without values."""
         found = self._frame.agg(functions.max(self._column).cast("string")).first()
         return None if found is None or found[0] is None else str(found[0])
 
     def between(self, after: str | None, upto: str) -> DataFrame:
-        """The rows with values after ``after`` up to and including ``upto``, in order."""
+        """The rows with values after ``after`` up to ``upto`` (inclusive), in order."""
         rows = self._frame.where(self._column <= _literal(upto, self._type))
         if after is not None:
             rows = rows.where(self._column > _literal(after, self._type))
@@ -95,7 +95,8 @@ def _literal(text: str, type: DataType) -> Column:
 
 
 def read_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows in the frame's order, one partition after another. The driver holds at most two partitions: the current one and the next."""
+    """The rows in the frame's order, one partition after another. The driver holds at most two partitions: the current one and the next
+    one."""
     names = frame.columns
     plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow interprets dots and backticks in names
     for row in plain.mapInArrow(pack_batches, "rows binary").toLocalIterator(prefetchPartitions=True):

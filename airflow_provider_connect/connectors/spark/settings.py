@@ -1,4 +1,4 @@
-"""Settings that SparkSource and SparkSink share: a format of Spark, a path and options. Knows nothing of pyspark."""
+"""Settings that SparkSource and SparkSink share: a Spark format, a path and options. Knows nothing of pyspark."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _PATTERN: Final = frozenset("*?[]{}\\")
 
 @dataclass(frozen=True, slots=True)
 class FrameSettings:
-    """What Spark reads or writes. ``url`` is the path with links resolved; empty for formats without a path."""
+    """The data that Spark reads or writes. ``url`` is the path with links resolved, or empty for formats without a path."""
 
     format: str
     url: str
@@ -55,7 +55,7 @@ class FrameSettings:
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths) -> FrameSettings:
-        """Called just before the path is opened. Raises ConfigException for a path outside the allowed folders."""
+        """Parse settings. Called just before the path is opened. Raises ConfigException for a path outside the allowed folders."""
         PACKAGES.require(FORMAT, config[FORMAT])
         given = config[PATH]
         url = f"file://{_check_path(given, allowed)}" if given else ""
@@ -63,7 +63,7 @@ class FrameSettings:
 
 
 def options_of(texts: Mapping[str, str]) -> dict[str, str]:
-    """The options of the format, by their names."""
+    """The options of the format, by name."""
     return {key.removeprefix(OPTION): text for key, text in texts.items() if key.startswith(OPTION)}
 
 
@@ -89,7 +89,8 @@ def _config_errors(texts: Mapping[str, str], connector: Connector) -> Iterator[C
 
 
 def _check_path(given: str, allowed: AllowedPaths) -> str:
-    """The path with links resolved. Spark itself follows links and expands patterns, so neither is allowed in or below the path."""
+    """The path with links resolved. Spark itself follows links and expands patterns, so links and patterns are not allowed in or below the
+    path."""
     real = allowed.resolve(PATH, given) if given.startswith("/") else ""
     if not real or not _PATTERN.isdisjoint(real):
         raise ConfigException.of(PATH, given[:200], "Give the absolute path of a folder or file without the characters * ? [ ] { } and \\.")

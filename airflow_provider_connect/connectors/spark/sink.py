@@ -24,7 +24,7 @@ FLUSH_BYTES: Final = "flush.bytes"
 
 
 class SparkSinkTask(SinkTask):
-    """Buffers rows until they reach ``flush.bytes``, the schema changes or a commit is due; a Spark job appends them."""
+    """Buffers rows until they reach ``flush.bytes``, the schema changes, or a commit is due. A Spark job then appends them."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset()
 
@@ -39,7 +39,7 @@ class SparkSinkTask(SinkTask):
         self._session = open_session()
 
     def put(self, batch: Batch) -> None:
-        """Raises DataException for values that are not structs, and for fields that Spark has no type for."""
+        """Raises DataException for values that are not structs, and for fields without a type in Spark."""
         rows = _table(batch)
         if not rows.num_rows:
             return
@@ -56,7 +56,7 @@ class SparkSinkTask(SinkTask):
             self._append()
 
     def datasets(self) -> Iterable[Dataset]:
-        """As SparkSourceTask's."""
+        """As for SparkSourceTask."""
         return [Dataset("file", self._settings.url.removeprefix("file://"))] if self._settings.url else []
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class SparkSinkTask(SinkTask):
 
 class SparkSinkConnector(SinkConnector):
     """Appends the records of topics to any format that Spark writes. Values must be structs with a schema. One task reads them, in the
-    driver of the application; the executors write."""
+    driver of the application. The executors write."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SinkTask]] = SparkSinkTask
@@ -97,16 +97,16 @@ class SparkSinkConnector(SinkConnector):
         FrameSettings.of(self.config_def.parse(config), self.allowed_paths)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One task: if two Spark jobs append to a folder, the first to end removes the temporary files of the other."""
+        """One task, because if two Spark jobs append to a folder, the first job that ends removes the temporary files of the other."""
         return [self.config.originals]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Spark's writers cannot store offsets and claims."""
+        """Not supported, because Spark's writers cannot store offsets and claims."""
         return ExactlyOnceSupport.UNSUPPORTED
 
 
 def _table(batch: Batch) -> pa.Table:
-    """The rows of the records with a value, converted to types of Spark."""
+    """The rows of the records with a value, converted to Spark's types."""
     rows = value_rows(batch)
     if batch.value is None or not rows.num_columns:
         return pa.table({})

@@ -1,4 +1,4 @@
-"""SparkSource: reads rows of any format that Spark reads into a topic; only new rows, by a column whose values only grow.
+"""SparkSource: reads rows of any format that Spark reads into a topic. Can read only new rows, by a column whose values only grow.
 
 Only tasks import pyspark.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 TOPIC, COLUMN, SCHEMA = "topic", "incremental.column", "schema"
 VALUE: Final = "value"
 MAX_BYTES: Final = 256 << 20
-"""Maximum size of the rows that share a value of the column: they form one batch."""
+"""Maximum size of the rows that share a value of the column, because they form one batch."""
 
 
 class SparkSourceTask(SourceTask):
@@ -66,7 +66,7 @@ class SparkSourceTask(SourceTask):
             return Batch.of(self._topic, rows, value_schema=self._schema, source_partition=self._partition, source_offset=offset)
 
     def datasets(self) -> Iterable[Dataset]:
-        """The path. Locations in options are not reported: their meaning depends on the format."""
+        """The path. Locations in options are not reported, because their meaning depends on the format."""
         return [Dataset("file", self._config[PATH])] if self._config[PATH] else []
 
     def stop(self) -> None:
@@ -75,7 +75,7 @@ class SparkSourceTask(SourceTask):
             self._rows = self._held = None
 
     def _next(self) -> pa.Table | None:
-        """The next rows, up to the last row of a value; None: no more rows."""
+        """The next rows, up to the last row of a value. None if there are no more rows."""
         if self._rows is None:
             self._rows = self._open_batches()
         for batch in self._rows:
@@ -88,7 +88,7 @@ class SparkSourceTask(SourceTask):
                 return found
             held = found if self._held is None else pa.concat_tables([self._held, found])
             column = held[self._column]
-            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # of the rows with the last value: more may follow
+            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # of the rows with the last value; more may follow
             self._held = held.slice(start)
             if start:
                 return held.slice(0, start)
@@ -112,13 +112,13 @@ class SparkSourceTask(SourceTask):
                     return iter(())
                 frame = range.between(self._after, newest)
             batches = read_batches(frame)
-            first = next(batches, None)  # here Spark raises for what it does not find
+            first = next(batches, None)  # Spark raises here for anything that it does not find
             return chain(() if first is None else (first,), batches)
 
 
 class SparkSourceConnector(SourceConnector):
-    """Reads rows by Spark into a topic: all rows at each run, or the new ones by a column. One task reads them, in the driver of the
-    application; the executors compute them."""
+    """Reads rows with Spark into a topic: all rows in each run, or new rows by a column. One task reads them, in the driver of the
+    application. The executors compute them."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SourceTask]] = SparkSourceTask
@@ -153,7 +153,7 @@ class SparkSourceConnector(SourceConnector):
         return [config[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Only with a column: a retried run without one reads the same rows again."""
+        """Only supported with a column, because without one, a retried run reads the same rows again."""
         return ExactlyOnceSupport.SUPPORTED if config.get(COLUMN) else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
@@ -166,7 +166,7 @@ class SparkSourceConnector(SourceConnector):
 
 
 def source_partition(config: Mapping[str, Any]) -> dict[str, object]:
-    """The source partition. It has no options: they may contain passwords."""
+    """The source partition. It has no options, because they may contain passwords."""
     return {FORMAT: config[FORMAT], PATH: config[PATH], "column": config[COLUMN]}
 
 

@@ -43,19 +43,19 @@ _NO_ENVELOPE: Final = (
 )
 _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
-_ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if they are closer, more are read one by one at once
+_ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if fewer, more records are read one by one
 _ODD_GROWTH: Final = 8
-_SHORT: Final = 64  # records of a run; after _SHORT_RUNS such runs, the next _WINDOW records are grouped by kind
+_SHORT: Final = 64  # records in a short run; after _SHORT_RUNS such runs, the next _WINDOW records are grouped by kind
 _SHORT_RUNS, _WINDOW, _MOST_KINDS = 8, 8192, 16
-_PRECHECKED_COLUMNS: Final = 1000  # columns that are checked before they are read, after one with an unreadable record
-_NO_END: Final = (1 << 31) - 1  # Arrow fails without an end
+_PRECHECKED_COLUMNS: Final = 1000  # columns to check before reading, after a column with an unreadable record
+_NO_END: Final = (1 << 31) - 1  # because Arrow fails without an end
 
 
 @dataclass(frozen=True, slots=True)
 class _Records:
-    """Records whose values have one ``schema``. Each of ``payloads`` is a value's text followed by ``after``.
+    """Records whose values have the same ``schema``. Each of ``payloads`` is a value's text, followed by ``after``.
 
-    ``after`` is the ``}`` of an envelope whose start was cut off, or empty.
+    ``after`` is empty, or the ``}`` of an envelope whose start was cut off.
     """
 
     whole: pa.Array
@@ -71,8 +71,9 @@ class JsonConverter(DataConverter):
     """JSON text, byte for byte as Kafka Connect writes it.
 
     With ``schemas.enable``, each record is ``{"schema":…,"payload":…}``. Consecutive records that start with the same bytes up to the
-    payload are one run: the schema is parsed once, and the payloads as one column. Without it, values are schemaless: a column of strings,
-    integers or booleans if all records of a batch have that type, else the JSON text itself. Null without a schema is a tombstone.
+    payload are one run: the schema is parsed once, and the payloads as one column. Without ``schemas.enable``, values are schemaless: a
+    column of strings, integers or booleans if all records of a batch have this type, else the JSON text itself. Null without a schema is a
+    tombstone.
     """
 
     class_name = "org.apache.kafka.connect.json.JsonConverter"
@@ -215,14 +216,14 @@ class JsonConverter(DataConverter):
             raise
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
-        """The broken records among those that do not start or end like the others. Checks nothing until a record could not be read."""
+        """The broken records among those that do not start or end like the others. Checks nothing before the first unreadable record."""
         if not self._prechecked:
             return {}
         self._prechecked -= 1
         found: dict[int, Exception] = {}
         try:
             odd = find_odd_records(column, self._prefix if self._has_envelopes else lambda record: record[:1])
-        except DataException:  # the first one's schema is invalid
+        except DataException:  # the schema of the first record is invalid
             return {}
         for index in odd:
             try:
@@ -247,9 +248,9 @@ class JsonConverter(DataConverter):
         return joined_runs(runs)
 
     def _interleaved(self, column: pa.Array) -> list[ColumnRun]:
-        """Runs from the start of a column with a few kinds of records that alternate. The records of each kind are read as one column.
+        """Runs from the start of a column in which a few kinds of records alternate. The records of each kind are read as one column.
 
-        Empty if that is not possible.
+        Empty if they cannot be grouped.
         """
         if self._has_envelopes:
             kinds = kinds_of(column, self._prefix, _MOST_KINDS)
@@ -267,7 +268,7 @@ class JsonConverter(DataConverter):
                 failed[error.record] = error
                 continue
             if found[0].length < len(rows):
-                self._most_short = _NO_END  # do not try again with this column
+                self._most_short = _NO_END  # no second attempt with this column
                 return []
             read[number] = found[0].schema, found[0].column
         if failed:
@@ -291,7 +292,7 @@ class JsonConverter(DataConverter):
         return self._read(_Records(run, run, self._fixed))
 
     def _read(self, records: _Records) -> list[ColumnRun]:
-        """The payloads of one schema as one column, or if Arrow cannot parse them, the records one by one."""
+        """Read the payloads of one schema as one column. If Arrow cannot parse them, read the records one by one."""
         count = len(records.whole)
         try:
             column = self._column(records)
@@ -300,13 +301,14 @@ class JsonConverter(DataConverter):
                 return self._exact(records)
             if records.schema is None and not starts_document(records.payloads):
                 with _counted_from(odd.row):
-                    self._exact(records.slice(odd.row, 1))  # raises if it can't be read at all
+                    self._exact(records.slice(odd.row, 1))  # raises if the record is unreadable
                 return self._exact(records)  # scalars of several types are one column
             return self._around(records, odd.row)
         return [ColumnRun(count, records.schema, column)]
 
     def _around(self, records: _Records, at: int) -> list[ColumnRun]:
-        """The records before one that Arrow cannot parse as a column, and that record one by one, with more if such records are close."""
+        """Read records of which Arrow cannot parse record ``at``. The records before it are read as a column, and this record and some
+        after it one by one. The closer such records are, the more records are read one by one."""
         count = self._odd
         self._odd = min(count * _ODD_GROWTH, _NO_END) if at < _ODD_DISTANCE else 1
         with _counted_from(at):
@@ -348,7 +350,7 @@ class JsonConverter(DataConverter):
         return self._connect_data(data, self._column_rules)
 
     def _prefix(self, record: bytes) -> bytes:
-        """The bytes of an envelope up to its payload. Its schema is checked. Empty if the record has another form."""
+        """The bytes of an envelope up to its payload, after a check of its schema. Empty if the record has another form."""
         envelope = envelope_of(record)
         if envelope is None:
             return b""
@@ -385,7 +387,7 @@ class JsonConverter(DataConverter):
 
 
 def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator[SchemaAndValue]:
-    """The result of ``read`` for each record. A DataException gets the record's index."""
+    """The result of ``read`` for each record. The record's index is added to a DataException."""
     for index, record in enumerate(records):
         try:
             yield read(record)
@@ -396,7 +398,7 @@ def _each(records: Iterable[T], read: Callable[[T], SchemaAndValue]) -> Iterator
 
 @contextmanager
 def _counted_from(start: int) -> Iterator[None]:
-    """Add ``start`` to the record index of a DataException in the block."""
+    """Add ``start`` to the record index of a DataException from the block."""
     try:
         yield
     except DataException as error:

@@ -1,4 +1,4 @@
-"""Schemas as the ``schema`` of a JSON envelope, with Connect's order of keys."""
+"""Schemas in the form of a JSON envelope's ``schema``, with Connect's order of keys."""
 
 from __future__ import annotations
 

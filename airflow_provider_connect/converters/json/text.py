@@ -1,6 +1,6 @@
 """Parses JSON text as Connect's JsonConverter does with Jackson (contract §2.2). Knows nothing of schemas.
 
-Also finds the end of an envelope's schema, and the records of a column that look different from the first.
+Also finds the end of an envelope's schema, and the records of a column that do not start or end like the first.
 
 Numbers with a point or an exponent are read as ``Decimal``, with full precision. The limits of ``data.json_text`` apply.
 """
@@ -32,16 +32,16 @@ _SPACE: Final = " \t\r\n"
 _ESCAPED_SURROGATE: Final = re.compile(r"\\u[dD][89a-fA-F]")
 
 
-def read_json(data: bytes, max_depth: int = MAX_DEPTH) -> Any:  # Any: what JSON text can hold
-    """The first JSON value of ``data``. Ignores what follows it, and leading zeros.
+def read_json(data: bytes, max_depth: int = MAX_DEPTH) -> Any:  # Any: JSON
+    """The first JSON value of ``data``. Ignores text after it, and leading zeros.
 
-    Raises ValueError if there is no value, or it exceeds a limit. Stricter than Jackson in two ways: it refuses unpaired surrogates, and
+    Raises ValueError if there is no value, or if it exceeds a limit. Stricter than Jackson in two ways: it refuses unpaired surrogates, and
     ``max_depth`` is 200, where Jackson allows 1,000.
     """
     return _first_value(data.decode("utf-8-sig"), max_depth)[0]
 
 
-def read_json_before(data: bytes, end: str) -> Any:  # Any: what JSON text can hold
+def read_json_before(data: bytes, end: str) -> Any:  # Any: JSON
     """The JSON value at the start of ``data``. Raises ValueError unless ``end`` follows it."""
     value, behind = _first_value(data.decode(), MAX_DEPTH)
     if not behind.lstrip(_SPACE).startswith(end):
@@ -67,7 +67,7 @@ def _first_value(text: str, max_depth: int) -> tuple[Any, str]:
 
 
 def _refuse_half_pairs(value: Any) -> None:
-    """Raise ValueError for an unpaired surrogate: it is not a character, and Arrow cannot store it."""
+    """Raise ValueError for an unpaired surrogate, which is not a character and cannot be stored by Arrow."""
     try:
         json.dumps(value, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
@@ -95,21 +95,21 @@ _DECODER_OF_LONG: Final = json.JSONDecoder(
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
 _STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
-_FIRST_LOOK: Final = 64  # records that are compared first; then 16 times as many, and so on
-_MOST_ODD: Final = 0.01  # of the records; if more are odd, oddness is normal
+_FIRST_LOOK: Final = 64  # records in the first comparison; each further one has 16 times as many
+_MOST_ODD: Final = 0.01  # of the records; more than this are not exceptions
 _CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}
 
 
 @dataclass(frozen=True, slots=True)
 class Envelope:
-    """The start of a record. ``schema`` is the schema's text, ``prefix`` everything up to the payload."""
+    """The start of a record. ``schema`` is the schema's text, ``prefix`` is everything before the payload."""
 
     schema: bytes
     prefix: bytes
 
 
 def envelope_of(record: bytes) -> Envelope | None:
-    """The envelope of ``record``. None: it does not start with a schema followed by a payload."""
+    """The envelope of ``record``. None if the record does not start with a schema followed by a payload."""
     opening = _ENVELOPE.match(record)
     end = _end_of_value(record, opening.end()) if opening else 0
     payload = _PAYLOAD.match(record, end) if end else None
@@ -127,7 +127,7 @@ def starts_document(texts: pa.Array) -> bool:
 
 
 def count_leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int:
-    """The number of values from the start that pass ``test``, at least one. Checks few first, so that short runs are cheap."""
+    """The number of values from the start that pass ``test``, at least one. Checks a few values first, so that short runs are cheap."""
     start, look = 1, _FIRST_LOOK
     while start < len(column):
         first_failed = pc.index(test(column.slice(start, look)), False).as_py()
@@ -140,7 +140,7 @@ def count_leading(column: pa.Array, test: Callable[[pa.Array], pa.Array]) -> int
 def kinds_of(records: pa.Array, prefix_of: Callable[[bytes], bytes], most: int) -> NDArray[np.int64]:
     """The kind of each record: 0 for null, and one number for each prefix.
 
-    The result ends before a record without a valid prefix, and before the first record with more than ``most`` different prefixes.
+    The result ends before the first record without a valid prefix, or with a new prefix after ``most`` different prefixes.
     """
     unknown, found = -1, 0
     kinds = np.where(records.is_null().to_numpy(zero_copy_only=False), found, unknown)
@@ -157,7 +157,7 @@ def kinds_of(records: pa.Array, prefix_of: Callable[[bytes], bytes], most: int) 
 
 
 def find_odd_records(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> list[int]:
-    """The indexes of the few records that do not start and end like the first. ``prefix_of`` returns the expected start.
+    """The indexes of the few records that do not start and end like the first record. ``prefix_of`` returns the expected start.
 
     Empty if many records differ.
     """
@@ -172,7 +172,7 @@ def find_odd_records(column: pa.Array, prefix_of: Callable[[bytes], bytes]) -> l
 
 
 def _end_of_value(record: bytes, start: int) -> int:
-    """The end of the JSON object or ``null`` at ``start``. 0 if there is neither."""
+    """The end of the JSON object or ``null`` at ``start``. 0 if neither is there."""
     text = record[start:].lstrip()
     start = len(record) - len(text)
     if text.startswith(b"null"):

@@ -19,7 +19,7 @@ ENHANCED, META_DATA, SCRUB = "enhanced.avro.schema.support", "connect.meta.data"
 
 
 class AvroConverter(RegistryConverter[AvroType]):
-    """Avro by the rules of Confluent's converter for schemas, names, logical types, unions and enums."""
+    """Avro, with the rules of Confluent's converter for schemas, names, logical types, unions and enums."""
 
     class_name = "io.confluent.connect.avro.AvroConverter"
     aliases = ("AvroConverter", "Avro")

@@ -1,4 +1,4 @@
-"""Base of the converters with a schema registry: the five bytes before each value, ids ↔ schemas, and subjects.
+"""Base of the converters with a schema registry: schemas and their ids, subjects, and the five bytes before each value.
 
 A record is a zero byte, the schema id in four bytes, and the value in the converter's format.
 """
@@ -42,7 +42,7 @@ Parsed = TypeVar("Parsed")
 
 @dataclass(frozen=True, slots=True)
 class WriterSchema(Generic[Parsed]):
-    """A schema of records: its id, its parsed form in the converter's format, and as a Connect schema."""
+    """A schema of records: its id, its parsed form in the converter's format, and the Connect schema."""
 
     number: int
     parsed: Parsed
@@ -52,7 +52,7 @@ class WriterSchema(Generic[Parsed]):
 class RegistryConverter(Converter, Generic[Parsed]):
     """A converter whose schemas are in a registry. Null is a tombstone in both directions.
 
-    Each schema id of a column is requested once, and all its records are read as one column, wherever they are in the column.
+    Each schema id in a column is requested once. All records with the same id are read as one column, wherever they are.
     """
 
     kind: ClassVar[str]
@@ -71,23 +71,23 @@ class RegistryConverter(Converter, Generic[Parsed]):
 
     @abstractmethod
     def parse(self, text: SchemaText, version: int | None, part: int | str = 0) -> tuple[Parsed, Schema]:
-        """Parse a schema of the registry to the format's form and to a Connect schema. ``version`` is for a schema without its own.
+        """Parse a schema of the registry to the format's form and to a Connect schema. ``version`` applies to schemas without a version.
 
-        ``part`` selects a type if the format's schemas have several: for reading it is what ``ids`` returned above the id, for writing the
-        name that ``schema_text`` returned.
+        ``part`` selects a type if the format's schemas have several types. When reading, it is the part above the id in a result of
+        ``ids``. When writing, it is the name that ``schema_text`` returned.
         """
 
     def ids(self, column: pa.Array) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-        """The schema id of each record in the lower 32 bits, with a format-specific part above; and broken rows by reason.
+        """The schema id of each record, and broken rows by reason. The lower 32 bits are the id; the bits above are specific to the format.
 
-        -1 is null, -2 a record without an id.
+        -1 means null, -2 means a record without an id.
         """
         found = schema_ids(column)
         return found.ids, found.broken
 
     @abstractmethod
     def schema_text(self, schema: Schema) -> tuple[str, str]:
-        """The text to register for a Connect schema, and the name of its record; empty if it is not a record."""
+        """The text to register for a Connect schema, and the name of its record. The name is empty if the schema is not a record."""
 
     @abstractmethod
     def decode(self, reader: WriterSchema[Parsed], column: pa.Array) -> pa.Array:
@@ -100,7 +100,7 @@ class RegistryConverter(Converter, Generic[Parsed]):
     # Reading
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> dict[int, Exception]:
-        """Records without a schema id, and those whose schema the registry refuses. Requests each id once."""
+        """The records without a schema id, and the records whose schema the registry refuses. Requests each id once."""
         ids, broken = self.ids(column)
         found: dict[int, Exception] = {row: DataException(reason) for reason, rows in broken.items() for row in rows.tolist()}
         for number in np.unique(ids[ids > _NULL]).tolist():
@@ -196,9 +196,9 @@ class RegistryConverter(Converter, Generic[Parsed]):
 
 @dataclass(slots=True)
 class SchemaIds:
-    """The schema id of each record (-1: null, -2: no id), and the rows without an id by reason.
+    """The schema id of each record (-1: null, -2: no id), and the reasons why rows have no id.
 
-    ``behind`` is a cursor after the ids of the records that have one, which are ``rows``.
+    ``rows`` are the records that have an id. ``behind`` is a cursor positioned after their ids.
     """
 
     ids: NDArray[np.int64]

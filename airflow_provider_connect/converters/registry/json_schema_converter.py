@@ -22,7 +22,7 @@ _NO_END: Final = (1 << 31) - 1
 
 
 class JsonSchemaConverter(RegistryConverter[None]):
-    """JSON by the rules of Confluent's converter. Values are the JsonConverter's text without an envelope."""
+    """JSON, with the rules of Confluent's converter. Values are the JsonConverter's text without an envelope."""
 
     class_name = "io.confluent.connect.json.JsonSchemaConverter"
     aliases = ("JsonSchemaConverter", "JsonSchema")

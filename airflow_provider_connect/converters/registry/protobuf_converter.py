@@ -36,7 +36,7 @@ OPTIONAL, OPTIONAL_PROTO2 = "optional.for.nullables", "optional.for.proto2"
 WRAPPER, RAW = "wrapper.for.nullables", "wrapper.for.raw.primitives"
 STRUCTS, INDEXES, FLATTEN = "generate.struct.for.nulls", "generate.index.for.unions", "flatten.unions"
 _MOST_LEVELS: Final = 30
-_MOST_INDEXES: Final = 1000  # different ones in all records of a task
+_MOST_INDEXES: Final = 1000  # different indexes in all records of a task
 _SHIFT: Final = 32
 _NO_INDEXES: Final = "The record has no message indexes after its schema id. Check who writes the topic."
 
@@ -50,7 +50,7 @@ class ProtobufType:
 
 
 class ProtobufConverter(RegistryConverter[ProtobufType]):
-    """Protobuf by the rules of Confluent's converter for schemas, tags, oneofs, wrappers and enums."""
+    """Protobuf, with the rules of Confluent's converter for schemas, tags, oneofs, wrappers and enums."""
 
     class_name = "io.confluent.connect.protobuf.ProtobufConverter"
     aliases = ("ProtobufConverter", "Protobuf")
@@ -94,7 +94,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
     # Reading
 
     def ids(self, column: pa.Array) -> tuple[NDArray[np.int64], dict[str, NDArray[np.int64]]]:
-        """As in ``RegistryConverter``, with the number of the message's indexes above the 32 bits of the id."""
+        """As in ``RegistryConverter``. The bits above the id identify the message's indexes."""
         found = schema_ids(column)
         numbers = self._message_numbers(found.behind)
         is_broken = numbers < 0
@@ -104,12 +104,12 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
         return found.ids, found.broken
 
     def _message_numbers(self, cursor: Cursor) -> NDArray[np.int64]:
-        """The number of the message indexes at each row's position; -1 if there are none."""
+        """The number that identifies the message indexes at each row's position. -1 if there are no indexes."""
         first = np.where(cursor.at < cursor.ends, cursor.data[cursor.at], 1)
         numbers = np.where(first == 0, 0, -1)
         rows = np.flatnonzero(first > 1)
         is_short = (cursor.ends[rows] - cursor.at[rows] > 1) & (first[rows] == 2) & (cursor.data[cursor.at[rows] + 1] < 0x80)
-        short = rows[is_short]  # a top-level message, not a nested one
+        short = rows[is_short]  # a top-level message
         second = cursor.data[cursor.at[short] + 1]
         for index in np.unique(second).tolist():
             numbers[short[second == index]] = self._number(bytes([2, index]))
@@ -147,7 +147,7 @@ class ProtobufConverter(RegistryConverter[ProtobufType]):
 
 
 def _written_indexes(indexes: tuple[int, ...]) -> bytes:
-    """The bytes of message indexes: their count, then each. The first message is a single zero byte."""
+    """The bytes of message indexes: their count, then each index. For the first message, a single zero byte."""
     if indexes == (0,):
         return b"\0"
     return bytes(Pieces.of_varints(to_zigzag(np.array([len(indexes), *indexes], np.int64))).data)
@@ -158,7 +158,7 @@ def _read_indexes(data: bytes) -> tuple[int, ...]:
 
 
 def _numbers(data: bytes) -> list[int]:
-    """Consecutive zigzag integers, without an incomplete last one."""
+    """The consecutive zigzag integers, without an incomplete one at the end."""
     found, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 0x7F) << shift
@@ -170,7 +170,7 @@ def _numbers(data: bytes) -> list[int]:
 
 
 def _index_bytes(data: bytes) -> bytes:
-    """The bytes of the message indexes at the start of ``data``. Empty if there are none."""
+    """The bytes of the message indexes at the start of ``data``. Empty if there are no indexes."""
     numbers = _numbers(data[:10])
     if not numbers or not 0 < numbers[0] <= _MOST_LEVELS:
         return b""

@@ -1,4 +1,4 @@
-"""A schema registry, through confluent-kafka's client: schemas by id, and ids by schema. Translates its errors to Connect's.
+"""A schema registry, through confluent-kafka's client: schemas by id, and ids by schema. Translates the client's errors to Connect's.
 
 The client is imported when a converter is configured, which happens only in tasks.
 """
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _MOST_REFERENCES: Final = 500
-_MOST_BYTES: Final = 16 << 20  # of one response: the registry's own topic allows a megabyte per schema
+_MOST_BYTES: Final = 16 << 20  # of a response; the registry's own topic allows a megabyte per schema
 _ANSWER_SECONDS: Final = 60.0
-_SHOWN: Final = 1000  # characters of the registry's message in ours
+_SHOWN: Final = 1000  # characters of the registry's message in our messages
 _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 
@@ -32,7 +32,7 @@ _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 class SchemaText:
     """A schema in the registry: its type (AVRO, JSON, PROTOBUF), its text, and the texts of referenced schemas by name.
 
-    Each referenced schema comes after those that it references itself.
+    Each referenced schema comes after the schemas that it references itself.
     """
 
     kind: str
@@ -43,8 +43,8 @@ class SchemaText:
 class Registry:
     """One registry.
 
-    Every method raises UnavailableException if the registry is unavailable or refuses the credentials, and DataException if it refuses a
-    schema or does not know it. The constructor raises ConfigException for settings that the client refuses.
+    Every method raises UnavailableException if the registry is unavailable or refuses the credentials, and DataException if it refuses or
+    does not know a schema. The constructor raises ConfigException for settings that the client refuses.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
@@ -63,7 +63,7 @@ class Registry:
         return self._text(self._ask(f"schema {number}", lambda: self._client.get_schema(number)))
 
     def version(self, subject: str, number: int) -> int | None:
-        """The version of the schema with this id under ``subject``. None: it has none there."""
+        """The version of the schema with this id under ``subject``. None if the schema is not under that subject."""
         found = self._ask(f"versions of schema {number}", lambda: self._client.get_schema_versions(number))
         return next((each.version for each in found if each.subject == subject), None)
 
@@ -73,7 +73,7 @@ class Registry:
         return int(found.schema_id or 0), self._text(found.schema)
 
     def is_compatible(self, subject: str, schema: SchemaText) -> bool:
-        """Whether ``schema`` is compatible with the latest one of ``subject``."""
+        """Whether ``schema`` is compatible with the latest schema of ``subject``."""
         what = f"the compatibility of subject {subject}"
         return bool(self._ask(what, lambda: self._client.test_compatibility(subject, self._sent(schema))))
 
@@ -102,7 +102,7 @@ class Registry:
             if len(found) >= _MOST_REFERENCES:
                 raise DataException(f"A schema references more than {_MOST_REFERENCES} others")
             referred = self._ask(f"version {version} of subject {subject}", partial(self._client.get_version, subject, version))
-            found[name] = ""  # being read: a cycle ends here
+            found[name] = ""  # marked as being read, so that a cycle ends here
             self._resolve(referred.schema.references or [], found)
             del found[name]
             found[name] = referred.schema.schema_str or ""
@@ -114,7 +114,7 @@ class Registry:
     def _ask(self, what: str, call: Callable[[], T]) -> T:
         try:
             return call()
-        except RetriableException as error:  # of ``limit_responses``
+        except RetriableException as error:  # from ``limit_responses``
             raise UnavailableException(f"The schema registry is too slow, requesting {what}: {error}") from None
         except ConnectException as error:
             raise DataException(f"The response of the schema registry for {what}: {error}") from None
@@ -124,7 +124,7 @@ class Registry:
                 raise _translated(what, error) from None
             if "OAuthTokenError" in kinds:
                 raise UnavailableException(f"No OAuth token for the schema registry: {error}") from None
-            if "TransportError" in kinds:  # httpx's or httpx2's, as installed
+            if "TransportError" in kinds:  # of httpx or httpx2, whichever is installed
                 raise UnavailableException(
                     f"The schema registry is unavailable, requesting {what}: {type(error).__name__}: {error}"
                 ) from None
@@ -132,9 +132,9 @@ class Registry:
 
 
 def _bound(client: SchemaRegistryClient) -> None:
-    """Limit the responses of the client's sessions, also of the one for OAuth tokens.
+    """Limit the size of responses in the client's sessions, including the session for OAuth tokens.
 
-    A config names the address, and the library reads responses of any size.
+    The address comes from a config, and the library reads responses of any size.
     """
     rest: Any = client._rest_client
     provider = getattr(rest, "bearer_field_provider", None)

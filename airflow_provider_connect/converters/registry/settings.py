@@ -1,6 +1,6 @@
-"""Settings of the converters with a schema registry, and their translation to the client's settings. Knows no network.
+"""Settings of the converters with a schema registry, and their translation to the client's settings. Knows nothing about the network.
 
-Keys are those of Confluent's Java converters. All addresses and credentials come from the config, none from the host.
+Keys are the same as in Confluent's Java converters. All addresses and credentials come from the config, not from the host.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _JAVA_STRATEGIES: Final = "io.confluent.kafka.serializers.subject."
 
 
 def check_address(name: str, value: Any) -> None:
-    """Raise ConfigException unless ``value`` is HTTP(S) addresses, separated by commas, without user and password."""
+    """Raise ConfigException unless ``value`` is a list of HTTP(S) addresses without user and password, separated by commas."""
     for address in () if value is None else str(value).split(","):  # a missing value has its own error
         try:
             parts = urlsplit(address.strip())
@@ -162,7 +162,7 @@ KEEPS_NULLS_KEY: Final = _key(
     "Whether null stays null in an optional field with a default. Otherwise the default is written.",
     importance=Importance.LOW,
 )
-"""For converters whose formats can write both."""
+"""For converters whose formats can write both kinds."""
 
 
 def client_settings(config: Config, allowed: AllowedPaths) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 """Kafka Connect's own config providers: properties files, directories of files, environment variables (contract §4.7).
 
-A forbidden path or variable counts as missing: the variable stays as it is written, and a warning names it.
+A forbidden path or variable counts as missing. The variable is then left as written, and a warning names it.
 """
 
 import logging
@@ -19,16 +19,16 @@ AIRFLOWS_OWN = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AI
 """The prefixes of environment variables with Airflow's settings, Connections, Variables and keys."""
 
 MOST_CHARACTERS = 1 << 20
-"""The maximum length of a file: an author of configs may name any file that the provider can read, and the server reads it."""
+"""The maximum length of a file. An author of configs may name any file that the provider can read, and the server reads it."""
 _KERNELS = ("/proc", "/sys")
-"""Folders of the kernel, which are never read: they hold the environment of this process, with Airflow's keys."""
+"""Folders of the kernel, which are never read because they contain the environment of this process, with Airflow's keys."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FileConfigProvider(ConfigProvider):
-    """``${file:/path/to.properties:key}``; ``allowed_paths`` None: any file."""
+    """``${file:/path/to.properties:key}``. ``allowed_paths`` None: any file."""
 
     allowed_paths: tuple[str, ...] | None = None
 

@@ -1,6 +1,6 @@
 """The settings of every client of a worker, built in and inherited by Kafka Connect's rules (contract §2.1, §4.5).
 
-``sdk.kafka_settings`` makes librdkafka's settings of them.
+``sdk.kafka_settings`` converts them to librdkafka's settings.
 """
 
 from collections.abc import Iterable, Mapping
@@ -52,9 +52,9 @@ def client_config(
     client_id: str = "",
     transactional_id: str | None = None,
 ) -> ClientConfig:
-    """The librdkafka config of a client of a connector's task. Later settings override earlier ones, as in Connect: built-in ones, the
-    worker's ``producer.*`` (or ``consumer.*``, ``admin.*``; an admin client first inherits the worker's unprefixed settings), and
-    ``overrides`` (Java names, unprefixed).
+    """The librdkafka config of a client of a connector's task. Later settings override earlier ones, as in Connect: first built-in ones,
+    then the worker's ``producer.*`` (or ``consumer.*``, ``admin.*``), then ``overrides`` (Java names, unprefixed). An admin client also
+    inherits the worker's unprefixed settings, before ``admin.*``.
 
     ``transactional_id`` makes a transactional producer; user settings cannot change the id or idempotence. The caller adds ``error_cb``.
     """
@@ -108,7 +108,7 @@ def internal_client_config(
     if kind is ClientKind.PRODUCER:
         java |= _BUILT_IN[kind]
     if kind is ClientKind.CONSUMER:
-        java |= {**_BUILT_IN[kind], "group.id": settings.group_id}  # librdkafka needs one; the consumers only assign, and never join it
+        java |= {**_BUILT_IN[kind], "group.id": settings.group_id}  # librdkafka needs a group id; the consumers never join the group
     if transactional_id is not None:
         java |= {"transactional.id": transactional_id, "enable.idempotence": "true"}
     return librdkafka_config(java, kind)
@@ -136,10 +136,10 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
-    """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error; checks all
-    overrides of ``kinds``. Of other kinds, checks those that lead to another server, or all of them under a policy that lists the allowed
-    ones: tasks here have clients that Connect's lack, such as a sink's transactional producer and a source's admin client, and apply the
-    overrides to these too."""
+    """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error. Checks all
+    overrides of ``kinds``. Of other kinds, checks those that lead to another server. If the policy lists the allowed ones, checks all of
+    them. This is because tasks here have clients that Connect's tasks lack, such as a sink's transactional producer and a source's admin
+    client. The overrides also apply to these."""
     policy = settings.client_config_override_policy
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     allowed = _allowed_overrides(settings, kind_of_policy)
@@ -169,7 +169,7 @@ def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds
 
 
 def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozenset[str] | None:
-    """The settings that a policy allows; None: it has no list."""
+    """The settings that a policy allows. None: it has no list."""
     match kind_of_policy:
         case "All" | "SameCluster":
             return None
@@ -184,12 +184,12 @@ def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozens
 
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
-    """The overrides in a connector's ``config`` without a counterpart here: allowed, as in Connect, but without effect."""
+    """The overrides in a connector's ``config`` that have no counterpart here. As in Connect, they are allowed but have no effect."""
     return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in TRANSLATABLE]
 
 
 def _unprefixed(settings: WorkerSettings) -> dict[str, str]:
-    """The worker's own client settings, without the group id, which names the cluster and not a consumer group."""
+    """The worker's own client settings, without the group id, which names the cluster rather than a consumer group."""
     names = TRANSLATABLE - {"group.id", "transactional.id", "client.id"}
     return {name: value for name, value in settings.values.items() if name in names} | {"bootstrap.servers": settings.bootstrap_servers}
 

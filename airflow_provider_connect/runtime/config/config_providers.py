@@ -1,10 +1,10 @@
 """Resolves variables in a config, ``${provider:path:key}``.
 
 ``file``, ``dir`` and ``env`` exist if the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
-``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A
-variable in a value is not replaced again; stored and served configs stay raw. Before any provider is called, a config is checked for
-access that its connector does not have, and for secrets in settings of names and classes. Every value is a secret unless the worker
-declares it public (``config.providers.«alias».secret``, ``….public.keys``).
+``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A variable
+within a value is not replaced. Stored and served configs stay raw. Before any provider is called, a config is checked for access that its
+connector does not have, and for secrets in settings of names and classes. Every value is a secret unless the worker declares it public
+(``config.providers.«alias».secret``, ``….public.keys``).
 """
 
 import re
@@ -61,12 +61,12 @@ _IDENTITY = frozenset(
     }
 )
 _IDENTITY_ENDINGS = (".plugin.version", ".plugin.location", ".override.group.id", ".override.transactional.id")
-"""Settings that are read without a provider: the code to run, and names that no other connector may have."""
+"""Settings that are read without a provider: the code to run, and names that must be unique among connectors."""
 _STRUCTURAL_PARTS = {"transforms": ("type", "predicate", "negate"), "predicates": ("type",)}
 
 
 def variables(config: Mapping[str, str | None]) -> list[str]:
-    """The variables in ``config``, as written, each once, in the order of their first use."""
+    """The variables in ``config``, as written, each once, in the order of first use."""
     texts = (value for value in config.values() if value)
     return list(dict.fromkeys(text[start:end] for text in texts for start, end in variable_spans(text)))
 
@@ -92,7 +92,7 @@ def is_public(text: str, providers: Mapping[str, ConfigProvider]) -> bool:
 
 
 def hidden_values(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider], values: Mapping[str, str]) -> set[str]:
-    """The secrets among ``values``, by variable: all but the public ones, and those in settings that are named like secrets."""
+    """The secrets among ``values``, by variable: all except the public ones, and those in settings that are named like secrets."""
     hidden = set(variables({key: text for key, text in config.items() if is_secret_key(key)}))
     return {value for text, value in values.items() if text in hidden or not is_public(text, providers)}
 
@@ -114,7 +114,7 @@ def check_variables(config: Mapping[str, str | None], providers: Mapping[str, Co
 
 
 def _refusal_in_names(key: str, text: str, providers: Mapping[str, ConfigProvider]) -> str:
-    """The reason why a setting of names may not have this variable; empty: it may."""
+    """The reason why a setting of names may not contain this variable. Empty: it may."""
     if _split(text)[0] not in providers:
         return ""
     is_type = key.startswith(tuple(f"{kind}." for kind in _STRUCTURAL_PARTS)) and key.endswith(".type")
@@ -154,8 +154,9 @@ def resolve(
 ) -> dict[str, str]:
     """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
 
-    A variable of an unknown provider, or one that its provider does not have, stays as it is. Raises ConfigException as
-    ``check_variables``, and for a variable of Airflow's that ``secrets`` lacks, since its text would be sent instead of a password.
+    A variable of an unknown provider, or a variable that its provider does not have, is left unchanged. Raises ConfigException as
+    ``check_variables``. Also raises it for a variable of Airflow's that ``secrets`` lacks, since its text would be sent instead of a
+    password.
     """
     values = variable_values(config, providers, secrets)
     return {key: _replaced(key, text, values) for key, text in config.items()}
@@ -184,7 +185,7 @@ def variable_values(
 def with_public_values(
     config: Mapping[str, _Text], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str] | None = None
 ) -> dict[str, _Text]:
-    """``config`` with the values of its public variables only, and not in settings that are named like secrets. Raises as ``resolve``."""
+    """``config`` with the values of its public variables only, except in settings that are named like secrets. Raises as ``resolve``."""
     named = {key: text for key, text in config.items() if text and not is_secret_key(key)}
     public = {key: text for key, text in named.items() if any(is_public(each, providers) for each in variables({key: text}))}
     if not public:
@@ -223,7 +224,7 @@ def _keys_with(text: str, config: Mapping[str, str | None]) -> str:
 
 
 def _looked_up(texts: Iterable[str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """The values by variable; calls each provider once per path."""
+    """The values by variable. Calls each provider once per path."""
     wanted: dict[tuple[str, str], dict[str, str]] = {}
     for text in texts:
         name, path, key = _split(text)

@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.model.unknown_settings import nearest
 
 PREFIX = "airflow."
 DEFINED_IN = "airflow.defined.in"
-RELEASED = "airflow.released"  # in a config that no DAG file defines any more: the connector's last target state
+RELEASED = "airflow.released"  # in a config that a DAG file no longer defines: the connector's last target state
 SCHEDULE = "airflow.schedule"
 CONTINUOUS = "@continuous"
 """The schedule of a run that stays."""
@@ -45,11 +45,11 @@ _DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """The values of ``airflow.engine``: tasks run as Spark jobs, or in the application's own process, without Spark."""
-MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
+MAX_TASKS = 1024  # Airflow maps a task over at most so many ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
 _SHOWN = 200  # characters of a value in an error
-_COMPARED = 100  # unknown keys that are compared with the known ones: each takes up to a millisecond
+_COMPARED = 100  # unknown keys that are compared with the known ones; each takes up to a millisecond
 _OWN_POOL, _OWN_QUEUE = "default_pool", "default"
 _P = TypeVar("_P")
 _D = TypeVar("_D")
@@ -57,9 +57,9 @@ _D = TypeVar("_D")
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """The settings of a connector's DAG. ``schedule`` None: no runs by themselves; ``tasks_per_application`` None: all in one application;
-    ``probe_interval_seconds`` None: each run starts a Java source, if only a run can check it for new data; ``poll_timeout_seconds`` None:
-    no limit for a poll of a Java source; ``java_memory`` None: the worker's heap size for its JVMs."""
+    """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: all in one application.
+    ``probe_interval_seconds`` None: if only a run can check a Java source for new data, each run starts it. ``poll_timeout_seconds`` None:
+    no limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -81,7 +81,7 @@ class DagSettings:
     java_memory: str | None = None
     on_failure: tuple[str, ...] = ()
     on_deadline: tuple[str, ...] = ()
-    longest_run_seconds: float | None = None  # from queued to its end
+    longest_run_seconds: float | None = None  # from the time it is queued to its end
     longest_silence_seconds: float | None = None  # without a successful run
     most_lag: int | None = None  # records
     longest_lag_seconds: float = 600.0  # how long the lag may exceed most_lag
@@ -95,9 +95,9 @@ class DagSettings:
 
 @dataclass(frozen=True, slots=True)
 class DagLimits:
-    """The worker settings that limit DAG settings of configs from REST or the config topic; configs in DAG files have no limits. ``pools``,
-    ``queues`` and ``engines`` are allowed in addition to the defaults; ``*`` allows any. ``continuous``: they may stay, which takes a slot
-    of Airflow's executor each. ``notifiers`` are those in the worker settings."""
+    """The worker settings that limit DAG settings of configs from REST or the config topic. Configs in DAG files have no limits. ``pools``,
+    ``queues`` and ``engines`` are allowed in addition to the defaults. ``*`` allows any. ``continuous``: runs may stay, and each then takes
+    a slot of Airflow's executor. ``notifiers`` are those in the worker settings."""
 
     min_interval_seconds: float = 10.0
     continuous: bool = False
@@ -114,7 +114,7 @@ ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airfl
 MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
 
 ShortestInterval = Callable[[str], float | None]
-"""The shortest time between two runs of a cron expression or preset, in seconds; None: there is at most one run. Raises ValueError for an
+"""The shortest time between two runs of a cron expression or preset, in seconds. None: there is at most one run. Raises ValueError for an
 expression that Airflow refuses, or that has no run."""
 
 DagCheck = Callable[[str, Mapping[str, str]], dict[str, list[str]]]
@@ -195,7 +195,7 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
 
 
 def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
-    """Refuses a deadline without a notifier, and a notifier without a deadline: these mistakes would be noticed too late."""
+    """Refuses a deadline without a notifier, and a notifier without a deadline. Otherwise these mistakes would be noticed too late."""
     deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
     for key in deadlines:
         if not has_notifiers and ON_DEADLINE not in read.errors:
@@ -225,7 +225,7 @@ def _check_stay(read: "_Reader", *, stays: bool) -> None:
 def default_schedule(connector: str) -> str:
     """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at once.
 
-    Cron with seconds in the sixth field, as in Airflow.
+    The cron expression has seconds in the sixth field, as in Airflow.
     """
     minute, second = divmod(int.from_bytes(hashlib.sha256(connector.encode()).digest()[:8]) % _SPREAD_SECONDS, 60)
     return f"{minute}-59/5 * * * * {second}"
@@ -258,19 +258,19 @@ def check_definition(connector: str, config: Mapping[str, str]) -> None:
 
 
 def lag_errors(config: Mapping[str, str]) -> list[str]:
-    """The error of a source's config that limits its lag: only sinks have a lag."""
+    """The error of a source's config that limits the source's lag: only sinks have a lag."""
     if LAG not in config or config.get("topics", "").strip() or config.get("topics.regex", "").strip():
         return []
     return [ConfigException.of(LAG, config[LAG], "a source has no lag: omit it, or limit airflow.deadline.silence").message]
 
 
 def literal_secrets(config: Mapping[str, str]) -> list[str]:
-    """The keys that are named like secrets but hold the value instead of a variable such as ``${airflow:shop:password}``."""
+    """The keys that are named like secrets but contain the value itself instead of a variable such as ``${airflow:shop:password}``."""
     return sorted(key for key, value in config.items() if is_secret_key(key) and value.strip() and not any(variable_spans(value)))
 
 
 def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The keys of ``config`` that control the DAG, as their author set them. REST, like Kafka Connect's, does not show them."""
+    """The keys of ``config`` that control the DAG, as their author set them. REST does not show them, as in Kafka Connect."""
     return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
 
 
@@ -334,8 +334,8 @@ _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 
 def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
-    """The maximum heap size of a JVM for the connector with this ``config``; empty: without a connector. ``worker`` are the worker's
-    settings. Raises ConfigException for a malformed size, or one above the maximum for connectors."""
+    """The maximum heap size of a JVM for the connector with this ``config``. Empty ``config``: for no connector. ``worker`` are the
+    worker's settings. Raises ConfigException for a malformed size, or one above the maximum for connectors."""
     default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
     if JAVA_MEMORY not in config:
         return default
@@ -348,7 +348,7 @@ def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
 
 
 def java_seconds(config: Mapping[str, str], key: str) -> float | None:
-    """A duration among the settings of Java connectors; None: not set. Raises ConfigException for a malformed duration."""
+    """A duration among the settings of Java connectors. None: not set. Raises ConfigException for a malformed duration."""
     return _parsed(key, config[key], positive_duration) if key in config else None
 
 

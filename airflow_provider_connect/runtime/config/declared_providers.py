@@ -13,7 +13,7 @@
 
 ``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and have ``param.allowlist.pattern``,
 ``param.ttl.ms`` and ``access``. Without a rule or an allowlist, every connector is denied access to them and to the environment. Files and
-custom providers are open, as in Kafka Connect, and so are public values. Knows nothing of the position of a variable in a config.
+custom providers are open, as in Kafka Connect. Public values are open too. Knows nothing of where a variable is in a config.
 """
 
 import importlib
@@ -44,11 +44,11 @@ _KAFKA = "org.apache.kafka.common.config.provider."
 
 @dataclass(slots=True)
 class DeclaredProvider(ConfigProvider):
-    """One declared provider, for one config of one connector: requests each path and key once, and notes how long the values are valid.
+    """One declared provider, for one config of one connector. Requests each path and key once, and notes how long the values are valid.
 
-    ``make`` None: the caller passes in its values. ``allowlist`` None: everything. ``rules`` None: every connector may read; else the rules
-    for this one; ``has_rules`` False: they are the default, which denies no public value. ``public`` None: every value is a secret; else
-    the values of matching keys are public. ``location`` is the text that rules match for a path and key.
+    ``make`` None: the caller passes in its values. ``allowlist`` None: everything is allowed. ``rules`` are the rules for this connector.
+    None: every connector may read. ``has_rules`` False: they are the default, which denies no public value. The values of keys that match
+    ``public`` are public. None: every value is a secret. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -73,7 +73,7 @@ class DeclaredProvider(ConfigProvider):
         return self.public is not None and self.public.fullmatch(key) is not None
 
     def refusal(self, connector: str | None, path: str, key: str) -> str:
-        """The reason why ``connector`` may not read this, with advice; empty: it may."""
+        """The reason why ``connector`` may not read this, with advice. Empty: it may."""
         if "\0" in path or "\0" in key:
             return "a path or name must not contain a null character"
         location, prefix = self.location(path, key), f"{_PREFIX}.{self.alias}"
@@ -109,7 +109,7 @@ class DeclaredProvider(ConfigProvider):
             return self._made.get(path, keys)
         except ConnectException:
             raise
-        except Exception as error:  # (foreign code: a vault that is down is not an error of the config)
+        except Exception as error:  # (foreign code: an unavailable vault is not an error of the config)
             reason = f"Config provider {self.alias} could not resolve {', '.join(keys)}"
             raise RetriableException(f"{reason}: {type(error).__name__}: {error}") from error
 
@@ -155,7 +155,7 @@ def _trusts_authors(settings: Mapping[str, str]) -> bool:
 
 
 def shortest_ttl_ms(providers: Mapping[str, ConfigProvider]) -> int | None:
-    """How long all resolved values are valid; None: no limit is known."""
+    """How long all resolved values are valid. None: no limit is known."""
     known = (provider.shortest_ttl_ms for provider in providers.values() if isinstance(provider, DeclaredProvider))
     return min((ttl for ttl in known if ttl is not None), default=None)
 
@@ -183,7 +183,7 @@ def _declared(alias: str, settings: Mapping[str, str], connector: str | None) ->
 
 
 def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Pattern[str] | None:
-    """The keys whose values are public; None: every value is a secret."""
+    """The keys whose values are public. None: every value is a secret."""
     text, keys = settings.get(f"{prefix}secret", "true"), settings.get(f"{prefix}public.keys", "")
     if text.strip().lower() not in ("true", "false"):
         raise ConfigException.of(f"{prefix}secret", text, "give true, or false if no value of this provider is a secret")
@@ -193,7 +193,7 @@ def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Patte
 
 
 def _is_of_the_host(alias: str, class_name: str | None) -> bool:
-    """Whether the provider reads values of the whole host or of all of Airflow, which no admin has chosen for connectors."""
+    """Whether the provider reads values of the whole host or of all of Airflow, which no admin has selected for connectors."""
     return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
 
 
@@ -248,7 +248,7 @@ def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable
 
 
 def _rules(prefix: str, settings: Mapping[str, str], connector: str | None) -> tuple[BoundedRegex, ...] | None:
-    """The rules for ``connector``; None: no rule restricts access."""
+    """The rules for ``connector``. None: no rule restricts access."""
     given = {key: value for key, value in settings.items() if key.startswith(prefix)}
     patterns = {key: (_pattern(key, key[len(prefix) :]), _pattern(key, value)) for key, value in given.items()}
     if connector is None or not patterns:
@@ -274,6 +274,6 @@ def _paths(text: str | None) -> tuple[str, ...] | None:
 
 def _pattern(key: str, pattern: str) -> BoundedRegex:
     try:
-        return BoundedRegex(pattern, key)  # an admin's, matched against texts of the authors of configs
+        return BoundedRegex(pattern, key)  # an admin's pattern, matched against texts of config authors
     except re.error as error:
         raise ConfigException.of(key, pattern, f"Invalid regex: {error}") from error

@@ -1,4 +1,4 @@
-"""The topics that hold the state of the product, and of Kafka: their names and settings."""
+"""The topics that contain the state of the product and of Kafka: their names and settings."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ AUTOMATIC_CREATION = "internal.topics.automatic.creation.enable"
 _LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 UNKNOWN_SECONDS = 3600.0
-"""``absence_seconds`` of a topic without a lag, which may lose a replaced tombstone at any time, and of one whose settings are unknown."""
+"""``absence_seconds`` of a topic without a compaction lag, which may lose a replaced tombstone at any time, and of a topic whose settings
+are unknown."""
 
 COMPACTED_SOON = {
     "segment.ms": "900000",
@@ -25,14 +26,14 @@ COMPACTED_SOON = {
 }
 """Compaction of the internal topics, which grow with every run: replaced records are removed within the hour.
 
-Records stay for at least a quarter of an hour: a reader that paused for a shorter time sees each deletion, even if the connector was
-recreated at once. Otherwise it would take the tasks of the deleted connector for those of the new one.
+Records stay for at least a quarter of an hour. A reader that paused for a shorter time sees each deletion, even if the connector was
+recreated at once. Otherwise the reader would mistake the tasks of the deleted connector for those of the new one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One of the topics that hold the state, with the settings to create it with. ``setting`` is the key that names the topic."""
+    """One of the topics that contain the state, with the settings for its creation. ``setting`` is the key that names the topic."""
 
     name: str
     setting: str
@@ -43,7 +44,7 @@ class InternalTopic:
 
 
 def missing_text(name: str, setting: str, partitions: int) -> str:
-    """The error for a missing topic that may not be created, in Kafka Connect's words, and its requirements; -1: any number of
+    """The error for a missing topic that may not be created, with its requirements, in Kafka Connect's words. -1: any number of
     partitions."""
     count = {-1: "any number of partitions", 1: "1 partition"}.get(partitions, f"{partitions} partitions")
     return (
@@ -55,7 +56,7 @@ def missing_text(name: str, setting: str, partitions: int) -> str:
 
 def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
     """The settings of a topic to create, including those ``given`` by an admin. If only one lag is given, the default of the other is
-    dropped: Kafka might refuse the combination."""
+    dropped, because Kafka might refuse the combination."""
     configs = {**COMPACTED_SOON, **given, "cleanup.policy": "compact"}
     for one, other in ((_LEAST, _MOST), (_MOST, _LEAST)):
         if one in given and other not in given:
@@ -66,8 +67,9 @@ def topic_configs(given: Mapping[str, str]) -> dict[str, str]:
 def absence_seconds(configs: Mapping[str, str | None]) -> float:
     """How long a reader of the config topic with these settings may pause, and still see every tombstone when it continues.
 
-    It is half of the time that the broker guarantees. A tombstone that a newer record replaced is removed by the next compaction, after
-    ``min.compaction.lag.ms``. A reader that missed it would take the tasks of a deleted connector for those of a new one of its name.
+    This is half of the time that the broker guarantees. A tombstone that a newer record replaced is removed by the next compaction, after
+    ``min.compaction.lag.ms``. A reader that missed the tombstone would mistake the tasks of a deleted connector for those of a new
+    connector with its name.
     """
     retention_ms, lag_ms = (float(configs.get(name) or 0) for name in ("delete.retention.ms", _LEAST))
     return min(retention_ms / 2000, lag_ms / 2000 or UNKNOWN_SECONDS)

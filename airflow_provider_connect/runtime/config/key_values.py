@@ -1,6 +1,6 @@
 """Parsers for the values of the ``airflow.*`` keys. Each raises ValueError with advice. Knows no key.
 
-Durations are numbers of seconds, or have a unit: ``10``, ``500ms``, ``10s``, ``5m``, ``2h``, ``1d``.
+Durations are numbers of seconds, or numbers with a unit: ``10``, ``500ms``, ``10s``, ``5m``, ``2h``, ``1d``.
 """
 
 import re
@@ -10,7 +10,7 @@ from airflow_provider_connect.data.java_text import parse_double, parse_integer
 
 _DAY_SECONDS = 86_400.0
 _YEAR_SECONDS = 366 * _DAY_SECONDS  # longer times may overflow Airflow's dates
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # no database stores all of these
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")  # not every database stores all of these
 _RANDOM = re.compile(r"(?:^|[\s,])[hHrR](?=$|[\s,(/])")
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _HEAP = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
@@ -20,7 +20,7 @@ _DURATION = re.compile(r"(\d++(?:\.\d++)?)\s*+(ms|s|m|h|d|)")
 
 
 def duration_seconds(text: str) -> float:
-    """The duration in seconds. Raises ValueError for anything but a number with one of the units ms, s, m, h and d, or without a unit."""
+    """The duration in seconds. Raises ValueError for anything but a number, optionally with one of the units ms, s, m, h and d."""
     found = _DURATION.fullmatch(text.strip())
     if found is None:
         raise ValueError("expected a duration such as 500ms, 10s, 5m or 2h")
@@ -56,7 +56,7 @@ def names(at_most: int, what: str) -> Callable[[str], tuple[str, ...]]:
 
 
 def text_of(at_most: int) -> Callable[[str], str]:
-    """Text that Airflow's database can store: ``at_most`` characters, without control characters."""
+    """Text that Airflow's database can store: at most ``at_most`` characters, without control characters."""
 
     def parse(text: str) -> str:
         if not text.strip():
@@ -138,5 +138,5 @@ def factor(at_least: float, at_most: float) -> Callable[[str], float]:
 
 
 def whole_number(text: str) -> int | None:
-    """A whole number of 32 bits; None for anything else."""
+    """A 32-bit integer. None for anything else."""
     return parse_integer(text.strip(), 32)

@@ -1,8 +1,8 @@
-"""Determines the worker settings in force, key by key, if one of their layers has errors. Knows nothing of Airflow or files.
+"""Determines the worker settings in force, key by key, even if a layer of settings has errors. Knows nothing of Airflow or files.
 
-A wrong value does not stop connectors: the last good value of its key stays in force or, without one, that of the next lower layer. For a
-key that decides where the state is, how clients log in or what connectors may access, no lower layer replaces a wrong value: without a
-last good value nothing runs, and the caller may retry after WorkerSettingsException.
+A wrong value does not stop connectors. The last good value of its key stays in force. Without a last good value, the value of the next
+lower layer applies. Some keys decide where the state is, how clients log in or what connectors may access. For these, no lower layer
+replaces a wrong value. Without a last good value nothing runs, and the caller may retry after WorkerSettingsException.
 """
 
 import re
@@ -25,8 +25,8 @@ _DECISIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source of settings, as it was read. ``values`` None: it could not be read; ``wrong`` is the reason. ``refused`` has the reasons
-    for keys that could not be read, which are not in ``values``."""
+    """One source of settings, as it was read. ``values`` None: it could not be read, and ``wrong`` is the reason. ``refused`` has the
+    reasons for keys that could not be read, which are not in ``values``."""
 
     source: str
     values: Mapping[str, str] | None
@@ -36,7 +36,7 @@ class Layer:
 
 @dataclass(frozen=True, slots=True)
 class SettingFault:
-    """A setting that is not in force. ``key`` is empty for a whole layer; ``reason`` includes the value unless it is a secret."""
+    """A setting that is not in force. ``key`` is empty for a whole layer. ``reason`` includes the value unless it is a secret."""
 
     key: str
     source: str
@@ -64,8 +64,8 @@ def settings_in_force(
     secrets_of: Callable[[Mapping[str, str]], Mapping[str, str]],
     check: Callable[[WorkerSettings], None] = lambda _: None,
 ) -> SettingsInForce:
-    """``layers`` from the lowest to the highest. ``check`` raises ConfigException for settings that no client takes; it is asked only when
-    the values differ from the last good ones. ``last_good`` None: this host has no good ones yet.
+    """``layers`` from the lowest to the highest. ``check`` raises ConfigException for settings that clients do not accept. It is called
+    only if the values differ from the last good ones. ``last_good`` None: this host has no last good values yet.
 
     Raises WorkerSettingsException when no settings can be used.
     """

@@ -26,14 +26,15 @@ if TYPE_CHECKING:
 _QUOTED = re.compile(r"\"([^\"]+)\"|'([^']+)'")
 _SHORTEST_LINE = 8
 _FEW = 500
-"""Up to so many spellings, each is searched by itself, which is faster."""
+"""Up to this number of spellings, each is searched for separately, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
 _MOST_NESTED: Final = 200
-"""Up to so many secrets, a spelling within another one is hidden too: ten times the texts if one has quotes or non-ASCII letters."""
+"""Up to this number of secrets, a spelling within another one is also hidden. If a secret has quotes or non-ASCII letters, this means ten
+times as many texts."""
 
 _T = TypeVar("_T")
 HideSecrets = Callable[[Iterable[str]], None]
-"""Receives secrets, each time before code that knows them may write texts."""
+"""Receives secrets, always before code that knows them may write texts."""
 
 
 class Mask:
@@ -66,8 +67,8 @@ class Mask:
         return replace(data.decode("latin-1")).encode("latin-1")
 
     def text(self, data: bytes, most: int) -> str:
-        """``data`` without secrets: text if it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal. Text is not cut, or
-        a part of a secret could stay visible."""
+        """``data`` without secrets: text if it is UTF-8, else ``0x`` and the first ``most`` bytes in hexadecimal. Text is not truncated,
+        because a part of a secret could stay visible."""
         hidden = self.in_bytes(data)
         try:
             return self(hidden.decode())
@@ -75,7 +76,7 @@ class Mask:
             return f"0x{hidden[:most].hex()}"
 
     def whole(self, value: _T) -> _T:
-        """A JSON value with all its texts masked, including the names of fields."""
+        """A JSON value with all its texts masked, including field names."""
         return self._whole(value)  # type: ignore[no-any-return]
 
     def _whole(self, value: Any) -> Any:
@@ -115,7 +116,7 @@ class MaskedLogs(logging.Filter):
         text = record.getMessage()
         if record.exc_info:
             trace = logging.Formatter().formatException(record.exc_info)
-            if self._mask(trace) != trace:  # as text: formatters, such as Airflow's, format the exception themselves
+            if self._mask(trace) != trace:  # compared as text, because formatters such as Airflow's format the exception themselves
                 text, record.exc_info, record.exc_text = f"{text}\n{trace}", None, None
         if record.stack_info:
             record.stack_info = self._mask(record.stack_info)
@@ -163,7 +164,7 @@ class MaskedStream:
 
 
 def mask_output(mask: Mask) -> None:
-    """Masks everything that this process logs or prints from now on. For processes that belong to one run."""
+    """Masks everything that this process logs or prints from now on. For processes that belong to a single run."""
     mask_logs(mask)
     for name in ("stdout", "stderr"):
         stream = getattr(sys, name)
@@ -189,16 +190,16 @@ def spellings(secrets: Iterable[str]) -> set[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The forms of a secret in a text: as it is, trimmed, its lines, in a Python or JSON literal, in a URL, in base64; and the secrets in
-    it."""
+    """The forms of a secret in a text: unchanged, trimmed, its lines, in a Python or JSON literal, in a URL, in base64. Also the secrets
+    within it."""
     for part in _parts(secret):
         yield from _texts(part)
         yield from _in_base64(part.encode(errors="surrogatepass"))
 
 
 def _nested_forms(secret: str) -> Iterator[str]:
-    """The forms of a secret, and each of them in a JSON literal or in base64, as in records of JSON. A secret of letters and digits has
-    no further forms."""
+    """The forms of a secret, and each form in a JSON literal or in base64, as in records of JSON. A secret of letters and digits has no
+    further forms."""
     for part in _parts(secret):
         for text in _texts(part):
             yield text
@@ -217,7 +218,7 @@ def _in_json(text: str) -> tuple[str, str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """The base64 of ``data`` whatever comes before and after it: three texts, by the number of bytes before."""
+    """The base64 of ``data`` whatever precedes and follows it: three texts, depending on the number of preceding bytes."""
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + data).decode()
         inner = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]
@@ -238,7 +239,7 @@ def _lower_case_escapes(quoted: str) -> str:
 
 
 def _of_json(secret: str) -> set[str]:
-    """Secrets in a JSON object, such as the extra of a Connection."""
+    """Secrets in a JSON object, such as the extra of an Airflow Connection."""
     if not secret.lstrip().startswith("{"):
         return set()
     try:
@@ -249,8 +250,8 @@ def _of_json(secret: str) -> set[str]:
 
 
 def secret_values(config: Mapping[str, str], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str]) -> set[str]:
-    """The secrets in ``config``: the values of its variables unless the worker declares them public, the values of keys that are named
-    like secrets, and passwords in URLs.
+    """The secrets in ``config``: the values of its variables, unless the worker declares them public; the values of keys that are named
+    like secrets; passwords in URLs.
 
     Raises ConfigException if a provider's file cannot be read, or for a variable that the connector may not read.
     """
@@ -265,12 +266,12 @@ def password_values(definition: ConfigDef, config: Mapping[str, str]) -> set[str
 
 
 def config_secrets(config: Mapping[str, str | None]) -> set[str]:
-    """The secrets in ``config`` itself, by names of keys and in URLs."""
+    """The secrets in ``config`` itself, found by names of keys and in URLs."""
     found: set[str] = set()
     for key, text in config.items():
         if not text:
             continue
         found |= set(url_passwords(text))
-        if is_secret_key(key) and not is_variable(text):  # a variable may be shown, as it is written
+        if is_secret_key(key) and not is_variable(text):  # a variable may be shown as written
             found |= {text, *(part for parts in _QUOTED.findall(text) for part in parts if part)}
     return found

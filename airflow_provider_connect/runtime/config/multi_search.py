@@ -1,6 +1,7 @@
 """Searches a text for many texts in a single pass. The time hardly depends on their number.
 
-A config of a megabyte may have a hundred thousand spellings of secrets. A search for each in each text of an answer takes minutes.
+A config of one megabyte may have a hundred thousand spellings of secrets. A separate search for each in each text of a response would take
+minutes.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 LONG: Final = 256
-"""Characters. A match of so many characters at the beginning of a text counts as the text, to avoid repeated long comparisons."""
+"""Characters. If this many characters at the beginning of a text match, they count as the whole text, to avoid repeated long
+comparisons."""
 
 
 class MultiSearch:
-    """A search for ``texts``, none shorter than ``shortest``. Safe to share between threads."""
+    """A search for ``texts``, which are not shorter than ``shortest``. Safe to share between threads."""
 
     def __init__(self, texts: Iterable[str], shortest: int) -> None:
         self._sorted = sorted(set(texts))
@@ -23,7 +25,7 @@ class MultiSearch:
         self._within = self._longest_within()
 
     def replaced(self, text: str, by: str) -> str:
-        """``text`` with each match replaced by ``by``; overlapping matches are merged and replaced as one."""
+        """``text`` with each match replaced by ``by``. Overlapping matches are merged and replaced as one match."""
         parts: list[str] = []
         done = 0
         for begin, end in self._spans(text):
@@ -32,7 +34,7 @@ class MultiSearch:
         return "".join([*parts, text[done:]]) if parts else text
 
     def _spans(self, text: str) -> Iterator[tuple[int, int]]:
-        """The spans of the matches, in order; overlapping matches are one span."""
+        """The spans of the matches, in order. Overlapping matches form one span."""
         begin = end = at = 0
         while at <= len(text) - self._shortest:
             length = self._length_at(text, at) if text[at : at + self._shortest] in self._begins else 0
@@ -47,7 +49,7 @@ class MultiSearch:
             yield begin, end
 
     def _length_at(self, text: str, at: int) -> int:
-        """The length of the longest match at ``at``; 0: no match."""
+        """The length of the longest match at ``at``. 0: no match."""
         given = text[at : at + LONG]
         if len(given) == LONG and self._is_begun(given):
             return self._long_length_at(text, at)
@@ -57,7 +59,7 @@ class MultiSearch:
         return len(self._sorted[found]) if found >= 0 else 0
 
     def _long_length_at(self, text: str, at: int) -> int:
-        """The length of the longest beginning of one of the texts at ``at``: by doubling, then by bisection."""
+        """The length of the longest beginning of a text that matches at ``at``, found by doubling, then by bisection."""
         known, tried = LONG, 2 * LONG
         while at + tried <= len(text) and self._is_begun(text[at : at + tried]):
             known, tried = tried, 2 * tried
@@ -73,7 +75,7 @@ class MultiSearch:
         return found < len(self._sorted) and self._sorted[found].startswith(given)
 
     def _longest_within(self) -> list[int]:
-        """For each text, the longest other text that it begins with; -1: no such text."""
+        """For each text, the longest other text with which it begins. -1: there is no such text."""
         within: list[int] = []
         open_: list[int] = []
         for index, text in enumerate(self._sorted):

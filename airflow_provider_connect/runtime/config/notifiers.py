@@ -6,7 +6,7 @@
     airflow.notifiers.«name».«argument»    a text argument of the class
     airflow.notifiers.«name».arguments     other arguments, as a JSON object
 
-An argument's name may have full stops for ``_``, as options of airflow.cfg are read.
+An argument's name may contain full stops in place of ``_``, as in options of airflow.cfg.
 """
 
 import json
@@ -26,14 +26,14 @@ _ARGUMENT = re.compile(r"[A-Za-z]\w*", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class NotifierSettings:
-    """One notifier. ``arguments`` may hold secrets."""
+    """One notifier. ``arguments`` may contain secrets."""
 
     class_name: str
     arguments: Mapping[str, Any] = field(default_factory=dict, repr=False)  # Any: JSON
 
 
 def read_notifiers(values: Mapping[str, str]) -> tuple[dict[str, NotifierSettings], dict[str, str]]:
-    """The valid notifiers, and the errors of others by key. Errors contain no values of arguments."""
+    """The valid notifiers, and the errors of the others by key. Errors contain no values of arguments."""
     given: dict[str, dict[str, str]] = {}
     errors: dict[str, str] = {}
     for key, value in values.items():

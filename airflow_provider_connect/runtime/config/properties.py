@@ -12,7 +12,7 @@ _SEPARATOR = re.compile(r"(?<!\\)(?:\\\\)*(?P<end>[ \t\f]*[=:][ \t\f]*|[ \t\f]+)
 
 
 def parse_properties(content: str | bytes) -> dict[str, str]:
-    """The keys and values of a file, by the rules of ``java.util.Properties``; of equal keys, the last one counts.
+    """The keys and values of a file, by the rules of ``java.util.Properties``. If keys are equal, the last one counts.
 
     Raises ValueError, as Java does, for a ``\\u`` without four hexadecimal digits.
     """
@@ -51,7 +51,7 @@ def _pair(line: str) -> tuple[str, str]:
 
 
 def _unescaped(text: str) -> str:
-    """Replaces escapes. The two halves of a surrogate pair become one character, as in Java's text; a single half stays."""
+    """Replaces escapes. The two halves of a surrogate pair become one character, as in Java's text. A single half stays."""
     found = _ESCAPE.sub(lambda found: _character(found[1]), text)
     return found.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
 

@@ -27,7 +27,8 @@ _OF_OTHERS = (
     "admin.",
 )
 _LIKENESS = 0.85
-"""Settings of Kafka Connect that nothing reads here, and Kafka's client settings, are less similar to any known setting."""
+"""The least similarity that counts. Settings of Kafka Connect that nothing reads here, and Kafka's client settings, are less similar to any
+known setting."""
 
 
 class SettingsReader:
@@ -117,7 +118,7 @@ class SettingsReader:
         return value
 
     def duration(self, name: str, default: float) -> float:
-        """A duration in seconds, from a number of seconds or a number with a unit."""
+        """A duration in seconds, given as a number of seconds or a number with a unit."""
         text = self.given(name)
         if text is None:
             return default
@@ -128,7 +129,7 @@ class SettingsReader:
             return default
 
     def memory(self, name: str, default: str) -> int:
-        """A size in bytes, from a text such as 512m or 2g."""
+        """A size in bytes, given as a text such as 512m or 2g."""
         text = self.given(name, default)
         try:
             return memory_bytes(text)
@@ -146,7 +147,7 @@ class SettingsReader:
         return {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
 
     def warn_misspelled_settings(self) -> None:
-        """Logs each setting that nothing has read and whose name is similar to a known one, once per process and key. Other settings may
+        """Logs each setting that nothing has read and whose name is similar to a known name, once per process and key. Other settings may
         belong to clients, converters and other readers."""
         for key in sorted(self.values.keys() - self.asked - _checked_keys):
             if len(_checked_keys) < _MOST_CHECKED_KEYS and not key.startswith(_OF_OTHERS):

@@ -1,7 +1,7 @@
 """The worker settings as one checked value, read from a mapping of Kafka Connect's names.
 
 Knows nothing of the source of the mapping (airflow.cfg, an Airflow Connection or Variable, ``worker.properties``). Names, defaults and
-texts are Kafka Connect's (contract §4.1), except those of ours: ``airflow.schedule``, ``batch.*``, ``cost.*``,
+texts are Kafka Connect's (contract §4.1), except for our own settings: ``airflow.schedule``, ``batch.*``, ``cost.*``,
 ``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default here, and exactly
 once is on.
 """
@@ -37,7 +37,7 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 MAX_TASKS_SETTING = "connectors.max.tasks"
 DEFAULT_TASK_MEMORY = "2g"
-DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over no more ([core] max_map_length)
+DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over at most so many ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
 _REPLICATION_TEXT = (
@@ -69,7 +69,7 @@ class StatusRetry:
 
 @dataclass(frozen=True, slots=True)
 class WorkerSettings:
-    """The checked worker settings. ``originals`` is the mapping as given; ``values`` is the same with its variables resolved."""
+    """The checked worker settings. ``originals`` is the mapping as given. ``values`` is the mapping with its variables resolved."""
 
     group_id: str
     client_id: str
@@ -137,14 +137,14 @@ class WorkerSettings:
         return self.exactly_once_source == "enabled"
 
     def config_providers(self, connector: str | None = None) -> Mapping[str, config_providers.ConfigProvider]:
-        """The config providers for ``connector``, with its access rights; None: for the worker's own settings.
+        """The config providers for ``connector``, with its access rights. None: for the worker's own settings.
 
         Returns new objects at each call, because they cache resolved values.
         """
         return config_providers.create_providers(self.originals, connector)
 
     def refusal_of_data_topic(self, topic: str) -> str:
-        """The reason why no connector may read or write this topic; empty: connectors may. Writers of the config topic are admins."""
+        """The reason why no connector may read or write this topic. Empty: connectors may. Writers of the config topic are admins."""
         if topic in KAFKAS_OWN:
             return "It is one of Kafka's own topics. Name another."
         purposes = {internal.name: internal.purpose for internal in self.internal_topics}
@@ -219,7 +219,7 @@ def _bootstrap_servers(read: SettingsReader) -> str:
 
 
 def _check_protocol(read: SettingsReader) -> None:
-    """Checks a setting of Kafka's clients that Kafka Connect's worker checks too."""
+    """Checks a setting of Kafka's clients that Kafka Connect's worker also checks."""
     given = read.values.get("security.protocol", _PROTOCOLS[0])
     if given.strip().upper() not in _PROTOCOLS:
         read.refuse("security.protocol", given, f"String must be one of (case insensitive): {', '.join(_PROTOCOLS)}")
@@ -234,7 +234,7 @@ def _allowed_paths(read: SettingsReader) -> AllowedPaths:
 
 
 def _schedule(read: SettingsReader) -> str | None:
-    """The schedule of connectors without their own; None: every five minutes."""
+    """The schedule of connectors that have none. None: every five minutes."""
     text = read.given(SCHEDULE)
     try:
         schedule_of(text or "none")

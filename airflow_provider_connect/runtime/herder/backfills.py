@@ -1,4 +1,4 @@
-"""Backfills: creating them as connectors, and their progress.
+"""Creates backfills as connectors, and reports their progress.
 
 The live connector is never changed. A backfill is checked, written and started like any other connector, under its own name.
 """
@@ -45,7 +45,7 @@ from airflow_provider_connect.runtime.stores.sink_lag import committed_positions
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 
 MOST_SHOWN = 100
-"""Backfills listed of one connector: the offsets of each are read from Kafka."""
+"""The maximum number of backfills listed per connector, because the offsets of each are read from Kafka."""
 _ANSWER_SECONDS = 10.0
 _log = logging.getLogger(__name__)
 _VERSION = "connector.plugin.version"
@@ -63,7 +63,7 @@ class Backfills:
     def create(
         self, connector: str, request: BackfillRequest, restore: RestoreSecrets, *, dry_run: bool = False, author: str | None = None
     ) -> Backfill:
-        """1 derive the config from the connector's; the override policy limits its clients 2 resolve its ranges to offsets 3 check it
+        """1 derive the config from the connector's, with clients limited by the override policy 2 resolve its ranges to offsets 3 check it
         4 write it, which starts a run. A dry run ends before 4.
 
         ``restore`` puts secrets into the changes and refuses changes that would send a secret elsewhere. Raises NotFoundException,
@@ -86,7 +86,7 @@ class Backfills:
         return _view(name, connector, State.UNASSIGNED, ranges, {})
 
     def list_for(self, connector: str) -> list[Backfill]:
-        """The last ``MOST_SHOWN`` existing backfills of the connector, by name. Raises NotFoundException if neither the connector nor a
+        """The last ``MOST_SHOWN`` existing backfills of the connector, by name. Raises NotFoundException if neither the connector nor any
         backfill of it exists."""
         state = self._reader.configs()
         names = sorted(name for name, config in state.connector_configs.items() if is_backfill_of(connector, name, config))
@@ -97,24 +97,24 @@ class Backfills:
     def _config(
         self, state: ClusterConfigState, name: str, connector: str, request: BackfillRequest, restore: RestoreSecrets
     ) -> dict[str, str]:
-        """The config as it will be stored but for its ranges; the plugin's version is the one that runs now."""
+        """The config as it will be stored, but without its ranges. The plugin's version is the one that runs now."""
         raw = config_of(state, connector)
         config = changed_config(name, connector, raw, restore(request.changes, raw) if request.changes else {})
         version = state.version_in_force(connector)
         if version is not None and _VERSION not in request.changes:
             config[_VERSION] = version
         if GROUP not in config and self._settings.values.get("consumer.group.id"):
-            config[GROUP] = consumer_group(name)  # the worker's group is shared by all its sinks
+            config[GROUP] = consumer_group(name)  # all sinks of the worker share its group
         return config
 
     def _refuse_overrides(self, config: Mapping[str, str]) -> None:
-        """Called before a client is created: the server that an override names would receive the values of the config's variables."""
+        """Called before a client is created. The server that an override names would receive the values of the config's variables."""
         refused = [f"{key}: {text}" for key, text in refused_overrides(self._settings, config).items()]
         if refused:
             raise ConfigException("\n".join(refused), errors=refused)
 
     def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
-        """The requested ranges as offsets that the brokers hold now; empty for a source, which its own settings bound."""
+        """The requested ranges as offsets that the brokers now hold. Empty for a source, which its own settings bound."""
         resolved = self._offsets.sink_config(name, config)
         if resolved is None and any(each != AskedRange() for each in asked):
             raise BadRequestException(
@@ -152,7 +152,7 @@ class Backfills:
         return _view(name, connector, state, ranges, positions)
 
     def _positions(self, name: str) -> dict[TopicPartition, int]:
-        """The positions that a backfill has committed; empty if its group cannot be read, so that the others are still listed."""
+        """The positions that a backfill has committed. Empty if its group cannot be read, so that the other backfills are still listed."""
         try:
             return committed_positions(self._offsets.offsets(name))
         except ConnectException as error:
@@ -166,7 +166,7 @@ def _view(name: str, connector: str, state: State, ranges: Ranges, positions: Ma
     shown, left = [], 0
     for at, (first, end) in sorted(ranges.items()):
         committed = positions.get(at, first)
-        position = committed if first <= committed <= end else first  # as a task takes it
+        position = committed if first <= committed <= end else first  # as a task starts
         left += end - position
         shown.append(BackfillRange.of_sink(at, first, end, position))
     return Backfill(name, connector, str(state), left == 0, left, shown)

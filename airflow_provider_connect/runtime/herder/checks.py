@@ -1,4 +1,4 @@
-"""The checks of a config before it is written (contract §5.1). Pure rules, but for the plugin's validation, which the probe runs."""
+"""The checks of a config before it is written (contract §5.1). Pure rules, except the plugin's validation, which the probe runs."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ WithTopics = Callable[[str, Given], Given]
 
 
 def with_name(name: str, config: Given) -> dict[str, str | None]:
-    """``config`` with the name in it, also in place of null. Raises BadRequestException if it has another connector's name."""
+    """``config`` with the name in it, also if its name is null. Raises BadRequestException if it has another connector's name."""
     given = config.get("name")
     if given is not None and given != name:
         raise BadRequestException(f"Connector name configuration ({cut(given)}) doesn't match connector name in the URL ({name})")
@@ -45,10 +45,10 @@ def check_config(
     *,
     with_topics: WithTopics = lambda _, config: config,
 ) -> dict[str, str]:
-    """``config`` without nulls, once it is valid: the plugin accepts it, it names no resource of a connector among ``others``, and Airflow
-    can make a DAG of its ``airflow.*`` keys. ``with_topics`` resolves the variables in a config's topics.
+    """``config`` without nulls, if it is valid: the plugin accepts it, it names no resource of a connector among ``others``, and Airflow
+    can create a DAG from its ``airflow.*`` keys. ``with_topics`` resolves the variables in a config's topics.
 
-    Raises BadRequestException or ConfigException, both 400, with each invalid key; if one is missing, with unknown keys too.
+    Raises BadRequestException or ConfigException, both 400, with each invalid key. If a key is missing, unknown keys are named too.
     """
     if config.get("connector.class") is None:
         raise BadRequestException(NO_CLASS)
@@ -78,7 +78,7 @@ def _validation(config: Given, probe: Probe | None) -> Validation:
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:
-    """The errors, by key, of the name as a record's key and of ``airflow.*`` keys."""
+    """The errors, by key, of ``airflow.*`` keys and of the name, which becomes part of a record's key."""
     errors: dict[str, list[str]] = {}
     for key in (DEFINED_IN, RELEASED):
         if key in config:
@@ -96,7 +96,7 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
 
 
 def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState, with_topics: WithTopics) -> None:
-    """Raises ConfigException for a config of a DAG file that names a resource of another connector. Its runs check the rest."""
+    """Raises ConfigException if the config of a DAG file names a resource of another connector. Its runs check the rest."""
     errors = _foreign_errors(name, config, state.connector_configs, with_topics)
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
@@ -108,7 +108,7 @@ def _foreign_errors(name: str, config: Given, others: Mapping[str, Mapping[str, 
 
 
 def with_own_values(validation: Validation, config: Given, dag_check: DagCheck) -> Validation:
-    """``validation`` with the errors of ``airflow.*`` keys, before the keys of clients and converters."""
+    """``validation`` with the errors of ``airflow.*`` keys inserted before the keys of clients and converters."""
     given = {key: value for key, value in config.items() if value is not None}
     errors = own_errors(given.get("name", "").strip(BLANKS), given, dag_check)
     errors |= {key: [NULL_VALUE] for key, value in config.items() if value is None and key.startswith(PREFIX)}
@@ -132,14 +132,14 @@ def _all_errors(errors: list[str], count: int) -> str:
 
 
 def merge_patch(config: Mapping[str, str], patch: Given) -> dict[str, str]:
-    """The JSON merge patch of a flat map: a text sets a key, None removes it."""
+    """Applies the JSON merge patch of a flat map: a text sets a key, None removes it."""
     changed: dict[str, Any] = {**{key: value for key, value in config.items() if key != RELEASED}, **patch}
     return {key: value for key, value in changed.items() if value is not None}
 
 
 def with_own_keys(config: Given, known: Mapping[str, str] | None) -> dict[str, str | None]:
-    """``config`` with those ``airflow.*`` keys of ``known`` that it does not name. Answers leave these keys out, so a client that reads a
-    config, changes it and puts it back must not lose the schedule. A patch with null removes one."""
+    """``config`` with those ``airflow.*`` keys of ``known`` that it does not name. Responses leave these keys out. So a client that reads a
+    config, changes it and puts it back must not lose the schedule. A patch with null removes a key."""
     return {**dag_keys(known or {}), **config}
 
 
@@ -151,7 +151,7 @@ def require_name_kept(patch: Given) -> None:
 
 
 def require_own(name: str, config: Mapping[str, str] | None) -> None:
-    """Raises ConflictException for a connector whose config a DAG file owns."""
+    """Raises ConflictException if a DAG file owns the connector's config."""
     file = (config or {}).get(DEFINED_IN)
     if file is not None:
         raise ConflictException(

@@ -1,6 +1,7 @@
-"""Creating, changing and deleting connectors: their configs on the config topic, and the effects of a change.
+"""Creates, changes and deletes connectors: their configs on the config topic, and the effects of a change.
 
-The first step of each verb, a compare-and-set of the config topic, decides. The reconciler completes the steps that a killed process left.
+The first step of each verb, a compare-and-set of the config topic, decides. The reconciler completes the steps that a killed process left
+undone.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from airflow_provider_connect.runtime.model.records import ConfigRecord, Connect
 from airflow_provider_connect.runtime.model.states import TargetState
 
 RestoreSecrets = Callable[[checks.Given, Mapping[str, str]], checks.Given]
-"""Puts secrets into a patch, given the stored config. Raises ConfigException if a secret may not be used there."""
+"""Inserts secrets into a patch, given the stored config. Raises ConfigException if a secret may not be used there."""
 
 _PATCH_SECONDS = 60.0
 
@@ -30,7 +31,7 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorConfigs:
-    """See the module. ``with_topics`` resolves the variables in a config's topics; ``now`` is a monotonic clock, in seconds."""
+    """See the module. ``with_topics`` resolves the variables in a config's topics. ``now`` is a monotonic clock, in seconds."""
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class ConnectorConfigs:
     def create(
         self, name: str, config: checks.Given, initial_state: TargetState | None = None, author: str | None = None
     ) -> dict[str, str]:
-        """Returns the stored config; ``author``, here and below, is the user.
+        """Returns the stored config. ``author``, here and below, is the user.
 
         Raises AlreadyExistsException, and for an invalid config the exceptions of ``checks``.
         """
@@ -83,8 +84,8 @@ class ConnectorConfigs:
     ) -> tuple[dict[str, str], bool]:
         """Returns the stored config, and whether the connector is new. Target state and ``airflow.*`` keys are kept.
 
-        Raises ConflictException for a connector that a DAG file defines, and the exceptions of ``require``, called with the replaced
-        config.
+        Raises ConflictException for a connector that a DAG file defines. ``require`` is called with the replaced config, and its exceptions
+        are raised.
         """
         state = self._reader.configs()
         known, others = state.connector_config(name), state.connector_configs
@@ -95,10 +96,10 @@ class ConnectorConfigs:
         return new, old is None
 
     def patch(self, name: str, patch: checks.Given, restore: RestoreSecrets, author: str | None = None) -> dict[str, str]:
-        """Merge ``patch`` into the config; a concurrent change is merged, not overwritten. Returns the stored config.
+        """Merge ``patch`` into the config. A concurrent change is merged, not overwritten. Returns the stored config.
 
-        ``restore`` is called again for each config that ``patch`` is merged into: a secret of one must not enter another, which may have
-        another address.
+        ``restore`` is called again for each config into which ``patch`` is merged. A secret of one config must not enter another, which may
+        have another address.
         """
         deadline = self._now() + _PATCH_SECONDS
         while True:
@@ -118,10 +119,10 @@ class ConnectorConfigs:
             return new
 
     def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create or change the connector that a DAG file defines; writes nothing if the config is unchanged. Starts no run: its schedule
-        does. The author is the file, with the ``version`` of its bundle if there is one.
+        """Create or change the connector that a DAG file defines. Writes nothing if the config is unchanged. Starts no run, which is up to
+        its schedule. The author is the file, with the ``version`` of its bundle if there is one.
 
-        Raises ConfigException for a config that names a resource of another connector; the connector then keeps its config.
+        Raises ConfigException for a config that names a resource of another connector. The connector then keeps its config.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -147,7 +148,8 @@ class ConnectorConfigs:
             self._forget_topics(name, config)
 
     def _give_back(self, name: str, config: Mapping[str, str], before: TargetState, author: str | None) -> None:
-        """The same definition has returned: restore the target state, unless another was requested since the connector was stopped."""
+        """Called when the same definition has returned: restore the target state, unless another was requested since the connector was
+        stopped."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             was_stopped = state.target_state(name) is TargetState.STOPPED
@@ -159,8 +161,8 @@ class ConnectorConfigs:
         self._lifecycle.created(name)
 
     def note_state(self, name: str) -> None:
-        """The DAG file of the connector was removed: record the target state before the connector is stopped, for when the file
-        returns."""
+        """Called when the connector's DAG file was removed. Record the target state before the connector is stopped, to restore it when the
+        file returns."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known, target = state.connector_config(name) or {}, state.target_state(name)
@@ -171,7 +173,7 @@ class ConnectorConfigs:
         self._configs.change(decide)
 
     def release(self, name: str) -> None:
-        """The DAG file of the connector was removed: from now on REST may change its config."""
+        """Called when the connector's DAG file was removed. From now on REST may change its config."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known = state.connector_config(name) or {}
@@ -201,7 +203,7 @@ class ConnectorConfigs:
     def _write(
         self, name: str, config: Mapping[str, str], author: str | None, require: Callable[[Mapping[str, str] | None], None]
     ) -> dict[str, str] | None:
-        """Returns the replaced config; None: the connector is new."""
+        """Returns the replaced config. None: the connector is new."""
         old: list[dict[str, str] | None] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -227,7 +229,7 @@ class ConnectorConfigs:
 
 
 def _state_before(known: Mapping[str, str], config: Mapping[str, str]) -> TargetState | None:
-    """The target state that was recorded when the DAG file was removed; None: none was, or the definition has changed."""
+    """The target state that was recorded when the DAG file was removed. None: no state was recorded, or the definition has changed."""
 
     def defined(values: Mapping[str, str]) -> dict[str, str]:
         return {key: value for key, value in values.items() if key not in (DEFINED_IN, RELEASED)}

@@ -1,4 +1,4 @@
-"""Completing what a killed process left undone, by the state of a connector's runs."""
+"""Completes what a killed process left undone, based on the state of a connector's runs."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Corrections:
         self._launcher = launcher
 
     def correct(self, name: str, facts: RunFacts) -> bool:
-        """False: a run has to end first, so call again."""
+        """Returns False if a run must end first. Then call again."""
         snapshot = self._reader.read()
         target = snapshot.configs.target_state(name)
         if target is None:
@@ -46,11 +46,11 @@ class Corrections:
         return self._lifecycle.stopped(name)
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """Mark a connector of which Airflow makes no DAG as FAILED, with the reason; a STOPPED one stays so."""
+        """Mark a connector as FAILED, with the reason, if Airflow cannot create a DAG for it. A STOPPED connector keeps its state."""
         self._refuse(name, f"{_REFUSED}{reason}")
 
     def refuse_definition(self, name: str, reason: str) -> None:
-        """Mark a connector whose DAG file has a refused config as FAILED, with the reason; not one that is STOPPED or new."""
+        """Mark a connector whose DAG file has a refused config as FAILED, with the reason, unless it is STOPPED or new."""
         self._refuse(name, f"{_REFUSED_FILE}{reason}")
 
     def _refuse(self, name: str, trace: str) -> None:
@@ -60,7 +60,7 @@ class Corrections:
             self._statuses.flush()
 
     def refused_definitions(self, names: Collection[str]) -> list[str]:
-        """The connectors among ``names`` that are FAILED because of their DAG files. Reads the topics once, for thousands of names."""
+        """The connectors among ``names`` that are FAILED because of their DAG files. Reads the topics once, even for thousands of names."""
         return self._failed_for(_REFUSED_FILE, names)
 
     def accept_definition(self, name: str) -> None:
@@ -68,11 +68,11 @@ class Corrections:
         self._restart_failed_for(_REFUSED_FILE, [name])
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Restart those connectors among ``names`` that were refused. Reads the topics once, for thousands of names."""
+        """Restart those connectors among ``names`` that were refused. Reads the topics once, even for thousands of names."""
         self._restart_failed_for(_REFUSED, names)
 
     def _restart_failed_for(self, reason: str, names: Collection[str]) -> None:
-        """Raises the first error after all restarts: a failed restart must not keep other connectors FAILED."""
+        """Raises the first error after all restarts, so that a failed restart does not keep other connectors FAILED."""
         failures = []
         for refused in self._failed_for(reason, names):
             try:

@@ -16,11 +16,11 @@ MOST_RUNS: Final = 1000
 _NO_RUNS = "This server keeps no record of runs: it has only topics, and no database. Airflow's API server has one"
 
 Readable = Callable[[Collection[str]], Collection[str]]
-"""Returns the connectors, among those given, that the user may read."""
+"""Returns those of the given connectors that the user may read."""
 
 
 class RecordedCosts:
-    """See the module. ``recorded`` None: no history is kept. ``now`` in seconds since 1970."""
+    """See the module. ``recorded`` None: no history is kept. ``now`` is in seconds since 1970."""
 
     def __init__(
         self, reader: SnapshotReader, recorded: RecordedChanges | None, prices: Prices, now: Callable[[], float] = time.time
@@ -37,7 +37,7 @@ class RecordedCosts:
         return costs(found, span, self._prices)
 
     def of_one(self, name: str, days: int) -> ConnectorCosts:
-        """Raises NotFoundException for a connector that does not exist and has no run in these days."""
+        """Raises NotFoundException if the connector does not exist and has no run in these days."""
         recorded, span = self._require_recorded(), self._span(days)
         found = recorded.usage_by_day([name], span, most=MOST_DAYS)
         if not found:

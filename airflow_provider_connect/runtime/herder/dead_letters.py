@@ -1,6 +1,6 @@
-"""The dead letter queue of a sink as users read it: its topic, the connector's records in it, and the visible part of each.
+"""The dead letter queue of a sink as users see it: its topic, the connector's records in it, and the visible part of each.
 
-The config names the topic, and other connectors may use the same. Knows neither who asks nor how variables are resolved.
+The config names the topic, and other connectors may use the same topic. Does not know who asks or how variables are resolved.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 CONTEXT_HEADERS: Final = "errors.deadletterqueue.context.headers.enable"
 Row = dict[str, Any]  # Any: JSON
 SecretsOf = Callable[[str, Mapping[str, str], Redact], set[str]]
-"""What of a connector's config must not be shown, by its name, its config, and the config as it may be shown."""
+"""Returns the values in a connector's config that must not be shown, given its name, its config, and the visible form of the config."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class Part:
 
 
 def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSettings) -> str:
-    """The queue of connector ``name``. Raises BadRequestException if it has none, or one that may not be shown."""
+    """The queue of connector ``name``. Raises BadRequestException if it has no queue, or one that may not be shown."""
     topic = config.get(DEAD_LETTERS, "").strip()
     if not topic:
         raise BadRequestException(f"Connector {name} has no dead letter queue: {DEAD_LETTERS} is not set")
@@ -51,14 +51,14 @@ def dead_letter_topic(name: str, config: Mapping[str, str], settings: WorkerSett
 
 
 class SinkSecrets:
-    """A ``SecretsOf``. ``values_of`` returns the values of variables of a connector, in their order, or raises ConfigException."""
+    """A ``SecretsOf``. ``values_of`` returns the values of variables of a connector, in order, or raises ConfigException."""
 
     def __init__(self, settings: WorkerSettings, values_of: Callable[[str, Sequence[str]], list[str]]) -> None:
         self._settings = settings
         self._values_of = values_of
 
     def __call__(self, name: str, config: Mapping[str, str], redact: Redact) -> set[str]:
-        """Raises BadRequestException where a variable has no value here: its secret could not be hidden."""
+        """Raises BadRequestException if a variable has no value here, because its secret could not be hidden."""
         visible, providers = redact(config), self._settings.config_providers(name)
         secret = [text for text in variables(config) if not is_public(text, providers)]
         try:
@@ -75,15 +75,15 @@ def has_context_headers(config: Mapping[str, str]) -> bool:
 
 
 def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool:
-    """Whether connector ``name`` wrote the record, by the last header that names a connector. A record without context headers counts if
-    ``without_headers`` is true."""
+    """Whether connector ``name`` wrote the record, according to the last header that names a connector. A record without context headers
+    counts if ``without_headers`` is true."""
     writers = [value for header, value in record.headers if header == CONNECTOR_HEADER]
     return writers[-1] == name.encode("utf-8", "replace") if writers else without_headers
 
 
 def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
-    """The record with the context headers of its failure as ``errors``: the last ones, since a second failure appends its own. Of its
-    other headers, the first."""
+    """The record with the context headers of its failure as ``errors``. The last of these apply, since a second failure appends its own. Of
+    its other headers the first are shown."""
     errors = [(name.removeprefix(PREFIX), value) for name, value in record.headers if name.startswith(PREFIX)]
     others = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     return {
@@ -98,7 +98,7 @@ def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
 
 
 def is_shown_whole(record: LogRecord, mask: Mask, part: Part = Part()) -> bool:
-    """Whether ``row_of`` has the complete key and value: text, nothing hidden, nothing truncated. Only then can users edit them."""
+    """Whether ``row_of`` has the complete key and value as text, with nothing hidden or truncated. Only then can users edit them."""
     return all(data is None or _is_plain(data, _text(data, mask, part.text)) for data in (record.key, record.value))
 
 
@@ -107,5 +107,6 @@ def _is_plain(data: bytes, shown: str | None) -> bool:
 
 
 def _text(data: bytes | None, mask: Mask, longest: int) -> str | None:
-    """As text if it is UTF-8, else in hexadecimal. Secrets are hidden before the text is truncated: a part of one is not recognised."""
+    """The bytes as text if they are UTF-8, else in hexadecimal. Secrets are hidden before the text is truncated, because a part of a secret
+    is not recognised."""
     return None if data is None else cut(mask.text(data, longest // 2), longest)

@@ -1,7 +1,7 @@
 """Every verb of Kafka Connect, over the stores. One Herder per process, shared by many threads.
 
-Knows nothing of Airflow: ``ports`` has the protocols that its host implements. Each call reads the topics to their ends, so no answer is
-older than a change that was confirmed to any process.
+Knows nothing of Airflow: ``ports`` has the protocols that its host implements. Each call reads the topics to their ends. So an answer
+contains every change that was confirmed to any process before.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ from airflow_provider_connect.runtime.stores.backing import Backing, TopicBackin
 
 
 class Herder:
-    """The verbs; the objects that it holds carry them out.
+    """The verbs of the REST API. The objects that it holds implement them.
 
-    ``probe`` calls plugins: without one, configs are neither accepted nor validated. ``previewer`` makes dry runs; ``takes_upgrades``:
-    whether runs carry out upgrades. ``backing`` keeps the state, None: Kafka's topics. ``worker_id`` is in the statuses that the herder
-    writes. ``resolve`` replaces the variables of a config, None: by the worker's config providers. ``dag_check`` returns why Airflow cannot
-    make a DAG of a config; None: by the rules for ``airflow.*`` keys alone. ``task_metrics`` returns the counts of tasks, None: the batch
-    log's. ``recorded`` is the history, None: no history is kept. ``author`` is the default author of changes.
+    ``probe`` calls plugins. Without a probe, configs are neither accepted nor validated. ``previewer`` makes dry runs. ``takes_upgrades``:
+    whether runs carry out upgrades. ``backing`` keeps the state. None: Kafka's topics. ``worker_id`` is in the statuses that the herder
+    writes. ``resolve`` replaces the variables of a config. None: the worker's config providers do. ``dag_check`` returns why Airflow cannot
+    create a DAG for a config. None: only the rules for ``airflow.*`` keys apply. ``task_metrics`` returns the counts of tasks. None: the
+    batch log's. ``recorded`` is the history. None: no history is kept. ``author`` is the default author of changes.
     """
 
     def __init__(
@@ -152,11 +152,11 @@ class Herder:
         return self.config_state().connectors()
 
     def config_state(self) -> ClusterConfigState:
-        """The state of the config topic now, which is never changed."""
+        """The current state of the config topic. The returned state is never modified."""
         return self._topics.reader.configs()
 
     def snapshot(self) -> Snapshot:
-        """The states of the config and the status topic now."""
+        """The current states of the config and the status topic."""
         return self._topics.reader.read()
 
     def connector_info(self, name: str) -> ConnectorInfo:
@@ -169,14 +169,14 @@ class Herder:
         return visible_config(config_of(self.config_state(), name))
 
     def connector_status(self, name: str) -> ConnectorStatusView:
-        """Driven by the status topic, as in Connect: 404 until a status was written, for a short time 200 after a deletion."""
+        """Based on the status topic, as in Connect: 404 until a status was written, and 200 for a short time after a deletion."""
         found = self._views.status(self.snapshot(), name)
         if found is None:
             raise NotFoundException(f"No status found for connector {name}")
         return found
 
     def expanded(self, info: bool, status: bool) -> dict[str, dict[str, ConnectorInfo | ConnectorStatusView]]:
-        """Every connector with its info, its status or both; with ``status``, connectors without a status are left out.
+        """Every connector with its info, its status or both. With ``status``, connectors without a status are left out.
 
         A view that has not changed since an earlier call is the same object, so its bytes may be cached.
         """
@@ -197,18 +197,18 @@ class Herder:
         return all_expanded
 
     def listed(self) -> Iterator[tuple[ConnectorInfo, ConnectorStatusView | None]]:
-        """Every connector with its status, if it has one, from one read; the same views as ``expanded``."""
+        """Every connector with its status, if it has one, from a single read. Returns the same views as ``expanded``."""
         return self._views.listed(self.snapshot())
 
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None, *, author: str | None = None
     ) -> ConnectorInfo:
-        """Check, write, and start a run (contract §5.1). ``author``, here and below: the user, for the history."""
+        """Check, write, and start a run (contract §5.1). ``author``, here and below, is the user, for the history."""
         created = self._connectors.create(name, config, initial_state, author or self._author)
         return self._written(name.strip(BLANKS), created)
 
     def put_connector_config(self, name: str, config: Mapping[str, str | None], *, author: str | None = None) -> tuple[ConnectorInfo, bool]:
-        """Replace the config and keep the target state, or create the connector: then the second value is True."""
+        """Replace the config and keep the target state, or create the connector. The second value is True if it was created."""
         put, is_new = self._connectors.put(name, config, author or self._author)
         return self._written(name, put), is_new
 
@@ -220,12 +220,13 @@ class Herder:
         *,
         author: str | None = None,
     ) -> ConnectorInfo:
-        """Merge ``patch`` into the raw config: None removes a key (KIP-477). ``restore`` puts secrets in, for each config merged into."""
+        """Merge ``patch`` into the raw config. None removes a key (KIP-477). ``restore`` inserts secrets, separately for each config into
+        which the patch is merged."""
         return self._written(name, self._connectors.patch(name, patch, restore, author or self._author))
 
     def define_connector(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create the connector that a DAG file defines, or change its config; writes nothing if the config is unchanged. ``version`` is
-        that of the file's bundle, such as a commit.
+        """Create the connector that a DAG file defines, or change its config. Writes nothing if the config is unchanged. ``version`` is the
+        version of the file's bundle, such as a commit.
 
         Raises ConfigException for a config that names a resource of another connector. An existing connector is then FAILED, with the
         reason, until ``accept_definition`` restarts it.
@@ -263,7 +264,7 @@ class Herder:
         self._lifecycle.resume(name, author or self._author)
 
     def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None:
-        """PAUSED; ``keep_failed``: tasks that have FAILED stay so. Raises NotFoundException."""
+        """PAUSED. ``keep_failed``: tasks that have FAILED stay FAILED. Raises NotFoundException."""
         self._lifecycle.pause(name, author or self._author, keep_failed=keep_failed)
 
     def stop(self, name: str, *, author: str | None = None) -> None:
@@ -273,7 +274,8 @@ class Herder:
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool, author: str | None = None) -> ConnectorStatusView:
         """Returns the plan: the statuses, with RESTARTING for each instance that restarts.
 
-        Raises NotFoundException; without a flag also ConnectException, with the cause, if a FAILED connector cannot be started again.
+        Raises NotFoundException. Without a flag, also raises ConnectException, with the cause, if a FAILED connector cannot be started
+        again.
         """
         return self._restarts.connector(RestartRequest(name, only_failed, include_tasks, author or self._author))
 
@@ -303,13 +305,13 @@ class Herder:
     # ── topics and offsets ──
 
     def active_topics(self, name: str) -> list[str]:
-        """In alphabetical order; empty for an unknown connector (KIP-558). Raises ForbiddenException where topics are not tracked."""
+        """In alphabetical order. Empty for an unknown connector (KIP-558). Raises ForbiddenException if topics are not tracked."""
         if not self.settings.topic_tracking_enable:
             raise ForbiddenException("Topic tracking is disabled")
         return self.snapshot().statuses.topics_of(name)
 
     def reset_active_topics(self, name: str, *, author: str | None = None) -> None:
-        """Forget them; topics that are still used are recorded again. Raises ForbiddenException where resets are not allowed."""
+        """Forget them. Topics that are still used are recorded again. Raises ForbiddenException if resets are not allowed."""
         topics = self.active_topics(name)
         if not self.settings.topic_tracking_allow_reset:
             raise ForbiddenException("Topic tracking reset is disabled")
@@ -320,11 +322,11 @@ class Herder:
         return self._offsets.offsets(name)
 
     def alter_offsets(self, name: str, offsets: Sequence[OffsetView], *, author: str | None = None) -> str:
-        """For a STOPPED connector; returns the message for the user. See ``OffsetKeeper``."""
+        """For a STOPPED connector. Returns the message for the user. See ``OffsetKeeper``."""
         return self._offsets.alter(name, offsets, author or self._author)
 
     def reset_offsets(self, name: str, *, author: str | None = None) -> str:
-        """For a STOPPED connector; returns the message for the user. See ``OffsetKeeper``."""
+        """For a STOPPED connector. Returns the message for the user. See ``OffsetKeeper``."""
         return self._offsets.reset(name, author or self._author)
 
     def sink_lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
@@ -332,7 +334,7 @@ class Herder:
         return self._sinks.lags(names)
 
     def partition_lags(self, name: str) -> ConnectorLag:
-        """The sink's lag now, by partition. See ``Sinks.partition_lags``."""
+        """The sink's current lag, by partition. See ``Sinks.partition_lags``."""
         return self._sinks.partition_lags(name)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
@@ -346,7 +348,7 @@ class Herder:
         return self._sinks.dead_letters(name, limit=limit, redact=redact)
 
     def dead_letter_replay(self, name: str) -> Replay:
-        """The last replay of the sink's dead-letter records. Raises NotFoundException where there was none."""
+        """The last replay of the sink's dead-letter records. Raises NotFoundException if there was no replay."""
         return self._replays.state(name)
 
     def replay_dead_letters(
@@ -359,8 +361,8 @@ class Herder:
         author: str | None = None,
         redact: Redact = dict,
     ) -> Replay:
-        """Write dead-letter records of a sink back, each once. See ``Replays.request``; a dry run returns the first ``records``.
-        ``redact`` hides more secrets of a config than those that its keys are named after."""
+        """Write dead-letter records of a sink back, each once. See ``Replays.request``. A dry run returns the first ``records``. ``redact``
+        hides secrets of a config that its keys' names do not reveal."""
         if dry_run:
             return self._replays.preview(name, asked, records=records, redact=redact)
         return self._replays.request(name, asked, author or self._author, redact=redact)
@@ -384,7 +386,7 @@ class Herder:
     # ── history and costs ──
 
     def config_history(self, name: str, *, limit: int = 50, before: int | None = None, redact: Redact = dict) -> ConfigHistory:
-        """The configs that the connector had, the newest first; ``redact`` hides more secrets than are hidden already."""
+        """The configs that the connector had, the newest first. ``redact`` hides secrets that are not hidden yet."""
         return self._history.configs(name, limit=limit, before=before, redact=redact)
 
     def rollback_config(self, name: str, revision: int, restore: RestoreSecrets, *, author: str | None = None) -> ConnectorInfo:
@@ -392,7 +394,7 @@ class Herder:
         return self._written(name, self._history.roll_back(name, revision, restore, author or self._author))
 
     def offsets_history(self, name: str, *, limit: int = 100, before: int | None = None) -> OffsetHistory:
-        """The changes of the connector's offsets, the newest first; ``limit`` counts partitions."""
+        """The changes of the connector's offsets, the newest first. ``limit`` counts partitions."""
         return self._history.offsets(name, limit=limit, before=before)
 
     def undo_offsets(
@@ -402,17 +404,17 @@ class Herder:
         return self._history.undo(name, to=to, entry=entry, dry_run=dry_run, author=author or self._author)
 
     def costs(self, *, days: int = DEFAULT_DAYS, readable: Readable = lambda names: names) -> Costs:
-        """By connector and day, of today and the days before. ``readable`` picks those of some connectors that the user may read."""
+        """By connector and day, for today and the days before. ``readable`` selects the connectors that the user may read."""
         return self._costs.of_all(days, readable)
 
     def connector_costs(self, name: str, *, days: int = DEFAULT_DAYS) -> ConnectorCosts:
-        """By day and by run. Deleted connectors still have their costs."""
+        """By day and by run. Deleted connectors keep their costs."""
         return self._costs.of_one(name, days)
 
     # ── previews and upgrades ──
 
     def preview(self, name: str, config: Mapping[str, str] | None = None, *, records: int, version: str | None = None) -> Preview:
-        """A dry run: what the next run would plan and read first. ``config`` None: the connector's own. See ``Previewer``.
+        """A dry run: the plan and the first records of the next run. ``config`` None: the connector's own. See ``Previewer``.
 
         Raises NotFoundException for an unknown connector without a config.
         """
@@ -423,7 +425,7 @@ class Herder:
         return self._require_previewer().preview(name, {**given, "name": name}, records=records, version=version)
 
     def upgrade(self, name: str) -> Upgrade:
-        """The upgrade that was requested last. Raises NotFoundException."""
+        """The last requested upgrade. Raises NotFoundException."""
         return self._upgrades.get(name)
 
     def request_upgrade(self, name: str, to: str, *, canary: int, accept_schema_change: bool = False, author: str | None = None) -> Upgrade:
@@ -432,25 +434,25 @@ class Herder:
         return self._upgrades.request(name, to, canary=canary, accept_schema_change=accept_schema_change, author=by)
 
     def compare_versions(self, name: str, to: str, *, records: int) -> Comparison:
-        """What the next run would compare before it used another version. Changes nothing."""
+        """The comparison that the next run would make before it used another version. Changes nothing."""
         return self._upgrades.compare(name, to, records=records)
 
     def forget_upgrade(self, name: str, *, author: str | None = None) -> None:
-        """From now on the config alone decides which version runs. Raises NotFoundException."""
+        """Remove the request, so that only the config decides which version runs. Raises NotFoundException."""
         self._upgrades.forget(name, author or self._author)
 
     # ── for the reconciler ──
 
     def correct(self, name: str, facts: RunFacts) -> bool:
-        """Complete a verb or a run that was killed. False: not everything could be done yet, so call again."""
+        """Complete a verb or a run that was killed. Returns False if something remains to be done. Then call again."""
         return self._corrections.correct(name, facts)
 
     def refuse_dag(self, name: str, reason: str) -> None:
-        """Mark the connector FAILED: no DAG can be made of it."""
+        """Mark the connector FAILED because no DAG can be created for it."""
         self._corrections.refuse_dag(name, reason)
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Restart those of these connectors that are FAILED because no DAG could be made of them."""
+        """Restart those of these connectors that are FAILED because no DAG could be created for them."""
         self._corrections.accept_dags(names)
 
     # ── plugins ──
@@ -471,11 +473,11 @@ class Herder:
         return list(self._require_probe().config_keys(plugin, version, location))
 
     def put_log_level(self, logger: str, level: str, *, author: str | None = None) -> None:
-        """Request all running workers to set the level of a logger (KIP-976)."""
+        """Request that all running workers set the level of a logger (KIP-976)."""
         self._topics.configs.change(lambda _: [LoggerRecord(logger, level, author=author or self._author)])
 
     def chosen_plugins(self, info: ConnectorInfo) -> Mapping[str, PluginView]:
-        """The plugins that a run of the connector would use now, by their prefixes in the config; empty: no run could start."""
+        """The plugins that a run of the connector would use now, by their prefixes in the config. Empty: no run could start."""
         return self._chosen.of(info.name, info.config)
 
     def task_metrics(self) -> TaskMetrics:
@@ -493,7 +495,7 @@ class Herder:
         return self._statuses.metrics()
 
     def health_warnings(self) -> list[str]:
-        """Warnings of a server that answers: why connectors will not run, and how many need attention."""
+        """Warnings while the server itself answers: why connectors will not run, and how many need attention."""
         return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
 
     def close(self) -> None:
@@ -510,7 +512,7 @@ class Herder:
         self.close()
 
     def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
-        """The answer to a write: the config as this call wrote it, in its order, whatever was written since."""
+        """The response to a write: the config as this call wrote it, in its order, whatever was written since."""
         state = self.config_state()
         known = self._views.info(state, name)
         tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)

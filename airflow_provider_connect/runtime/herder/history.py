@@ -1,7 +1,7 @@
 """The history of connectors, and the return to an earlier config or to the offsets of an earlier instant.
 
 A return is a change like any other, with the same checks, claims and fences. Only its values come from the history, which may lag behind
-the topics; before offsets are restored, the history must have caught up.
+the topics. The history must catch up before offsets are restored.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ConnectorHistory:
         return config_history(page, redact, _STEERING)
 
     def roll_back(self, name: str, revision: int, restore: RestoreSecrets, author: str | None) -> dict[str, str]:
-        """Write the config of this revision; hidden values are taken from the current config. Returns the stored config.
+        """Write the config of this revision. Hidden values are taken from the current config. Returns the stored config.
 
         Raises NotFoundException, BadRequestException for a revision without a config, ConflictException for a connector that a DAG file
         defines, and ConfigException for an invalid config, or for a hidden value that the connector no longer has.
@@ -91,8 +91,8 @@ class ConnectorHistory:
         return offset_history(page, recorded.begins_ms(now.topic))
 
     def undo(self, name: str, *, to: str | int | None, entry: int | None, dry_run: bool, author: str | None) -> OffsetUndo:
-        """Set the offsets of the instant ``to``, or those before change ``entry``, of a STOPPED connector. A dry run changes nothing and is
-        allowed in any state.
+        """Set the offsets of a STOPPED connector to those of the instant ``to``, or to those before change ``entry``. A dry run changes
+        nothing and is allowed in any state.
 
         Raises NotFoundException, BadRequestException for an instant at which the history is incomplete, ConflictException while the
         history lags behind the topics, and the exceptions of a change of offsets.
@@ -116,7 +116,7 @@ class ConnectorHistory:
         return OffsetUndo.of(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
 
     def _before(self, name: str, entry: int) -> int:
-        """The last instant before change ``entry``, that is before the first line of its claim."""
+        """The last instant before change ``entry``, which is before the first line of its claim."""
         recorded = self._require_recorded()
         line = recorded.offset_line(name, entry)
         if line is None:
@@ -134,7 +134,7 @@ class ConnectorHistory:
             raise BadRequestException(f"{to_ms} (ms since 1970) is in the future: name an earlier instant")
 
     def _await_recorded(self, name: str, held: OffsetsNow) -> None:
-        """Wait until the history has the current offsets: a change that it does not have yet would not be undone."""
+        """Wait until the history contains the current offsets. A change that it does not contain yet would not be undone."""
         recorded, live = self._require_recorded(), by_partition(held.offsets)
         unseen = {partition_key(view.partition) for view in held.offsets if view.offset is None}
 
@@ -155,7 +155,7 @@ class ConnectorHistory:
 
 
 def _patch_to(wanted: Mapping[str, str], revision: int, restore: RestoreSecrets, _: Given, known: Mapping[str, str]) -> Given:
-    """The patch from the config ``known`` to that of the revision, with the secrets of ``known``."""
+    """The patch from the config ``known`` to the config of the revision, with the secrets of ``known``."""
     gone = dict.fromkeys(key for key in known if key not in wanted and key not in _STEERING)
     patch = restore({**gone, **wanted}, known)
     for key, value in patch.items():

@@ -1,7 +1,7 @@
-"""Starting, pausing, stopping and deleting connectors: makes runs and statuses agree with target states.
+"""Starts, pauses, stops and deletes connectors: makes runs and statuses agree with target states.
 
 The record on the config topic is written first and decides. The methods named after a state or an event (``created``, ``stopped``, …) may
-be called again for the same connector and do what is left: so the reconciler completes what a killed process began.
+be called again for the same connector, and then do what remains. In this way the reconciler completes what a killed process began.
 """
 
 from __future__ import annotations
@@ -25,8 +25,8 @@ _log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """See the module. ``repair_offsets`` is called with a connector that is STOPPED and whose runs have ended; ``graceful_seconds`` is
-    how long a run may take to end by itself before it is killed."""
+    """See the module. ``repair_offsets`` is called for a connector that is STOPPED and whose runs have ended. ``graceful_seconds`` is how
+    long a run may take to end by itself before it is killed."""
 
     def __init__(
         self,
@@ -48,9 +48,9 @@ class Lifecycle:
     # ── verbs, for ``author``, where that is a user ──
 
     def resume(self, name: str, author: str | None = None) -> None:
-        """STARTED: statuses become RUNNING at once, but for what has FAILED, and a run starts.
+        """STARTED: statuses become RUNNING at once, except FAILED ones, and a run starts.
 
-        A run that still lives was asked to pause: it is fenced, so that it does not report PAUSED after this.
+        A run that is still alive was asked to pause. It is fenced, so that it does not report PAUSED afterwards.
         """
         was = self._put_target(name, TargetState.STARTED, author)
         if was is TargetState.STARTED:
@@ -60,7 +60,7 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def pause(self, name: str, author: str | None = None, *, keep_failed: bool = False) -> None:
-        """PAUSED. A run in progress ends after its batch and writes its statuses itself; without a run, they are written here."""
+        """PAUSED. A run in progress ends after its batch and writes its statuses itself. Without a run, they are written here."""
         self._put_target(name, TargetState.PAUSED, author)
         if not self._launcher.is_running(name):
             self.reach(name, keep_failed=keep_failed)
@@ -80,9 +80,8 @@ class Lifecycle:
             self._launcher.trigger(name)
 
     def reconfigured(self, name: str, *, is_changed: bool) -> None:
-        """A config was written. The tasks become UNASSIGNED until a run has planned and started them again; paused and stopped connectors
-        keep their statuses. As in Connect, an unchanged config restarts the connector and not its tasks.
-        """
+        """A config was written. The tasks become UNASSIGNED until a run has planned and started them again. Paused and stopped connectors
+        keep their statuses. As in Connect, an unchanged config restarts the connector but not its tasks."""
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             return
         if is_changed:
@@ -101,7 +100,7 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def stopped(self, name: str) -> bool:
-        """The target state is STOPPED: end the runs, then write the statuses. False: a run has not ended yet, so call again."""
+        """The target state is STOPPED: end the runs, then write the statuses. Returns False if a run has not ended yet. Then call again."""
         tasks = self._reader.read().statuses.task_map(name)
         self._claim(name)  # 2
         if not self._end(name):  # 3
@@ -117,7 +116,7 @@ class Lifecycle:
             _log.warning("Connector %s is deleted, but its run has not ended yet; the rest is removed when it has", name)
             return False
         snapshot = self._reader.read()
-        if name in snapshot.configs:  # created again meanwhile
+        if name in snapshot.configs:  # recreated meanwhile
             return True
         self._statuses.remove(snapshot, name)
         self._statuses.flush()
@@ -127,7 +126,7 @@ class Lifecycle:
     # ── steps ──
 
     def reach(self, name: str, *, tasks: Iterable[int] | None = None, keep_failed: bool = False) -> None:
-        """Write the statuses of the connector's current target state; nothing for a deleted connector."""
+        """Write the statuses of the connector's current target state. Writes nothing for a deleted connector."""
         snapshot = self._reader.read()
         target = snapshot.configs.target_state(name)
         if target is TargetState.STARTED and self.report_obstacle(name):
@@ -150,7 +149,7 @@ class Lifecycle:
         return True
 
     def interrupt(self, name: str) -> bool:
-        """Fence a living run: it ends after its batch, commits its offsets, and reports nothing more. False: no run is alive."""
+        """Fence a living run. It ends after its batch, commits its offsets, and reports nothing more. False: no run is alive."""
         if not self._launcher.is_running(name):
             return False
         self._claim(name)
@@ -163,7 +162,8 @@ class Lifecycle:
             self._statuses.flush()
 
     def _attempt_offset_repair(self, name: str) -> None:
-        """A connector is STOPPED even if the broker of its offsets does not answer; a later change of the offsets repairs them first."""
+        """A connector becomes STOPPED even if the broker of its offsets does not answer. A later change of the offsets repairs them
+        first."""
         try:
             self._repair_offsets(name)
         except ConnectException as error:
@@ -181,7 +181,7 @@ class Lifecycle:
             _log.debug("Connector %s was deleted meanwhile", name)
 
     def _put_target(self, name: str, target: TargetState, author: str | None) -> TargetState | None:
-        """Returns the target state before."""
+        """Returns the previous target state."""
         was = self._reader.configs().target_state(name)
         try:
             self._configs.put_target_state(name, target, author=author)
@@ -190,7 +190,7 @@ class Lifecycle:
         return was
 
     def _end(self, name: str) -> bool:
-        """Let living runs end by themselves for the graceful time, then end them, and queued runs too."""
+        """Let living runs end by themselves within the graceful time. Then end them and queued runs."""
         self._wait(name, self._graceful_seconds)
         self._launcher.end(name)
         return self._wait(name, _KILL_SECONDS)
@@ -200,7 +200,7 @@ class Lifecycle:
 
 
 def wait_until(is_reached: Callable[[], bool], seconds: float, sleep: Callable[[float], None]) -> bool:
-    """Poll ``is_reached`` for up to ``seconds``; returns its last result."""
+    """Poll ``is_reached`` for up to ``seconds``. Returns its last result."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         if is_reached():
             return True

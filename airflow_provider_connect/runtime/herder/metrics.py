@@ -1,4 +1,4 @@
-"""The counts of tasks, by connector, task and Kafka Connect's metric name; and the lags of sinks."""
+"""The counts of tasks, by connector, task and Kafka Connect's metric name, and the lags of sinks."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TaskMetrics = Mapping[tuple[str, int], Mapping[str, float]]
 ReadTaskMetrics = Callable[[], TaskMetrics]
 
 LastPositions = Mapping[str, Mapping[TopicPartition, int]]
-"""By connector: for each partition the offset after the last record that a sink has delivered."""
+"""By connector and partition: the offset after the last record that a sink has delivered."""
 
 _WRITTEN = {ConnectorType.SOURCE: "source-record-write-total", ConnectorType.SINK: "sink-record-send-total"}
 _FAILED = "total-records-skipped"
@@ -30,8 +30,8 @@ _log = logging.getLogger(__name__)
 
 
 class BatchLogMetrics:
-    """Metrics from the batch log, which tasks in other processes write. Totals begin with the last run of each task and grow while this
-    process lives. Safe to share between threads."""
+    """Metrics from the batch log, which tasks in other processes write. Totals begin with the last run of each task and grow during the
+    life of this process. Safe to share between threads."""
 
     def __init__(self, batch_log: BatchLog) -> None:
         self._batch_log = batch_log
@@ -39,13 +39,13 @@ class BatchLogMetrics:
         self._warnings: Mapping[str, str] = {}
 
     def read(self) -> TaskMetrics:
-        """Empty while the batch log cannot be read: metrics of states are useful without it."""
+        """Empty while the batch log cannot be read, because metrics of states are useful without it."""
         delivered = self._delivered() or {}
         return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
 
     def with_records(self, workers: Sequence[WorkerView], running: Mapping[str, Collection[str]]) -> list[WorkerView]:
-        """``workers`` with the deliveries of their tasks under their claims; unchanged while the batch log cannot be read. ``running``:
-        the runs of each connector that have not ended; until a new run has a claim, the worker of an earlier run is left out."""
+        """``workers`` with the deliveries of their tasks under their claims. Unchanged while the batch log cannot be read. ``running``: the
+        runs of each connector that have not ended. Until a new run has a claim, the worker of an earlier run is left out."""
         if not workers or self._delivered() is None:
             return list(workers)
         with self._lock:
@@ -64,7 +64,7 @@ class BatchLogMetrics:
             return None
 
     def source_distances(self) -> dict[str, Distance]:
-        """By connector, from the newest claims' entries at the last ``read``; sources without a known distance are left out."""
+        """By connector, from the newest claims' entries at the last ``read``. Sources without a known distance are left out."""
         newest: dict[str, list[BatchRecord]] = {}
         with self._lock:
             entries = self._batch_log.last_entries()
@@ -80,7 +80,7 @@ class BatchLogMetrics:
             return self._batch_log.sink_positions()
 
     def warnings(self) -> Mapping[str, str]:
-        """By connector, a warning that its last run delivered nothing while records failed, as of the last ``read``."""
+        """By connector, a warning that its last run delivered nothing while records failed, based on the last ``read``."""
         return self._warnings
 
     def close(self) -> None:
@@ -89,7 +89,7 @@ class BatchLogMetrics:
 
 
 def _warnings(entries: Mapping[ConnectorTaskId, BatchRecord]) -> dict[str, str]:
-    """Warnings for connectors with a task that skipped records, by the newest claims' entries."""
+    """Warnings for connectors with a task that skipped records, based on the newest claims' entries."""
     concerned = {task.connector for task, entry in entries.items() if entry.failed}
     known: dict[str, list[BatchRecord]] = {name: [] for name in concerned}
     for task in sorted(entries):
@@ -127,7 +127,7 @@ def _with_entries(worker: WorkerView, found: Sequence[BatchRecord]) -> WorkerVie
 
 
 def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
-    """The sum over tasks; None: one is unknown, or they have different units."""
+    """The sum over tasks. None: a distance is unknown, or they have different units."""
     known = [entry.distance for entry in entries]
     units = {None if each is None else each.unit for each in known}
     if len(units) != 1 or None in units:
@@ -144,7 +144,7 @@ def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _
 
 
 def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
-    """As ``BatchLogMetrics.warnings``, of what the tasks of this process have counted since it began."""
+    """As ``BatchLogMetrics.warnings``, from what the tasks of this process have counted since it began."""
     counts: dict[str, list[TaskResult]] = {}
     for (name, task), counted in read().items():
         result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
@@ -158,11 +158,12 @@ def _written(counts: Mapping[str, float]) -> int:
 
 
 def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:
-    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: the records between the positions and the ends that a
-    read_committed reader sees, of all partitions and of the furthest. Topics that were deleted or that the config no longer names do not
-    count.
+    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: the number of records between the positions and the ends for a
+    read_committed reader, in all partitions and in the partition with the most. Topics that were deleted or that the config no longer names
+    do not count.
 
-    Two requests for all connectors together. A sink is left out while one of its partitions cannot be read: the sum would be too small.
+    Two requests for all connectors together. A sink is left out while one of its partitions cannot be read, because the sum would be too
+    small.
     """
     known = {name: _still_read(configs[name], positions[name]) for name in configs.keys() & positions.keys()}
     ends = topic_ends(settings, {partition for partitions in known.values() for partition in partitions})
@@ -175,7 +176,7 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
 
 
 def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], config: Mapping[str, str]) -> list[int]:
-    """The lag of each partition with a known end; that of a backfill is the end of its range."""
+    """The lag of each partition with a known end. For a backfill, the end is that of its range."""
     wanted = ends_within({at: ends[at] for at in positions if at in ends}, known_ranges(config))
     return [max(end - positions[at], 0) for at, end in wanted.items()]
 

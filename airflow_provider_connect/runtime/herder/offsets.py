@@ -1,11 +1,12 @@
-"""The offsets of connectors as users read and change them (KIP-875): get in any state, alter and reset only of STOPPED connectors.
+"""The offsets of connectors as users read and change them (KIP-875). They can be read in any state, but altered and reset only for STOPPED
+connectors.
 
 A change has these steps. A process that dies before the last one has changed nothing.
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
-3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from here on no process commits for its tasks.
-4. The connector's own ``alter_offsets`` is called; a Python sink's after 5.
+3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on no process commits for its tasks.
+4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after 5.
 5. The new offsets are written in one transaction, which checks 1 and 3 again just before its commit.
 """
 
@@ -64,7 +65,7 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsNow:
-    """The current offsets and their topics: a source's are on ``topics``, of which the last takes precedence, a sink's in its group and
+    """The current offsets and their topics. A source's are on ``topics``, of which the last takes precedence. A sink's are in its group and
     in the batch log."""
 
     offsets: list[OffsetView]
@@ -84,10 +85,10 @@ class OffsetsNow:
 
 
 class OffsetKeeper:
-    """See the module. Safe to share between threads; changes of one connector wait for one another.
+    """See the module. Safe to share between threads. Concurrent changes of a connector are serialized.
 
-    ``facts_of`` returns the facts of a config's plugin. ``resolve`` replaces the variables of a config that has its ``name``, None: by the
-    worker's config providers. ``probe`` None: connectors are not asked, for their code is not available.
+    ``facts_of`` returns the facts of a config's plugin. ``resolve`` replaces the variables of a config that has its ``name``. None: the
+    worker's config providers do. ``probe`` None: connectors are not asked, because their code is not available.
     """
 
     def __init__(
@@ -120,13 +121,13 @@ class OffsetKeeper:
             return kind.read()
 
     def sink_positions(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[TopicPartition, int]]:
-        """The positions of the sinks among ``configs`` in their groups, for a worker without a batch log; empty for a worker with one.
-        Sinks whose group cannot be read now, or that read another cluster than the worker's, are left out."""
+        """The positions of the sinks among ``configs`` in their groups, for a worker without a batch log. Empty for a worker with a batch
+        log. Sinks whose group cannot be read now, or that read another cluster than the worker's, are left out."""
         if self._backing.keeps_batch_log:
             return {}
         groups: dict[str, str] = {}
         for name, config in configs.items():
-            with suppress(ConnectException):  # a variable without a value, or an override that is not allowed
+            with suppress(ConnectException):  # a variable without a value, or a forbidden override
                 if self._is_sink(self._resolved(name, config, _is_of_type)):
                     clients = self._resolved(name, config, _is_of_group)
                     if not is_elsewhere(self._settings, sink_overrides(clients)):
@@ -142,12 +143,12 @@ class OffsetKeeper:
         return is_elsewhere(self._settings, sink_overrides(self._resolved(name, config, _is_of_group)))
 
     def sink_config(self, name: str, config: Mapping[str, str]) -> Mapping[str, str] | None:
-        """The settings that decide which topics of which cluster a sink reads, with their variables resolved; None: it is a source."""
+        """The settings that decide which topics of which cluster a sink reads, with their variables resolved. None: it is a source."""
         resolved = self._resolved(name, config, lambda key: _is_of_type(key) or ".override." in key)
         return resolved if self._is_sink(resolved) else None
 
     def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
-        """``config`` with the variables in its topics resolved, which are not secret; unchanged if they have no value."""
+        """``config`` with the variables in its topics resolved, which are not secret. Unchanged if they have no value."""
         named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
         if named:
             with suppress(ConnectException):
@@ -155,20 +156,20 @@ class OffsetKeeper:
         return config
 
     def values_of(self, name: str, variables: Sequence[str]) -> list[str]:
-        """The values of the variables for connector ``name``, in their order; one of an unknown provider stays as it is. Raises
+        """The values of the variables for connector ``name``, in order. A variable of an unknown provider is left unchanged. Raises
         ConfigException."""
         found = self._resolve({"name": name} | {str(number): text for number, text in enumerate(variables)})
         return [found[str(number)] for number in range(len(variables))]
 
     def now(self, name: str) -> OffsetsNow:
-        """As ``offsets``, with their topics."""
+        """As ``offsets``, but with their topics."""
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return OffsetsNow.of(kind, self._settings)
 
     def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
-        """Set these offsets, and keep those of other partitions; an offset None removes one. Returns the message for the user. ``author``
-        is the user, for the history.
+        """Set these offsets, and keep those of other partitions. None removes an offset. Returns the message for the user. ``author`` is
+        the user, for the history.
 
         Raises BadRequestException (invalid offsets, or the connector is not STOPPED), NotFoundException, ConflictException (a concurrent
         change), ConnectException.
@@ -178,8 +179,8 @@ class OffsetKeeper:
         return ALTERED if self._change(name, lambda kind: kind.request_alteration(offsets), author) else ALTERED_INSIDE
 
     def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
-        """As ``alter``, with the offsets that ``decide`` returns, given the current ones after every task is fenced. If it returns none,
-        nothing is changed and the message is None; if it raises, nothing is changed."""
+        """As ``alter``, with the offsets that ``decide`` returns, given the current offsets after every task is fenced. If it returns no
+        offsets, nothing is changed and the message is None. If it raises, nothing is changed."""
         with self._lock:
             changing = self._changing[name]
         with changing:
@@ -197,8 +198,9 @@ class OffsetKeeper:
         return RESET if self._change(name, lambda kind: kind.request_reset(), author) else RESET_INSIDE
 
     def repair(self, name: str) -> None:
-        """After a stop: end the transactions that tasks left open, and overwrite a source's aborted offsets with the committed ones, for
-        readers that do not distinguish them (a real worker without exactly-once support). Does nothing unless the connector is STOPPED.
+        """After a stop: end the transactions that tasks left open, and overwrite a source's aborted offsets with the committed ones.
+        Readers that do not distinguish them (a real worker without exactly-once support) need this. Does nothing unless the connector is
+        STOPPED.
 
         Raises StoreTimeoutException, and ConflictException after a concurrent change.
         """
@@ -254,7 +256,7 @@ class OffsetKeeper:
     # ── 2, 3 ──
 
     def _claim(self, name: str, kind: Kinds) -> Claim:
-        """Write the claim of this change. A concurrent claim has started tasks or changed offsets: then everything is checked again."""
+        """Write the claim of this change. A concurrent claim has started tasks or changed offsets. Then everything is checked again."""
         for _ in range(_ATTEMPTS):
             state = self._read()
             _require_stopped(state, name)
@@ -274,7 +276,7 @@ class OffsetKeeper:
             raise StoreTimeoutException(f"{text}: {error}", stage="fencing") from error
 
     def _claim_no_tasks(self, name: str, seen: Claim | None) -> Claim | None:
-        """Write that no task id is alive; None: the claim is no longer the one that was ``seen``."""
+        """Write that no task id is alive. None: the claim is no longer the one that was ``seen``."""
         was_seen = False
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -306,7 +308,7 @@ class OffsetKeeper:
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
     def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
-        """The needed settings with their variables resolved. Calls no provider if they have no variables."""
+        """The required settings with their variables resolved. Calls no provider if they have no variables."""
         needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
         return self._resolve(needed) if config_providers.variables(needed) else needed
 
@@ -333,11 +335,11 @@ def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
 
 
 def ask_connector(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
-    """Call ``alter_offsets`` of connector ``name``; whether it confirmed that offsets which it keeps itself are changed too. False also
-    without a probe.
+    """Call ``alter_offsets`` of connector ``name``. Returns whether it confirmed that offsets which it keeps itself were also changed.
+    False without a probe.
 
-    ``word`` is source or sink. Raises BadRequestException for offsets that the connector refuses, with its own text; ConnectException if
-    it accepts none at all, or failed.
+    ``word`` is source or sink. Raises BadRequestException, with the connector's own text, for offsets that it refuses. Raises
+    ConnectException if it accepts no offsets at all, or failed.
     """
     if probe is None:
         return False

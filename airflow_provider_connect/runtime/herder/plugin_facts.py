@@ -29,7 +29,7 @@ _UPGRADES_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class PluginFacts:
-    """``type`` is source, sink or unknown; ``version`` None: unknown. ``is_java``: a run uses a Java plugin."""
+    """``type`` is source, sink or unknown. ``version`` None: unknown. ``is_java``: a run uses a Java plugin."""
 
     type: str = UNKNOWN
     version: str | None = None
@@ -37,13 +37,13 @@ class PluginFacts:
 
 
 def is_built_in(config: Mapping[str, str]) -> bool:
-    """Whether a built-in connector runs. False if a location or version may select a foreign plugin of the same class."""
+    """Whether a built-in connector runs. False if a location or version may select a foreign plugin with the same class."""
     return config.get("connector.class") in built_in_connectors() and not config.keys() & {LOCATION_KEY, "connector.plugin.version"}
 
 
 class KnownPlugins:
-    """Facts from ``catalog``, cached for a while. A missing plugin, or a class that is a variable, is unknown. Safe to share between
-    threads."""
+    """Facts from ``catalog``, cached for a while. A missing plugin, or a class that is given by a variable, is unknown. Safe to share
+    between threads."""
 
     def __init__(self, catalog: PluginCatalog, *, now: Callable[[], float] = time.monotonic) -> None:
         self._catalog = catalog
@@ -67,7 +67,7 @@ class KnownPlugins:
         return facts
 
     def classes(self) -> list[ConnectorClass]:
-        """All versions of connector classes, except those whose connectors only this package creates."""
+        """All versions of connector classes, except connectors that only this package creates."""
         found = [plugin for plugin in self._catalog.plugins(CONNECTOR_KINDS) if REPLAY_CLASS not in plugin.names]
         for plugin in found:
             if plugin not in self._summaries:
@@ -108,7 +108,7 @@ class ChosenVersions:
         self._known: dict[str, tuple[Mapping[str, str], Mapping[str, PluginView], float]] = {}
 
     def of(self, name: str, config: Mapping[str, str]) -> Mapping[str, PluginView]:
-        """By their prefixes in the config: ``connector``, ``key.converter``, ``transforms.«alias»``, …; empty: no run could start now."""
+        """By their prefixes in the config: ``connector``, ``key.converter``, ``transforms.«alias»``, …. Empty: no run could start now."""
         known = self._known.get(name)
         if known is not None and known[0] is config and self._now() < known[2]:
             return known[1]
@@ -117,7 +117,7 @@ class ChosenVersions:
         return chosen
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Drop what is cached of connectors that are not in ``names``, the existing ones."""
+        """Drop cached plugins of connectors that are not in ``names``, the existing connectors."""
         if len(self._known) > len(names):
             self._known = {name: known for name, known in list(self._known.items()) if name in names}
 

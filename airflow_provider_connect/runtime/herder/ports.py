@@ -13,7 +13,7 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, OffsetVi
 Pair = tuple[Mapping[str, object] | None, Mapping[str, object] | None]
 """A partition and its offset, as GET offsets returns them."""
 Ask = Callable[[str, Sequence[Pair]], bool]
-"""``ask_connector`` in ``offsets`` for one connector, given source or sink, and offsets."""
+"""Calls ``offsets.ask_connector`` for one connector, given source or sink, and offsets."""
 
 
 class Launcher(Protocol):
@@ -24,21 +24,21 @@ class Launcher(Protocol):
         ...
 
     def running(self) -> Mapping[str, Collection[str]]:
-        """The connectors of which an application may be alive, each with the ids of its runs; empty: the ids are unknown."""
+        """The connectors of which an application may be alive, each with the ids of its runs. No ids: they are unknown."""
         ...
 
     def end(self, connector: str) -> None:
-        """End the connector's runs, also queued ones; a living application is asked to end, then killed."""
+        """End the connector's runs, including queued ones. A living application is asked to end, then killed."""
         ...
 
     def trigger(self, connector: str, tasks: Sequence[int] | None = None) -> None:
-        """Start a run soon, of ``tasks`` only if given; nothing if one is queued already. A connector without a DAG gets its run once it
-        has one."""
+        """Start a run soon, of ``tasks`` only if given. Does nothing if a run is already queued. A connector without a DAG gets its run
+        once it has a DAG."""
         ...
 
     def obstacle(self, connector: str | None = None) -> str | None:
-        """Why no run of the connector can ever start, and how to fix it; None: runs start. Without a connector: why none that is created
-        over REST can. Called at every change of a connector, and by the health check."""
+        """Why no run of the connector can ever start, and how to fix it. None: runs start. Without a connector: why no run of a connector
+        that is created over REST can start. Called at every change of a connector, and by the health check."""
         ...
 
     def forget(self, connector: str) -> None:
@@ -47,7 +47,7 @@ class Launcher(Protocol):
 
 
 class Probe(Protocol):
-    """Runs plugins' code in a process of its own. Safe to share between threads. Each call is bounded in time."""
+    """Runs plugins' code in a separate process. Safe to share between threads. Each call is bounded in time."""
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         """The plugin's and the framework's validation of ``config``. Raises PluginNotFoundException for an unknown plugin."""
@@ -58,26 +58,28 @@ class Probe(Protocol):
     def plugins(self, connectors_only: bool = True) -> Sequence[PluginView]: ...
 
     def alter_offsets(self, connector: str, config: Mapping[str, str], offsets: Sequence[Pair]) -> bool:
-        """Call the connector's ``alter_offsets`` for each pair; False: it has none.
+        """Call the connector's ``alter_offsets`` for each pair. False: it has no such method.
 
-        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError if it accepts none at all,
-        RetriableException when it does not answer in time."""
+        Raises ConnectException with the connector's own text for offsets that it refuses, NotImplementedError if it accepts no offsets at
+        all, RetriableException if it does not answer in time.
+        """
         ...
 
 
 class Previewer(Protocol):
-    """Makes previews in processes of their own. Safe to share between threads. Each call is bounded in time."""
+    """Makes previews in separate processes. Safe to share between threads. Each call is bounded in time."""
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
-        """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin; None: in the version
-        that a run would use. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with the
-        connector's own error, RetriableException after a timeout."""
+        """The next ``records`` records of a connector with this raw config, in ``version`` (a range) of its plugin. None: in the version
+        that a run would use. Commits nothing. Raises ConfigException for a config that could not run, ConnectException with the connector's
+        own error, RetriableException after a timeout."""
         ...
 
 
 class RecordedChanges(Protocol):
-    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines of offsets are
-    of one ``topic``: an offsets topic, or for a sink the batch log. A page is below line ``before``, see ``model.history.page_of``."""
+    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines of offsets belong
+    to one ``topic``: an offsets topic, or for a sink the batch log. A page contains lines below ``before``. See
+    ``model.history.page_of``."""
 
     def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page: ...
 
@@ -88,27 +90,29 @@ class RecordedChanges(Protocol):
     def offset_line(self, connector: str, number: int) -> Line | None: ...
 
     def starts_ms(self, connector: str, claim: str) -> int | None:
-        """When the first change of offsets was written under the claim; None: there was none."""
+        """When the first change of offsets was written under the claim. None: there was no change."""
         ...
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """By ``model.history.partition_key`` the offset at this instant, None: it had none, of each partition that has changed since."""
+        """The offset at this instant of each partition that has changed since, by ``model.history.partition_key``. None: it had no
+        offset."""
         ...
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
-        """The offsets that the copy holds, as ``model.history.by_partition`` has them; of several topics the last has precedence."""
+        """The offsets in the copy, in the form of ``model.history.by_partition``. If they are on several topics, the last topic takes
+        precedence."""
         ...
 
     def begins_ms(self, topic: str) -> int | None:
-        """From when on the history of a topic is whole; None: it is not followed."""
+        """Since when the history of a topic is complete. None: the topic is not followed."""
         ...
 
     def connectors_used(self, span: Span) -> list[str]:
-        """The connectors that delivered something in the span, deleted ones too."""
+        """The connectors that delivered something in the span, including deleted ones."""
         ...
 
     def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
-        """A row for each of the connectors and day, in no order, at most ``most``."""
+        """A row for each of the connectors and each day, unordered, at most ``most``."""
         ...
 
     def usage_by_run(self, connector: str, span: Span, *, most: int) -> list[RunUsage]:

@@ -1,6 +1,6 @@
-"""Replays of a sink's dead-letter records: the runs of another connector, ``«sink»-replay``, write them back.
+"""Replays of a sink's dead-letter records. Runs of another connector, ``«sink»-replay``, write them back.
 
-So a replay is a run like any other: claimed, fenced, exactly once, with a DAG and a history. The sink's own runs continue meanwhile. The
+So a replay is a run like any other: claimed, fenced, exactly once, with a DAG and a history. Meanwhile the sink's own runs continue. The
 config of that connector is the last requested replay.
 """
 
@@ -49,12 +49,12 @@ _OF_ONE_GROUP: Final = frozenset({"consumer.override.group.id", "consumer.overri
 _STEERING: Final = ("airflow.engine", "airflow.pool", "airflow.queue", "airflow.owner")
 _CHANGES: Final = ("transforms", "predicates")
 _LONGEST_LINE: Final = 500
-_LONGEST: Final = 256 * 1024  # characters of a setting, as in any config that REST takes
+_LONGEST: Final = 256 * 1024  # characters of a setting, as in any config that REST accepts
 
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """The current state of a dead letter queue. ``ends``: by partition, of partitions that hold records. ``origins``: the number of
+    """The current state of a dead letter queue. ``ends``: the end of each partition that contains records. ``origins``: the number of
     partitions of each topic that the sink reads."""
 
     topic: str
@@ -76,7 +76,7 @@ class Queue:
 
 
 class Replays:
-    """See the module. ``previewer`` returns the previewer, or raises ConnectException if there is none; ``secrets`` returns the secrets of
+    """See the module. ``previewer`` returns the previewer, or raises ConnectException if there is none. ``secrets`` returns the secrets of
     a connector's config."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Replays:
         self._now = now
 
     def state(self, sink: str) -> Replay:
-        """The last requested replay. Raises NotFoundException if there was none."""
+        """The last requested replay. Raises NotFoundException if there was no replay."""
         snapshot, name = self._reader.read(), replay_connector(sink)
         config_of(snapshot.configs, sink)
         config = snapshot.configs.connector_config(name)
@@ -114,7 +114,7 @@ class Replays:
         return self._state(name, config, snapshot)
 
     def replayed(self, sink: str, topic: str) -> dict[int, OffsetRanges]:
-        """The replayed offsets of the queue ``topic``, by partition; empty if there were none."""
+        """The replayed offsets of the queue ``topic``, by partition. Empty if there was no replay."""
         name = replay_connector(sink)
         config = self._reader.configs().connector_config(name)
         if config is None or not is_replay(config, sink):
@@ -122,7 +122,7 @@ class Replays:
         return {at: _position(offset, config[_ID]).replayed for at, offset in self._queue_offsets(name, topic).items()}
 
     def request(self, sink: str, asked: ReplayRequest, author: str | None, *, redact: Redact) -> Replay:
-        """1 check 2 write the connector's config, which starts a run. The same ``replay`` again changes nothing. ``redact``, here and
+        """1 check 2 write the connector's config, which starts a run. Repeating the same ``replay`` changes nothing. ``redact``, here and
         below, hides the secrets of a config.
 
         Raises NotFoundException, ConflictException while another replay is in progress or was requested at the same time, and
@@ -150,7 +150,7 @@ class Replays:
         """The first ``records`` records that such a replay would write, with the secrets of the sink's config hidden. The source offset of
         each is its position in the queue. Nothing is written.
 
-        Raises also BadRequestException if a secret could not be hidden."""
+        Also raises BadRequestException if a secret could not be hidden."""
         name, config = replay_connector(sink), self._config(sink, asked, redact)
         self._previous_config(sink)
         secrets = self._secrets(sink, config_of(self._reader.configs(), sink), redact)
@@ -162,7 +162,7 @@ class Replays:
         return Replay(name, config[_REPLAY], config[_TOPIC], until, 0, False, None, preview=found)
 
     def _previous_config(self, sink: str) -> dict[str, str] | None:
-        """The config of the previous replay; None: there was none. Raises ConflictException if another connector has its name."""
+        """The config of the previous replay. None: there was no replay. Raises ConflictException if another connector has its name."""
         name = replay_connector(sink)
         known = self._reader.configs().connector_config(name)
         if known is not None and not is_replay(known, sink):
@@ -198,7 +198,7 @@ class Replays:
         return self._inherited_settings(replay_connector(sink), config) | made
 
     def _inherited_settings(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """The sink's settings for where its runs are executed, without those that only a DAG file may set."""
+        """The sink's settings for where its runs execute, without those that only a DAG file may set."""
         given = {key: config[key] for key in _STEERING if key in config}
         return {key: text for key, text in given.items() if not self._dag_check(name, {key: text})}
 
@@ -229,8 +229,8 @@ def replay_config(
 ) -> dict[str, str]:
     """The config of the connector that carries out the replay ``asked`` of ``sink``, which has ``config``. Raises BadRequestException.
 
-    Records keep their bytes unless there are transformations, which get the records that the sink's converters return. An error may then
-    quote a record, so the runs get the sink's secrets in order to hide them.
+    Records keep their bytes unless there are transformations, which get the records that the sink's converters return. Then an error may
+    quote a record. So the runs get the sink's secrets in order to hide them.
     """
     _refuse_invalid(asked)
     _refuse_unmatched_edits(queue, asked)
@@ -267,19 +267,19 @@ def _edits_text(asked: ReplayRequest) -> str:
 
 
 def _plain(value: object) -> str:
-    """JSON without variables of a config: a ``${`` in a record or a secret stays text."""
+    """JSON without config variables: a ``${`` in a record or a secret stays text."""
     return json.dumps(value).replace("$", "\\u0024")
 
 
 def _ends(queue: Queue, offsets: Mapping[int, OffsetRanges]) -> dict[int, int]:
-    """The end of a replay in each partition that it reads: after the last requested record, and not beyond the queue's end."""
+    """The end of a replay in each partition that it reads: after the last requested record, but not beyond the queue's end."""
     if not offsets:
         return dict(queue.ends)
     return {at: min(end, (offsets[at].last or 0) + 1) for at, end in queue.ends.items() if at in offsets}
 
 
 def _hidden(config: Mapping[str, str], redact: Redact) -> dict[str, str]:
-    """Settings with a sink's secrets: the literal ones of its config as a JSON object, and its variables, one per line."""
+    """Settings with a sink's secrets: those that are literal in its config as a JSON object, and its variables, one per line."""
     visible, named = redact(config), variables(config)
     literals = {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config)
     return {_HIDDEN: _json_of(literals) if literals else "", f"{_KEY}hidden.variables": "\n".join(named)}
@@ -330,7 +330,7 @@ def _refuse_invalid(asked: ReplayRequest) -> None:
 
 
 def _refuse_unmatched_edits(queue: Queue, asked: ReplayRequest) -> None:
-    """An edit that matches no record would be lost: the intended record would be replayed unedited, and only once."""
+    """Refuse an edit that matches no record. Otherwise the intended record would be replayed unedited, and only once."""
     chosen, seen = by_partition(asked.offsets), set[tuple[int, int]]()
     for at in asked.edits:
         ((partition, offsets),) = by_partition([at]).items()
@@ -347,7 +347,7 @@ def _entries(text: str) -> list[str]:
 
 
 def _position(offset: Mapping[str, object] | None, topic_id: str) -> ReplayPosition:
-    """The position of a source offset; of an invalid one, as if there was none: the run reports it."""
+    """The position of a source offset. An invalid offset is treated as missing, because the run reports it."""
     try:
         return ReplayPosition.of(offset, topic_id)
     except ConnectException:

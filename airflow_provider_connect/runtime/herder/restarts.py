@@ -1,4 +1,4 @@
-"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and has a run carry it out."""
+"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and has a run execute it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from airflow_provider_connect.runtime.model.states import State, TargetState, co
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.runtime.model.views import ConnectorStatusView
 
-_START_SECONDS = 80.0  # REST ends a request after 90
+_START_SECONDS = 80.0  # REST ends a request after 90 s
 
 
 class Restarts:
-    """See the module. A run in progress is fenced first: it ends after its batch, then the new run starts."""
+    """See the module. A run in progress is fenced first. It ends after its batch, then the new run starts."""
 
     def __init__(
         self,
@@ -88,10 +88,10 @@ class Restarts:
         return False
 
     def _restart(self, name: str, *, tasks: list[int], with_connector: bool, author: str | None) -> bool:
-        """1 fence living runs 2 write statuses 3 start a run. ``tasks`` run even if nothing is new; without any, the run checks for work.
-        False: no run can start.
+        """1 fence living runs 2 write statuses 3 start a run. ``tasks`` run even if nothing is new. Without ``tasks``, the run checks for
+        work. False: no run can start.
 
-        Without tasks, a connector becomes RESTARTING only if it has FAILED: between runs nothing of it could restart.
+        Without tasks, a connector becomes RESTARTING only if it has FAILED, because between runs nothing else of it could restart.
         """
         self._lifecycle.interrupt(name)  # 1
         if self._lifecycle.report_obstacle(name):
@@ -145,7 +145,7 @@ class RestartRequest:
 
     @property
     def has_flags(self) -> bool:
-        """With a flag the answer comes at once and lists what will restart; without one it comes after the restart."""
+        """With a flag, the response comes at once and lists what will restart. Without a flag, it comes after the restart."""
         return self.only_failed or self.include_tasks
 
     def concerns(self, status: ConnectorStatus | TaskStatus) -> bool:
@@ -157,8 +157,8 @@ class RestartRequest:
 
 @dataclass(frozen=True, slots=True)
 class RestartPlan:
-    """The effect of a request. ``connector`` and ``tasks`` are the statuses of the answer: RESTARTING, with the old trace, for instances
-    that restart, unchanged for the others."""
+    """The effect of a request. ``connector`` and ``tasks`` are the statuses of the response: RESTARTING, with the old trace, for instances
+    that restart, and unchanged for the others."""
 
     request: RestartRequest
     connector: ConnectorStatus

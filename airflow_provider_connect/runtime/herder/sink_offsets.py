@@ -1,9 +1,9 @@
 """The offsets of one sink connector, in its consumer group: read, alter, reset (contract §7).
 
-The group's offsets and the batch log, from which lost offsets are restored, change together. The connector is asked last: offsets in the
-group without the mark of a claim take precedence over those at its destination, so a process that dies before it asks leaves a complete
-change. If the connector refuses, the previous offsets are restored. A Java sink does not know such marks: it is asked first, as by Kafka
-Connect, and the offsets that it keeps itself take precedence over the group's.
+The group's offsets and the batch log, from which lost offsets are restored, change together. The connector is asked last. Offsets in the
+group without a claim's mark take precedence over those at its destination. So a process that dies before it asks leaves a complete change.
+If the connector refuses, the previous offsets are restored. A Java sink does not know such marks. It is asked first, as in Kafka Connect,
+and the offsets that it keeps itself take precedence over the group's.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ from airflow_provider_connect.runtime.stores.offset_location import is_elsewhere
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 
-_SECONDS = 25.0  # longer than a transaction that a killed process has left open
+_SECONDS = 25.0  # longer than the open transaction of a killed process
 Known = Mapping[TopicPartition, CommittedOffset]
 Check = Callable[[], None]
 
 
 class SinkOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables resolved; ``ask`` calls the connector's ``alter_offsets``, before the
-    group changes if ``asks_first``; ``author`` is the user who requested a change. ``note``: a warning about the requested offsets."""
+    """See the module. ``resolved`` is the config with its variables resolved. ``ask`` calls the connector's ``alter_offsets``, before the
+    group changes if ``asks_first``. ``author`` is the user who requested a change. ``note`` is a warning about the requested offsets."""
 
     word = "sink"
     has_transactional_ids = True
@@ -87,7 +87,7 @@ class SinkOffsetChanges:
         self.note: str | None = None
 
     def read(self) -> list[OffsetView]:
-        """The group's committed offsets; if it has none any more, those that the next run restores from the batch log."""
+        """The group's committed offsets. If it has lost them, those that the next run restores from the batch log."""
         try:
             known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
             known = known or self._in_batch_log()
@@ -109,7 +109,7 @@ class SinkOffsetChanges:
         self._wanted = None
 
     def write(self, claim: Claim, check: Check) -> bool:
-        """Write the requested offsets; returns whether the connector agreed. ``check`` raises when the change is no longer allowed; see
+        """Write the requested offsets. Returns whether the connector agreed. ``check`` raises if the change is no longer allowed. See
         ``OffsetChange``."""
         self._refuse_members()
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
@@ -129,7 +129,7 @@ class SinkOffsetChanges:
                 raise
 
     def repair(self, check: Check) -> None:
-        """End a transaction that a killed process has left open, so that other processes need not wait for its timeout."""
+        """End the open transaction of a killed process, so that other processes need not wait for its timeout."""
         with OffsetChange(self._settings, self._name, self.transaction_overrides) as change:
             change.take_over()
 
@@ -139,7 +139,8 @@ class SinkOffsetChanges:
     def _replace(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
         """Replace the group's offsets ``now`` by ``then``.
 
-        One transaction, unless some are to be removed, which no transaction can do. Then 1 the batch log records the intended offsets
+        Uses one transaction, unless offsets must be removed, which a transaction cannot do. Then 1 the batch log records the intended
+        offsets
         2 the group is deleted 3 the remaining offsets are written again, and the batch log records the completion. A process that dies
         before 2 has changed nothing. After 2 the next run finds no group and restores the offsets of the batch log.
         """
@@ -157,7 +158,7 @@ class SinkOffsetChanges:
             change.write(entries, group=self._group, positions=positions, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self.transaction_overrides) as again:
-                again.take_over()  # from here on the commit has happened, or never will
+                again.take_over()  # from now on the commit has either happened or never will
             if not positions or not positions.items() <= self._listed().items():
                 raise StoreTimeoutException(f"{self._failed}: {error}", stage=error.stage) from error
         except StoreException as error:
@@ -172,7 +173,7 @@ class SinkOffsetChanges:
             raise ConnectException(f"{self._failed}: {error}") from error
 
     def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
-        """The records for the batch log: all positions in the entry of task 0, none in those of other tasks."""
+        """The records for the batch log: all positions in the entry of task 0, and no positions in those of other tasks."""
         if not self._keeps_batch_log:
             return []
         with closing(BatchLog(self._settings)) as store:
@@ -208,7 +209,7 @@ class SinkOffsetChanges:
         return TopicAdmin(self._settings, connection=self._connection).topic_ids({partition.topic for partition in partitions})
 
     def _refuse_unknown(self, wanted: Iterable[TopicPartition]) -> None:
-        """Raise BadRequestException for partitions that do not exist: Kafka accepts offsets only of existing ones."""
+        """Raise BadRequestException for partitions that do not exist, because Kafka accepts offsets only for existing ones."""
         admin = TopicAdmin(self._settings, connection=self._connection)
         counts = admin.partitions({partition.topic for partition in wanted})
         for topic, number in wanted:
@@ -239,7 +240,7 @@ class SinkOffsetChanges:
 
 
 def _changed(before: Known, wanted: Mapping[TopicPartition, int | None] | None, claim: Claim) -> dict[TopicPartition, CommittedOffset]:
-    """The group's offsets after the change. Altered ones have no claim's mark, so they take precedence over the destination's."""
+    """The group's offsets after the change. Altered offsets have no claim's mark, so they take precedence over the destination's."""
     if wanted is None:
         return {}
     altered = {partition: CommittedOffset(offset, f"{ALTERED_MARK}{claim}") for partition, offset in wanted.items() if offset is not None}

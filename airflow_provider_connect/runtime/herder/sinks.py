@@ -32,7 +32,7 @@ from airflow_provider_connect.runtime.stores.sink_lag import partition_lags
 MOST_PARTITIONS: Final = 500
 MOST_DEAD_LETTERS: Final = 100
 MOST_BYTES: Final = 1024 * 1024
-"""Of JSON, in an answer with dead letters."""
+"""Bytes of JSON in a response with dead-letter records."""
 SECONDS: Final = 10.0
 _MOST_OFFSETS: Final = 20_000
 _PART: Final = Part(text=2000, name=100, headers=25)
@@ -59,20 +59,21 @@ class Sinks:
         self._replayed = replayed
 
     def lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """The lags of the sinks among ``names``, by Connect's metric names; see ``metrics.sink_lags``."""
+        """The lags of the sinks among ``names``, by Connect's metric names. See ``metrics.sink_lags``."""
         known = self._reader.configs().connector_configs
         configs = {name: self._offsets.with_topics(name, known[name]) for name in names if name in known}
         return sink_lags(self._settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
-        """The distances of the connectors ``names`` from their ends: of sinks by ``lags``, of sources by their last batch log entries."""
+        """The distances of the connectors ``names`` from their ends: of sinks from ``lags``, of sources from their last batch log
+        entries."""
         sources = {name: found for name, found in self._batch_log.source_distances().items() if name in names}
         return {name: Distance(int(found["records-lag"])) for name, found in self.lags(names).items()} | sources
 
     def partition_lags(self, name: str) -> ConnectorLag:
         """The sink's current lag, from its group's committed offsets.
 
-        Raises NotFoundException; BadRequestException for a source, and for a sink that reads another cluster than the worker's.
+        Raises NotFoundException. Raises BadRequestException for a source, and for a sink that reads another cluster than the worker's.
         """
         config = self._offsets.with_topics(name, config_of(self._reader.configs(), name))
         if self._offsets.reads_elsewhere(name, config):
@@ -83,11 +84,11 @@ class Sinks:
         return ConnectorLag(shown, sum(each.lag for each in found), len(found) - len(shown))
 
     def dead_letters(self, name: str, *, limit: int, redact: Redact) -> DeadLetters:
-        """The newest ``limit`` records of the sink's dead letter queue that name this connector as their writer: every user who may read
-        the connector sees them, and other connectors may use the same topic. ``redact`` hides the secrets of a config.
+        """The newest ``limit`` records of the sink's dead letter queue that name this connector as their writer. Other connectors may use
+        the same topic, and every user who may read the connector sees the records. ``redact`` hides the secrets of a config.
 
-        Reads for ``SECONDS`` at most. Raises NotFoundException; BadRequestException for a queue that may not be shown, and where a secret
-        could not be hidden.
+        Reads for at most ``SECONDS``. Raises NotFoundException. Raises BadRequestException for a queue that may not be shown, and if a
+        secret could not be hidden.
         """
         if not 1 <= limit <= MOST_DEAD_LETTERS:
             raise BadRequestException(f"limit is a number from 1 to {MOST_DEAD_LETTERS}, not {limit}")
@@ -115,7 +116,7 @@ class Sinks:
 
 
 def fitting(rows: Sequence[Mapping[str, Any]], most_bytes: int) -> list[Mapping[str, Any]]:
-    """The first of ``rows``, as many as fit into ``most_bytes`` of JSON."""
+    """The first of ``rows`` that fit into ``most_bytes`` of JSON."""
     fit, left = list[Mapping[str, Any]](), most_bytes
     for row in rows:
         left -= len(json.dumps(row))

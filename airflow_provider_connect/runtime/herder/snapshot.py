@@ -18,22 +18,22 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Both states, which are never modified. ``configs`` is at least as new: a status belongs to a known or a deleted connector."""
+    """Both states, which are never modified. ``configs`` is at least as new, so a status belongs to a known or a deleted connector."""
 
     configs: ClusterConfigState
     statuses: StatusState
 
     @classmethod
     def of(cls, configs: ClusterConfigState) -> Snapshot:
-        """A snapshot without statuses, for callers that need none."""
+        """A snapshot without statuses, for callers that do not need them."""
         return cls(configs, StatusState())
 
 
 class SharedRead(Generic[_T]):
-    """Callers that arrive during a read share the next one: each gets a read that began after its call.
+    """Callers that arrive during a read share the next one, so each gets a read that began after its call.
 
-    So a hundred threads cost two reads, and each sees what a read of its own would show. ``read`` runs in one thread at a time; all callers
-    that share a read get its exception.
+    So a hundred threads cost two reads, and each sees the result that a read of its own would give. ``read`` runs in one thread at a time.
+    All callers that share a read get its exception.
     """
 
     def __init__(self, read: Callable[[], _T]) -> None:
@@ -70,7 +70,7 @@ class SharedRead(Generic[_T]):
 class SnapshotReader:
     """Reads both topics to their ends at each call, and keeps their states between calls. Opens nothing before the first call.
 
-    It has its own consumers, so that no reader waits for a writer.
+    It has its own consumers, so that readers do not wait for writers.
     """
 
     def __init__(self, backing: Backing) -> None:
@@ -82,11 +82,11 @@ class SnapshotReader:
         self._shared_configs = SharedRead(self._configs.read)
 
     def read(self) -> Snapshot:
-        """Everything that was written before the call. Raises what the stores raise."""
+        """Everything that was written before the call. Raises the exceptions of the stores."""
         return self._shared()
 
     def configs(self) -> ClusterConfigState:
-        """Only the state of the config topic, in half the time."""
+        """Only the state of the config topic, which takes half the time."""
         return self._shared_configs()
 
     def _read_both(self) -> Snapshot:

@@ -29,8 +29,8 @@ Check = Callable[[], None]
 
 
 class SourceOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values; ``ask`` calls the connector's
-    ``alter_offsets``; ``author`` is the user who requested a change."""
+    """See the module. ``resolved`` is the config with its variables' values. ``ask`` calls the connector's ``alter_offsets``. ``author`` is
+    the user who requested a change."""
 
     word = "source"
     note: str | None = None
@@ -53,12 +53,12 @@ class SourceOffsetChanges:
 
     @property
     def has_transactional_ids(self) -> bool:
-        """Whether its tasks commit with transactional ids; otherwise the offset store fences old claims."""
+        """Whether its tasks commit with transactional ids. Otherwise the offset store fences old claims."""
         return self._backing.exactly_once
 
     @property
     def transaction_overrides(self) -> Mapping[str, str]:
-        """Settings of its transactional producers, besides the worker's."""
+        """Settings of its transactional producers, in addition to the worker's."""
         return self._location.producer
 
     def read(self) -> list[OffsetView]:
@@ -81,7 +81,7 @@ class SourceOffsetChanges:
         self._wanted = None
 
     def write(self, claim: Claim, check: Check) -> bool:
-        """Write the requested offsets; returns whether the connector agreed. ``check`` raises when the change is no longer allowed; see
+        """Write the requested offsets. Returns whether the connector agreed. ``check`` raises if the change is no longer allowed. See
         ``OffsetChange``."""
         with closing(self._backing.offsets(self._location)) as store:
             return self._written(store, claim, check)
@@ -95,7 +95,7 @@ class SourceOffsetChanges:
                 change.write([ProducerRecord(store.topic, *record) for record in store.repair(self._name)], check=check)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
     def _written(self, store: Offsets, claim: Claim, check: Check) -> bool:
         """1 exclude other processes 2 read 3 ask the connector 4 write."""
@@ -129,18 +129,18 @@ class SourceOffsetChanges:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
     def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check) -> None:
-        """Write, and after a timeout find out whether the broker committed."""
+        """Write. After a timeout, find out whether the broker committed."""
         try:
             change.write(records, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._location.producer) as again:
-                again.take_over()  # from here on the commit has happened, or never will
+                again.take_over()  # from now on the commit has either happened or never will
             if not self._is_written(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker confirmed it late", self._name)
 
     def _is_written(self, store: Offsets, records: Sequence[ProducerRecord]) -> bool:
-        """Whether the topic holds exactly these records."""
+        """Whether the topic contains exactly these records."""
         known = self._known(store)
         again = store.records(self._name, [(record.partition, record.offset) for record in known.by_key.values()])
         held = {record.key: record.value for record in again}
@@ -163,7 +163,7 @@ class SourceOffsetChanges:
 
 
 def _pair(view: OffsetView) -> Pair:
-    """The pair, checked and normalised as a round trip through the topic would. Raises BadRequestException."""
+    """The pair, checked and normalised as by a round trip through the topic. Raises BadRequestException."""
     try:
         partition = None if view.partition is None else normalised(checked_source_offset(view.partition))
         offset = None if view.offset is None else normalised(checked_source_offset(view.offset))
@@ -173,8 +173,8 @@ def _pair(view: OffsetView) -> Pair:
 
 
 def _with_known_keys(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
-    """The changes under the keys that are already on the topic, whichever worker wrote them. Of two for one partition the last counts.
-    Raises BadRequestException for an offset without a partition."""
+    """The changes under the keys that are already on the topic, whichever worker wrote them. If two have the same partition, the last
+    counts. Raises BadRequestException for an offset without a partition."""
     asked: list[tuple[Partition, Offset | None]] = []
     for partition, offset in pairs:
         if partition is not None:

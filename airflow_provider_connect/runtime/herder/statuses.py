@@ -12,11 +12,11 @@ from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskS
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 
 WAIT_SECONDS = 0.9
-"""How long a caller waits until its statuses are written; later they are retried in the background."""
+"""How long a caller waits until its statuses are written. After that, they are retried in the background."""
 
 
 class StatusKeeper:
-    """Writes each status under the connector's newest claim, so that a fenced run cannot overwrite it. ``worker_id`` is in each."""
+    """Writes each status under the connector's newest claim, so that a fenced run cannot overwrite it. Each contains ``worker_id``."""
 
     def __init__(self, notes: StatusNotes, plugins: KnownPlugins, *, worker_id: str) -> None:
         self._notes = notes
@@ -26,8 +26,8 @@ class StatusKeeper:
     def reach(
         self, snapshot: Snapshot, name: str, target: TargetState, *, tasks: Iterable[int] | None = None, keep_failed: bool = False
     ) -> None:
-        """Write the statuses of the connector and its tasks that ``target`` has once it is reached. ``tasks`` None: the committed ones;
-        ``keep_failed``: FAILED tasks stay so when they are paused."""
+        """Write the statuses that the connector and its tasks have once ``target`` is reached. ``tasks`` None: the committed ones.
+        ``keep_failed``: FAILED tasks stay FAILED when they are paused."""
         was = snapshot.statuses.connector(name)
         self.put_connector(snapshot, name, connector_state_for(target, None if was is None else was.state))
         numbers = {*(snapshot.configs.tasks(name) if tasks is None else tasks), *snapshot.statuses.task_map(name)}
@@ -38,7 +38,7 @@ class StatusKeeper:
                 self.put_task(snapshot, name, number, task_state_for(target, None if known is None else known.state))
 
     def put_obstacle(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
-        """Write UNASSIGNED for the connector, with the reason, and for its tasks: nothing can run them. What is FAILED stays so."""
+        """Write UNASSIGNED, with the reason, for the connector and for its tasks: nothing can run them. FAILED statuses stay FAILED."""
         was = snapshot.statuses.connector(name)
         if was is None or was.state is not State.FAILED:
             self.put_connector(snapshot, name, State.UNASSIGNED, trace=obstacle)
@@ -47,7 +47,7 @@ class StatusKeeper:
                 self.put_task(snapshot, name, number, State.UNASSIGNED)
 
     def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None, author: str | None = None) -> None:
-        """Write a status, unless the connector already has this state and this ``trace``, if one is given. ``author``: the user."""
+        """Write a status, unless the connector already has this state and, if given, this ``trace``. ``author``: the user."""
         was = snapshot.statuses.connector(name)
         if was is None or was.state is not state or trace not in (None, was.trace):
             self._notes.put_connector(ConnectorStatus(name, state, **self._facts(snapshot, name, state, trace, was), author=author))
@@ -55,7 +55,7 @@ class StatusKeeper:
     def put_task(
         self, snapshot: Snapshot, name: str, task: int, state: State, *, trace: str | None = None, author: str | None = None
     ) -> None:
-        """Write a status, unless the task already has this state; an unknown task counts as DESTROYED. ``author``: the user."""
+        """Write a status, unless the task already has this state. An unknown task counts as DESTROYED. ``author``: the user."""
         was = snapshot.statuses.task(name, task)
         if state is not (State.DESTROYED if was is None else was.state):
             self._notes.put_task(TaskStatus(name, task, state, **self._facts(snapshot, name, state, trace, was), author=author))
@@ -72,7 +72,7 @@ class StatusKeeper:
         return {"worker_id": self._worker_id, "trace": trace, "version": version, "claim": snapshot.configs.claims.get(name)}
 
     def remove(self, snapshot: Snapshot, name: str) -> None:
-        """Write tombstones for every status of the connector, its tasks and its topics."""
+        """Write tombstones for all statuses of the connector, its tasks and its topics."""
         claim = snapshot.configs.claims.get(name)
         for task in snapshot.statuses.task_map(name):
             self._notes.put_task(TaskStatus(name, task, State.DESTROYED, claim=claim))
@@ -86,7 +86,7 @@ class StatusKeeper:
             self._notes.delete_topic(name, topic, author)
 
     def flush(self) -> bool:
-        """Wait until the statuses are written, for ``WAIT_SECONDS`` at most. False: not yet; they are retried later."""
+        """Wait until the statuses are written, for at most ``WAIT_SECONDS``. False: not yet. They are retried later."""
         return self._notes.flush(WAIT_SECONDS)
 
     def metrics(self) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""Requests for upgrades of connectors. The connector's next run decides on each; see ``model.upgrades``."""
+"""Requests for upgrades of connectors. The connector's next run decides on each. See ``model.upgrades``."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Upgrades:
         self._now = now
 
     def get(self, name: str) -> Upgrade:
-        """The last requested upgrade. Raises NotFoundException if there was none."""
+        """The last requested upgrade. Raises NotFoundException if there was no request."""
         return _upgrade_of(self._reader.configs(), name)
 
     def request(self, name: str, to: str, *, canary: int, accept_schema_change: bool, author: str | None = None) -> Upgrade:
-        """Have the next run compare the versions by ``canary`` records and, if nothing prevents it, use the new one. Java connectors have
-        no previews: their next run tries the new version. ``author``, here and below, is the user.
+        """Have the next run compare the versions on ``canary`` records and, if nothing prevents it, use the new version. Java connectors
+        have no previews, so their next run tries the new version directly. ``author``, here and below, is the user.
 
         Raises NotFoundException, BadRequestException for a range without a version and for the version in use, ConflictException while a
         run tries an earlier upgrade.
@@ -92,7 +92,8 @@ class Upgrades:
         return asked
 
     def compare(self, name: str, to: str, *, records: int) -> Comparison:
-        """The comparison that the next run would make; nothing is requested or changed. Raises as ``request`` and ``Previewer`` do."""
+        """The comparison that the next run would make. Nothing is requested or changed. Raises the exceptions of ``request`` and
+        ``Previewer``."""
         config = config_of(self._reader.configs(), name)
         old, new = self._versions(name, to)
         if self._is_java(config, old, new):
@@ -105,7 +106,7 @@ class Upgrades:
         return compare_previews(before, previewer.preview(name, config, records=records, version=new))
 
     def forget(self, name: str, author: str | None = None) -> None:
-        """Remove the request: only the config decides which version runs. Raises NotFoundException if there is none."""
+        """Remove the request, so that only the config decides which version runs. Raises NotFoundException if there is no request."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _upgrade_of(state, name)
@@ -133,7 +134,7 @@ class Upgrades:
         return any(plugin.is_java for plugin in known if plugin.version in versions)
 
     def _in_use(self, name: str) -> str:
-        """The version of the last run, if it is still installed, else the one that a run would choose."""
+        """The version of the last run if it is still installed, else the version that a run would choose."""
         snapshot = self._reader.read()
         config = config_of(snapshot.configs, name)
         installed = versions_of(self._catalog.named(config.get(CLASS_KEY, ""), CONNECTOR_KINDS))

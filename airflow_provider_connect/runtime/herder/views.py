@@ -1,6 +1,6 @@
 """Connectors, tasks, statuses and workers as clients see them.
 
-A view that has not changed is the same object as before, so its bytes may be cached: they are valid while ``cached[0] is view``.
+A view that has not changed is the same object as before, so its bytes may be cached. They are valid while ``cached[0] is view``.
 """
 
 from __future__ import annotations
@@ -32,22 +32,22 @@ class RetainedWal:
         self._views: Mapping[str, RetainedWalView] = {}
 
     def replace(self, views: Mapping[str, RetainedWalView]) -> None:
-        """Replace all views by these, keyed by connector."""
+        """Replace all views by these, which are keyed by connector."""
         self._views = views
 
     def note(self, connector: str) -> str | None:
-        """The warning for users of the connector; None: there is none."""
+        """The warning for users of the connector. None: there is no warning."""
         view = self._views.get(connector)
         return None if view is None else view.note
 
     def retained_bytes(self) -> dict[str, int]:
-        """By connector; those whose slot has lost its WAL are left out."""
+        """By connector. Connectors whose slot has lost its WAL are left out."""
         return {name: view.held_bytes for name, view in self._views.items() if view.held_bytes is not None}
 
 
 class ConnectorViews:
     """Creates the views. Safe to share between threads: concurrent views are equal, and either may be kept. ``warnings`` returns, by
-    connector, what is wrong with a last run that has succeeded."""
+    connector, what is wrong although the last run has succeeded."""
 
     def __init__(self, plugins: KnownPlugins, retained_wal: RetainedWal, warnings: Callable[[], Mapping[str, str]]) -> None:
         self._plugins = plugins
@@ -57,7 +57,7 @@ class ConnectorViews:
         self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
 
     def info(self, state: ClusterConfigState, name: str) -> ConnectorInfo | None:
-        """None: no such connector."""
+        """None: there is no such connector."""
         config = state.connector_configs.get(name)
         if config is None:
             self._infos.pop(name, None)
@@ -76,8 +76,8 @@ class ConnectorViews:
         return ((info, self.status(snapshot, info.name)) for info in infos if info is not None)
 
     def attention(self, snapshot: Snapshot) -> Iterator[str]:
-        """One sentence each for the connectors that have FAILED, that wait, and that deliver nothing. Without names: not every user may
-        read all connectors."""
+        """One sentence each for the connectors that have FAILED, that wait, and that deliver nothing. Names are left out, because not every
+        user may read all connectors."""
         configs, statuses, warnings = snapshot.configs, snapshot.statuses, self._warnings()
         started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
         for count, what in (
@@ -89,7 +89,7 @@ class ConnectorViews:
                 yield f"{count} {what} (airflow connect top)."
 
     def status(self, snapshot: Snapshot, name: str) -> ConnectorStatusView | None:
-        """None: no status is known. That of a connector which was just deleted may still be."""
+        """None: no status is known. The status of a connector that was just deleted may still be known."""
         connector = snapshot.statuses.connectors.get(name)
         if connector is None:
             self._statuses.pop(name, None)
@@ -103,7 +103,7 @@ class ConnectorViews:
         return known[2]
 
     def forget_others(self, names: Collection[str]) -> None:
-        """Drop the views of connectors that are not in ``names``, the existing ones: their configs may be large."""
+        """Drop the views of connectors that are not in ``names``, the existing connectors, because their configs may be large."""
         if len(self._infos) > len(names):
             self._infos = {name: known for name, known in list(self._infos.items()) if name in names}
         if len(self._statuses) > len(names):
@@ -130,7 +130,7 @@ def task_view(task: TaskStatus) -> TaskView:
 
 
 def workers_of(snapshot: Snapshot, running: Iterable[str]) -> list[WorkerView]:
-    """One for each application of the connectors in ``running`` that has the newest claim and has reported a task.
+    """One view for each application of the connectors in ``running`` that has the newest claim and has reported a task.
 
     An application that is still starting is left out.
     """

@@ -26,7 +26,7 @@ from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, fin
 _ARCHIVED: Final = "org/apache/kafka/"  # the few classes of other libraries that a run needs are loaded when the worker starts
 _BUILD_SECONDS: Final = 300.0
 _SETTINGS: Final = {
-    "bootstrap.servers": "localhost:1",  # never connected to
+    "bootstrap.servers": "localhost:1",  # no connection is made
     "group.id": "class-data",
     "exactly.once.source.support": "enabled",
     **{f"{role}.converter": "org.apache.kafka.connect.storage.StringConverter" for role in ("key", "value")},
@@ -35,7 +35,7 @@ _SETTINGS: Final = {
 
 
 def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
-    """Builds the archive if it is missing, in 10 to 30 s. Raises ConnectException when a JVM or Connect does not start."""
+    """Builds the archive if it is missing, in 10 to 30 s. Raises ConnectException if a JVM or Connect does not start."""
     jars = runtime_jars(cache, java)
     found = connect_class_data(cache, java, jars)
     if not found.is_built:
@@ -46,7 +46,7 @@ def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
 
 
 def _build(class_data: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
-    """Load what a worker loads when it starts, and all classes of Kafka; the JVM writes them to the archive as it ends."""
+    """Load what a worker loads when it starts, and all classes of Kafka. The JVM writes them to the archive as it ends."""
     class_data.folder.mkdir()
     jvm = Jvm(java, jars, heap="512m", hide=str, writes=class_data.connect)
     try:
@@ -73,7 +73,7 @@ def _classes(jars: Sequence[Path]) -> Iterator[str]:
 
 
 def _load(jvm: Jvm, names: Iterable[str]) -> None:
-    """Classes that depend on a library that is left out cannot be loaded, and are not needed."""
+    """Classes that depend on an omitted library cannot be loaded, and are not needed."""
     loader = jvm.java.java.lang.Class.forName("org.apache.kafka.connect.runtime.Worker").getClassLoader()
     for name in names:
         try:
@@ -84,7 +84,7 @@ def _load(jvm: Jvm, names: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Prints the archive's path, or why there is none."""
+    """Prints the archive's path, or why there is no archive."""
     cache = cache_directory()
     built = ensure_archive(cache, find_java(cache=cache))
     print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)

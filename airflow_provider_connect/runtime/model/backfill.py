@@ -1,6 +1,6 @@
 """The rules of backfills over plain values. A backfill is a connector that delivers ranges of another connector's data again, and ends.
 
-Its name, and so its consumer group, claims, transactional ids and rows in a destination, are its own. The live connector is unaffected.
+It has its own name, and so its own consumer group, claims, transactional ids and rows in a destination. The live connector is unaffected.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_
 OF, RANGES, CHANGED = "backfill.of", "backfill.ranges", "backfill.changed"
 MOST_RANGES: Final = 1000
 Ranges = Mapping[TopicPartition, tuple[int, int]]
-"""By partition: the first offset, and the offset after the last."""
+"""By partition: the first offset, and the offset after the last one."""
 
 _MIDDLE: Final = ".backfill."
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,60}")
@@ -45,7 +45,7 @@ _NOT_TAKEN_OVER: Final = (
 
 
 def ranges_of(config: Mapping[str, Any]) -> Ranges:
-    """The ranges of a sink that is a backfill; empty for any other connector. Raises ConfigException for malformed ranges."""
+    """The ranges of a sink that is a backfill. Empty for any other connector. Raises ConfigException for malformed ranges."""
     return parse_ranges(config.get(RANGES) or "")
 
 
@@ -82,7 +82,7 @@ def ranges_text(ranges: Ranges) -> str:
 
 
 def topics_error(config: Mapping[str, Any]) -> str:
-    """The error of a config whose ranges do not match its topics; empty: they match."""
+    """The error of a config whose ranges do not match its topics. Empty: they match."""
     ranges = known_ranges(config)
     if not ranges:
         return ""
@@ -104,7 +104,7 @@ def beginnings_within(beginnings: Mapping[TopicPartition, int], ranges: Ranges) 
 
 
 def read_partitions(partitions: Iterable[TopicPartition], ranges: Ranges) -> list[TopicPartition]:
-    """The ``partitions`` that the connector reads, for a backfill those in its ``ranges``."""
+    """The ``partitions`` that the connector reads. For a backfill, those in its ranges."""
     return [at for at in partitions if at in ranges] if ranges else list(partitions)
 
 
@@ -118,7 +118,7 @@ def backfill_name(connector: str, backfill_id: str) -> str:
 
 
 def is_backfill_of(connector: str, name: str, config: Mapping[str, str]) -> bool:
-    """Whether ``name`` is a backfill of ``connector``, by its config, and by its name, for which its author needs rights."""
+    """Whether ``name`` is a backfill of ``connector``, according to its config and its name. Its author needs rights for that name."""
     return config.get(OF) == connector and name.startswith(f"{connector}{_MIDDLE}")
 
 
@@ -129,8 +129,8 @@ def takes_backfills(config: Mapping[str, str]) -> bool:
 
 
 def changed_config(name: str, connector: str, config: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
-    """The config of backfill ``name``, without its ranges: that of the live ``connector``, without settings of its runs, and with
-    ``changes``; None removes a key.
+    """The config of backfill ``name``, without its ranges. It is the config of the live ``connector``, without settings of the connector's
+    runs, and with ``changes``, in which None removes a key.
 
     Raises BadRequestException for changes of keys that a backfill sets itself, and for a backfill of a backfill.
     """
@@ -148,7 +148,7 @@ def changed_config(name: str, connector: str, config: Mapping[str, str], changes
 
 
 def _meant(text: str | None) -> str | None:
-    """The normalised form of a path or address: ``/data/./x`` and ``/data//x/`` become ``/data/x``. Does not follow links."""
+    """The normalized form of a path or address: ``/data/./x`` and ``/data//x/`` become ``/data/x``. Does not follow links."""
     return re.sub("/+", "/", posixpath.normpath(text.strip())) if text and text.strip() else None
 
 

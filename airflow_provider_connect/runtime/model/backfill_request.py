@@ -1,4 +1,4 @@
-"""Requests for backfills, with ranges by offset or time, and the answers. Plain values; knows nothing of brokers."""
+"""Requests for backfills, with ranges by offset or time, and the responses. Plain values. Knows nothing of brokers."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from airflow_provider_connect.runtime.model.history import instant_ms
 from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.runtime.model.view_json import named
 
-_LATEST_MS = 253_402_300_799_999  # the last of the year 9999
+_LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 
 
 @dataclass(frozen=True, slots=True)
 class AskedRange:
-    """A range of a topic (None: the connector's only one), and of a partition (None: of all). ``first`` and ``end`` (exclusive) are
-    offsets, or texts with instants; None: the beginning of the partition, and its present end."""
+    """A range of a topic (None: the connector's only topic), and of a partition (None: all partitions). ``first`` and ``end`` (exclusive)
+    are offsets, or texts with instants. None: the beginning of the partition, and its current end."""
 
     topic: str | None = None
     partition: int | None = None
@@ -27,7 +27,7 @@ class AskedRange:
     end: int | str | None = field(default=None, metadata=named("to"))
 
     def instants(self) -> list[int]:
-        """The instants of the range, in ms since 1970. Raises BadRequestException for malformed ones, and for any before 1970."""
+        """The instants of the range, in ms since 1970. Raises BadRequestException for malformed instants, and for instants before 1970."""
         found = {text: instant_ms(text) for text in (self.first, self.end) if isinstance(text, str)}
         for text, ms in found.items():
             if not 0 <= ms <= _LATEST_MS:
@@ -37,7 +37,7 @@ class AskedRange:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """``changes`` are settings in which the backfill differs from its connector; None removes one. Its name ends with ``id``."""
+    """``changes`` are settings in which the backfill differs from its connector. None removes a setting. Its name ends with ``id``."""
 
     ranges: Sequence[AskedRange]
     changes: Mapping[str, str | None]
@@ -45,13 +45,13 @@ class BackfillRequest:
 
 
 def time_id(now: float) -> str:
-    """The id of a backfill without one from the user: the time in seconds since 1970 as a text, to the millisecond."""
+    """The id of a backfill for which the user has given none: the time in seconds since 1970 as a text, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRange:
-    """One partition as GET offsets names it, with offsets: the first, the one after the last, and the next to deliver."""
+    """One partition in the form of GET offsets, with three offsets: the first, the one after the last, and the next to deliver."""
 
     partition: Mapping[str, object]
     first: Mapping[str, object] = field(metadata=named("from"))
@@ -65,9 +65,9 @@ class BackfillRange:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A backfill, which is connector ``name``. ``state`` is that of the connector, or FAILED where a task is; ``left`` counts the offsets
-    that are not delivered yet, including markers of transactions. The backfill is done when 0 are left. For a source both are unknown
-    (None), and there are no ranges: its own settings limit it."""
+    """A backfill, which is connector ``name``. ``state`` is the connector's state, or FAILED if a task is FAILED. ``left`` counts the
+    offsets that are not delivered yet, including transaction markers. The backfill is done when 0 are left. For a source both are unknown
+    (None), and there are no ranges, because the source's own settings limit it."""
 
     name: str
     of: str
@@ -97,10 +97,10 @@ def chosen_partitions(asked: AskedRange, counts: Mapping[str, int]) -> list[Topi
 
 
 def bounded_range(at: TopicPartition, asked: AskedRange, held: tuple[int, int], offsets_at: Mapping[int, int]) -> tuple[int, int] | None:
-    """The first offset of a range, and the one after its last. ``held`` has both for the records in the partition; ``offsets_at`` has the
+    """The first offset of a range, and the one after its last. ``held`` has both for the records in the partition. ``offsets_at`` has the
     first offset at or after each instant. None: there are no records between two instants.
 
-    Raises BadRequestException for offsets that the partition does not hold, and for an empty range.
+    Raises BadRequestException for offsets that the partition does not contain, and for an empty range.
     """
     beginning, end = held
     first = _offset(asked.first, beginning, offsets_at)

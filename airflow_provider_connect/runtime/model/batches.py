@@ -1,4 +1,4 @@
-"""An entry of the batch log: the deliveries of a task in one run, for history, lineage, cost, and to restore lost group offsets."""
+"""An entry of the batch log: the deliveries of a task in one run. Used for history, lineage and cost, and to restore lost group offsets."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -22,16 +22,16 @@ ALTERED, ALTERING = "altered", ""
 
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
-    """One entry, keyed by its task; a later one replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
-    one after its last. ``next`` holds all positions that the task knows so far, including those of earlier runs.
+    """One entry, keyed by its task. A later entry replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
+    one after its last. ``next`` contains all positions that the task knows so far, including those of earlier runs.
 
-    ``topic_ids``: the known ids of the topics in ``next``; the positions are invalid in a topic with another id. ``distance``: how far the
-    task was from the end that was known to its run; None: unknown. ``failed``: the number of records that were skipped because errors are
-    tolerated; ``error`` is the last reason, without secrets. ``destination``: the exactly-once destination that committed these positions
-    too.
+    ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. ``distance`` is how far
+    the task was from the end that was known to its run. None: unknown. ``failed`` is the number of records that were skipped because errors
+    are tolerated. ``error`` is the last reason, without secrets. ``destination`` is the exactly-once destination that also committed these
+    positions.
 
-    An entry with a sink's offsets that were altered over REST belongs to no run: ``run`` is ``altered``, or empty during the change. If
-    the process dies, it stays empty, and the next run finishes the change."""
+    An entry with a sink's offsets that were altered over REST belongs to no run. Its ``run`` is ``altered``, or empty during the change. If
+    the process dies, ``run`` stays empty, and the next run finishes the change."""
 
     task: ConnectorTaskId
     run: str
@@ -49,7 +49,7 @@ class BatchRecord:
     error: str = ""
     destination: str = ""
     offset: int = field(default=-1, compare=False)
-    timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: not known
+    timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: unknown
 
 
 class Counted(Protocol):
@@ -66,8 +66,8 @@ class Counted(Protocol):
 
 
 def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
-    """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` delivered no record and some failed.
-    None: it delivered records, or none failed."""
+    """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` delivered no record and some records
+    failed. None: it delivered records, or none failed."""
     counted = list(tasks)
     failed = sum(each.failed for each in counted)
     if not failed or any(each.records for each in counted):
@@ -78,7 +78,7 @@ def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class BatchReset:
-    """The tombstone of an entry: the task's offsets were altered or reset, which invalidates its positions in the batch log."""
+    """The tombstone of an entry. The task's offsets were altered or reset, which invalidates its positions in the batch log."""
 
     task: ConnectorTaskId
     offset: int = field(default=-1, compare=False)

@@ -1,6 +1,6 @@
-"""The state of the config topic: connectors, tasks, target states, claims; a fold of its records in their order (contract §2.5).
+"""The state of the config topic: connectors, tasks, target states, claims. It folds the topic's records in order (contract §2.5).
 
-Knows nothing of bytes or Kafka: records are decoded values, in order.
+Knows nothing of bytes or Kafka: records are decoded values.
 """
 
 import dataclasses
@@ -27,20 +27,20 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, version_in_force
 
 RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
-"""The settings whose values no other connector may use."""
+"""The settings whose values must not be used by another connector."""
 
 
 @dataclass(slots=True)
 class ClusterConfigState:
     """The config topic up to ``offset`` (the next record to read).
 
-    ``claims`` holds each connector's newest claim, ``owners`` the run that made it, if a run did, ``fencing_counts`` how many of its task
-    ids may be alive, ``applied_configs`` the connector config that its committed tasks were planned from, ``generations`` how many task
-    sets this reader has seen committed (in memory only), ``inconsistent`` the connectors whose last commit record lacked tasks,
-    ``pending_fencing`` those with a task set committed since their last fencing record. A deleted connector keeps its count, claim and
-    generation. ``log_levels`` are the newest requests by logger, for workers that run when they are written. ``upgrades`` are the requested
-    ones, by connector; ``notes`` what sources lack. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a
-    reader leaves out.
+    ``claims`` has each connector's newest claim, ``owners`` the run that made it, unless a verb did, and ``fencing_counts`` how many of its
+    task ids may be alive. ``applied_configs`` has the connector config from which its committed tasks were planned. ``generations`` counts
+    the task sets that this reader has seen committed (in memory only). ``inconsistent`` are the connectors whose last commit record lacked
+    tasks. ``pending_fencing`` are the connectors with a task set committed since their last fencing record. A deleted connector keeps its
+    count, claim and generation. ``log_levels`` are the newest requests by logger, for workers that run when they are written. ``upgrades``
+    are the requested upgrades, by connector. ``notes`` are what sources lack. ``reserved`` has the values of ``RESERVED`` by connector,
+    including connectors that a reader leaves out.
     """
 
     offset: int = 0
@@ -62,32 +62,32 @@ class ClusterConfigState:
     session_key: SessionKeyRecord | None = None
 
     def connectors(self) -> list[str]:
-        """The names of the connectors that exist, in the order of their first config."""
+        """The names of the existing connectors, in the order of their first config."""
         return list(self.connector_configs)
 
     def __contains__(self, connector: object) -> bool:
         return connector in self.connector_configs
 
     def connector_config(self, connector: str) -> dict[str, str] | None:
-        """The raw config; None: no such connector."""
+        """The raw config. None: there is no such connector."""
         return self.connector_configs.get(connector)
 
     def target_state(self, connector: str) -> TargetState | None:
-        """The target state; None: no such connector."""
+        """The target state. None: there is no such connector."""
         return self.target_states.get(connector, TargetState.STARTED) if connector in self else None
 
     def version_in_force(self, connector: str, *, is_trying: bool = True) -> str | None:
-        """The version or range that an upgrade sets for the connector's plugin; None: its config decides."""
+        """The version or range that an upgrade sets for the connector's plugin. None: its config decides."""
         return version_in_force(self.upgrades.get(connector), self.connector_configs.get(connector, {}), is_trying=is_trying)
 
     def tasks(self, connector: str) -> list[int]:
-        """The numbers of the committed tasks; empty while the connector is inconsistent, and for an unknown one."""
+        """The numbers of the committed tasks. Empty while the connector is inconsistent, and for an unknown connector."""
         if connector in self.inconsistent or connector not in self:
             return []
         return list(range(self.task_counts.get(connector, 0)))
 
     def task_config(self, connector: str, task: int) -> dict[str, str] | None:
-        """The committed raw config of one task; None: no such task."""
+        """The committed raw config of one task. None: there is no such task."""
         if task not in self.tasks(connector):
             return None
         return self.task_configs.get(ConnectorTaskId(connector, task))
@@ -98,11 +98,11 @@ class ClusterConfigState:
 
     def ids_alive(self, connector: str) -> int:
         """How many task ids of the connector may have a writer: the larger of the last fencing record and the committed count. A claim
-        records it: with a smaller value, a zombie with a higher number could commit after a takeover."""
+        records this number. With a smaller one, a fenced task with a higher number could commit after a takeover."""
         return max(self.fencing_counts.get(connector, 0), self.task_counts.get(connector, 0))
 
     def copy(self) -> "ClusterConfigState":
-        """A copy that later records do not change. Configs are never changed in place, so they are shared."""
+        """A copy that later records do not change. It shares the configs, which are never changed in place."""
         return dataclasses.replace(self, **{name: getattr(self, name).copy() for name in _COLLECTIONS})
 
 
@@ -112,8 +112,9 @@ _COLLECTIONS = [member.name for member in dataclasses.fields(ClusterConfigState)
 class ConfigLog:
     """Folds the records of the config topic, in order, into ``state``.
 
-    ``topic_id`` is the topic's id; with it, an offset is a claim. Not thread-safe. The state changes in place: take a ``copy``. To continue
-    from another reader's end, pass its ``state`` and ``pending``. ``only``: leaves out records of other connectors.
+    ``topic_id`` is the topic's id, which together with an offset forms a claim. Not thread-safe. The state changes in place, so take a
+    ``copy``. To continue from another reader's end, pass the reader's ``state`` and ``pending``. ``only``: leaves out records of other
+    connectors.
     """
 
     def __init__(
@@ -132,11 +133,11 @@ class ConfigLog:
 
     @property
     def pending(self) -> Mapping[str, Mapping[int, dict[str, str]]]:
-        """The task configs, by connector and number, that no commit record has committed yet."""
+        """The task configs, by connector and number, that are not yet committed."""
         return self._deferred
 
     def apply(self, record: ConfigRecord | Unreadable) -> str:
-        """Applies one record. Returns the reason why it was skipped, or an empty text; never raises."""
+        """Applies one record. Returns the reason why it was skipped, or an empty text. Never raises."""
         self.state.offset = max(self.state.offset, record.offset + 1)
         if isinstance(record, ConnectorRecord):
             self._reserve(record.connector, record.config or {})
@@ -196,8 +197,8 @@ class ConfigLog:
         self.state.target_states.setdefault(connector, TargetState.STARTED)
 
     def _remove(self, connector: str) -> None:
-        """Removes the config and the tasks. Target state, fencing count, claim, generation and flags remain (contract §2.5): the target
-        state has a tombstone of its own."""
+        """Removes the config and the tasks. Target state, fencing count, claim, generation and flags remain (contract §2.5), because the
+        target state has a tombstone of its own."""
         state = self.state
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)
@@ -260,14 +261,14 @@ class ConfigLog:
         return ""
 
     def _claim_of(self, record: FencingRecord) -> Claim:
-        """The claim that wrote the record. A claim of another topic id is invalid: the record then counts as a claim of its own."""
+        """The claim that wrote the record. A claim with another topic id is invalid. The record then counts as a claim of its own."""
         if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
             return record.claim
         return Claim(record.offset, self.topic_id)
 
 
 def connector_of(record: ConfigRecord | Unreadable) -> str:
-    """The connector of a record; empty if it has none."""
+    """The connector of a record. Empty if it has none."""
     match record:
         case Unreadable() | SessionKeyRecord() | LoggerRecord():
             return ""
@@ -278,7 +279,8 @@ def connector_of(record: ConfigRecord | Unreadable) -> str:
 
 
 def _missing(tasks: int, deferred: Mapping[int, object]) -> str:
-    """The first of the tasks 0 … ``tasks`` - 1 without a config, as a text; empty: all have one. Fast for absurd counts too."""
+    """The first of the tasks 0 … ``tasks`` - 1 without a config, as a text. Empty: all have a config. Fast even for absurdly large
+    counts."""
     first = next((task for task in range(tasks) if task not in deferred), None)
     if first is None:
         return ""

@@ -1,7 +1,7 @@
-"""Limits on configs, and on how much of one an answer repeats. Knows nothing of plugins or HTTP.
+"""Limits on configs, and on how much of a config a response repeats. Knows nothing of plugins or HTTP.
 
-A body of a megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list. The limits keep the work
-and the answer small.
+A request body of one megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list. The limits keep
+the work and the response small.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ MOST_ALIASES: Final = 100
 MOST_ERRORS: Final = 100
 LONGEST_VALUE: Final = 200
 MOST_TASKS: Final = 100_000
-"""Tasks of one connector. Readers of the config topic count up to the number in a record."""
+"""Tasks of one connector. Readers of the config topic count up to the number of tasks in a record."""
 LONGEST_NOTE: Final = 1_000
-"""Characters of the note about missing parts of a source."""
+"""Characters of the note about what a source is missing."""
 LONGEST_ERROR: Final = 2000
 _LONGEST_KEY: Final = 200
 TASK_MEMORY: Final = "task.memory.max"
 LEAST_TASK_MEMORY: Final = 256 << 20
-"""A Python worker with its libraries needs 80 to 150 MB before its first record."""
+"""The minimum: a Python worker with its libraries needs 80 to 150 MB before its first record."""
 _MEMORY: Final = re.compile(r"([1-9][0-9]{0,14})([kmgKMG]?)")
 _SHIFTS: Final = {"": 0, "k": 10, "m": 20, "g": 30}
 
 
 def memory_bytes(text: str) -> int:
-    """The bytes of a memory size such as ``512m`` or ``2g``. Raises ValueError for a malformed size, and for one out of range."""
+    """The bytes of a memory size such as ``512m`` or ``2g``. Raises ValueError for a size that is malformed or out of range."""
     found = _MEMORY.fullmatch(text.strip())
     size = int(found[1]) << _SHIFTS[found[2].lower()] if found else 0
     if not LEAST_TASK_MEMORY <= size <= 1024 << 30:
@@ -76,17 +76,18 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def cache_key_part(text: str | None) -> str | None:
-    """A setting's value as a part of a cache key: its digest if it is long, since its author may make it as long as a body."""
+    """A setting's value as part of a cache key. A long value is replaced by its digest, since its author may make it as long as a request
+    body."""
     if text is None or len(text) <= _LONGEST_KEY:
         return text
     return f"sha256:{hashlib.sha256(text.encode(errors='surrogatepass')).hexdigest()}"
 
 
 def limit_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
-    """The first ``MOST_ERRORS`` of ``errors``, each with long values of ``config`` cut and not much longer than ``LONGEST_ERROR``, then the
-    number of the others.
+    """The first ``MOST_ERRORS`` of ``errors``, then the number of the others. Each error has long values of ``config`` truncated, and is
+    not much longer than ``LONGEST_ERROR``.
 
-    Mask secrets first: a mask does not recognise the rest of a value that was cut.
+    Mask secrets first, because a mask does not recognise a truncated value.
     """
     texts = list(errors)
     shown = texts[:MOST_ERRORS]
@@ -97,7 +98,7 @@ def limit_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> lis
 
 
 def _forms(value: str | None) -> Iterable[str]:
-    """The forms in which a message may repeat a long value: as it is, trimmed, and as Java prints a list."""
+    """The forms in which a message may repeat a long value: unchanged, trimmed, and as Java prints a list."""
     if value is None or len(value) <= LONGEST_VALUE:
         return ()
     return value, value.strip(), ", ".join(part.strip() for part in value.split(","))

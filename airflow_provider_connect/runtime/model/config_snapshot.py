@@ -1,6 +1,6 @@
-"""A snapshot of the config topic up to an offset, of all connectors or of one; as JSON it is passed to another process.
+"""A snapshot of the config topic up to an offset, of all connectors or of one. As JSON it is passed to another process.
 
-No decision depends on it: its reader continues from ``offset``, and a claim's transaction decides on the state at the topic's end.
+No decision depends on it. Its reader continues from ``offset``, and a claim's transaction decides based on the state at the topic's end.
 """
 
 import json
@@ -16,12 +16,12 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.upgrades import Upgrade
 
 Slice = dict[str, Any]
-"""The state of one connector as JSON; empty for an unknown one."""
+"""The state of one connector as JSON. Empty for an unknown connector."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
-    """``slices`` by connector, and ``common``, the rest; neither is ever changed. ``offset`` is the next record to read of the topic with
+    """``slices`` by connector, and ``common``, the rest. Neither is ever modified. ``offset`` is the next record to read of the topic with
     this id."""
 
     topic_id: str
@@ -36,7 +36,7 @@ class ConfigSnapshot:
         return cls(log.topic_id, log.state.offset, {name: _slice(log, name) for name in names}, _common(log.state))
 
     def log(self, only: str | None = None) -> ConfigLog:
-        """A log that continues from here; ``only``: leaves out later records of other connectors."""
+        """A log that continues from here. ``only``: leaves out later records of other connectors."""
         state, pending = ClusterConfigState(offset=self.offset), {}
         for name, known in self.slices.items():
             _put(state, name, known)
@@ -57,13 +57,13 @@ class ConfigSnapshot:
 
     @classmethod
     def from_json(cls, text: str) -> "ConfigSnapshot":
-        """Raises ValueError or TypeError for a text that ``to_json`` has not written."""
+        """Raises ValueError or TypeError for a text that was not written by ``to_json``."""
         topic_id, offset, slices, common = json.loads(text)
         return cls(topic_id, offset, slices, common)
 
 
 def received_snapshot(spec: RunSpec) -> ConfigSnapshot | None:
-    """The snapshot that the run received; None: it reads the whole topic."""
+    """The snapshot that the run received. None: it reads the whole topic."""
     return None if spec.known is None else ConfigSnapshot.from_json(spec.known)
 
 
@@ -79,7 +79,7 @@ _MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),
     "note": ("notes", str, str),
 }
-"""By key of a slice: the attribute of the state, and the conversions to JSON and back."""
+"""For each key of a slice: the attribute of the state, and the conversions to JSON and back."""
 _SETS = {"inconsistent": "inconsistent", "unfenced": "pending_fencing"}
 _KNOWN_BY = ("connector_configs", "target_states", "fencing_counts", "claims", "inconsistent", "upgrades", "pending_fencing")
 
@@ -109,7 +109,7 @@ def _put(state: ClusterConfigState, name: str, known: Slice) -> None:
 
 
 def _by_number(configs: Mapping[Any, dict[str, str]]) -> dict[int, dict[str, str]]:
-    """Restores the numbers that are text in the keys of JSON."""
+    """Restores the numbers that are texts in JSON's keys."""
     return {int(number): config for number, config in configs.items()}
 
 

@@ -1,4 +1,4 @@
-"""The settings of every connector, whatever its class: Kafka Connect's, in its order (contract §4.2 to §4.4), and ours."""
+"""The settings of every connector, whatever its class: Kafka Connect's, in Connect's order (contract §4.2 to §4.4), and ours."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ GUARANTEES: Final = ("exactly_once", "at_least_once", "at_most_once")
 
 def _check_name(name: str, value: Any) -> None:
     if value is None:
-        return  # reported as missing already
+        return  # already reported as missing
     if not value:
         raise ConfigException.of(name, value, "String may not be empty")
     control = [ord(character) for character in value if ord(character) < 32 or 127 <= ord(character) < 160]
@@ -55,7 +55,7 @@ def _check_regex(name: str, value: Any) -> None:
 
 
 def _check_topics(name: str, value: Any) -> None:
-    """The rule of KIP-1161, in its words, which name no value."""
+    """The rule of KIP-1161, in its words, which contain no value."""
     if value and not all(value):
         raise ConfigException(f"Configuration '{name}' values must not be empty.")
     if value and len(set(value)) < len(value):
@@ -77,7 +77,7 @@ def _if_given(validator: Validator) -> Validator:
 
 
 def _key(group: str, order: int, width: Width, display_name: str, importance: Importance = MEDIUM) -> dict[str, Any]:
-    """The arguments that place a key in a form, which all of Connect's keys have besides type, default and meaning."""
+    """The arguments that place a key in a form. All of Connect's keys have them, in addition to type, default and meaning."""
     return {"group": group, "order": order, "width": width, "display_name": display_name, "importance": importance}
 
 
@@ -337,7 +337,7 @@ _OWN_KEYS: Final = (
 
 
 def strip_framework_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The config for the connector itself: without the keys for its DAG (``airflow.…``) and for versions and locations of plugins."""
+    """The config for the connector itself, without the keys for its DAG (``airflow.…``) and for versions and locations of plugins."""
     endings = (".plugin.version", ".plugin.location")
     return {key: text for key, text in config.items() if not key.startswith("airflow.") and not key.endswith(endings)}
 
@@ -366,7 +366,7 @@ def sink_config_def(defaults: Mapping[str, object] | None = None) -> ConfigDef:
 
 
 def own_config_def() -> ConfigDef:
-    """The settings of every connector that Kafka Connect does not have; it would ignore them, and does not list them."""
+    """The settings of every connector that Kafka Connect does not have. Connect would ignore them, and does not list them."""
     return ConfigDef(*_OWN_KEYS)
 
 

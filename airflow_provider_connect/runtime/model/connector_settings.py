@@ -34,7 +34,7 @@ class Guarantee(StrEnum):
 
 
 class TransactionBoundary(StrEnum):
-    """Where an exactly-once source ends its transactions."""
+    """When an exactly-once source ends its transactions."""
 
     POLL = "poll"
     INTERVAL = "interval"
@@ -43,7 +43,8 @@ class TransactionBoundary(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """A plugin that the config names, with the settings under its prefix: without the prefix, and without ``plugin.version``."""
+    """A plugin that the config names, with the settings under its prefix. The settings are without the prefix, and without
+    ``plugin.version``."""
 
     class_name: str
     version: str | None
@@ -52,7 +53,7 @@ class PluginSettings:
 
 @dataclass(frozen=True, slots=True)
 class TransformationSettings(PluginSettings):
-    """One transformation. ``predicate`` is an alias; None: the transformation applies to all records."""
+    """One transformation. ``predicate`` is an alias. None: the transformation applies to all records."""
 
     alias: str
     predicate: str | None
@@ -78,7 +79,7 @@ class ConnectorSettings:
     """A valid config. None: the worker's settings decide.
 
     ``overrides`` are client settings by kind of client (producer, consumer, admin), without the prefix. ``ranges`` are the ranges that a
-    sink reads; empty: everything. ``is_backfill``: the connector has one run, which ends at the end of its data.
+    sink reads. Empty: it reads everything. ``is_backfill``: the connector has a single run, which ends at the end of its data.
     """
 
     name: str
@@ -159,7 +160,7 @@ class ConnectorSettings:
 
 @lru_cache(maxsize=100)
 def topics_pattern(expression: str) -> BoundedRegex:
-    """The value of ``topics.regex``. Raises ConfigException for an expression that is valid in Java only."""
+    """The value of ``topics.regex``. Raises ConfigException for an expression that is valid only in Java."""
     try:
         return BoundedRegex(expression, "topics.regex")
     except re.error as error:
@@ -169,7 +170,7 @@ def topics_pattern(expression: str) -> BoundedRegex:
 
 def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
     """The errors of keys and values with forbidden characters, by key. Clients and file systems in C end a value at a NUL, so they would
-    use another value than the checked one."""
+    use another value than the one that was checked."""
     errors = {}
     for key, value in config.items():
         if any(character < " " or character == "\x7f" for character in key):
@@ -180,7 +181,7 @@ def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, defaults: Mapping[str, object] | None = None) -> list[ConfigValue]:
-    """The values of the keys that every connector has, with their errors, then one for each other key that is null."""
+    """The values of the keys that every connector has, with their errors, followed by one for each other key that is null."""
     definition = sink_config_def(defaults) if is_sink else source_config_def(defaults)
     found = definition.validate(config)
     by_name = {value.name: value for value in found}
@@ -196,7 +197,7 @@ def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, default
 
 
 def check_topics(found: Mapping[str, ConfigValue]) -> None:
-    """Applies the rules that involve several keys of a sink (SinkConnectorConfig): adds errors to the values in ``found``."""
+    """Applies the rules that involve several keys of a sink (SinkConnectorConfig). Adds errors to the values in ``found``."""
     topics, regex = _topics({"topics": found["topics"].value}), found["topics.regex"].value
     dead_letters = found["errors.deadletterqueue.topic.name"].value
     if not topics and not regex:
@@ -233,7 +234,7 @@ def _topics(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _alias_errors(config: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
-    """The errors in the keys of transformations and predicates that are found without their classes."""
+    """The errors in the keys of transformations and predicates that can be found without their classes."""
     aliases = {"predicates": dict.fromkeys(values["predicates"] or ()), "transforms": dict.fromkeys(values["transforms"] or ())}
     for kind, alias in ((kind, alias) for kind, names in aliases.items() for alias in names):
         if not config.get(f"{kind}.{alias}.type"):

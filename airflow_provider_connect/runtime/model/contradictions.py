@@ -1,6 +1,6 @@
 """Finds statuses that contradict the target state, the task set or the runs, and corrects them.
 
-They arise if a process was killed between two steps: a verb after its record, a run before it reported its end. Knows nothing of the
+They arise if a process was killed between two steps: a verb after its record, or a run before it reported its end. Knows nothing of the
 launcher of runs: facts about runs are arguments (``RunFacts``).
 """
 
@@ -26,10 +26,10 @@ _SETTLED = {
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts about a connector's runs. ``is_live``: an application may be alive; ``is_waiting``: a run will start or continue by itself.
+    """The facts about a connector's runs. ``is_live``: an application may be alive. ``is_waiting``: a run will start or continue by itself.
 
-    ``ended_ms`` is the end of the last run, in ms since 1970; None: no run has ended. ``failure`` is the reason why it failed; None: it did
-    not. ``is_marked``: a user marked it as failed, and its application may have reported success later.
+    ``ended_ms`` is the end of the last run, in ms since 1970. None: no run has ended. ``failure`` is the reason why the run failed. None:
+    it did not fail. ``is_marked``: a user marked the run as failed, and its application may have reported success later.
     """
 
     is_live: bool = False
@@ -41,7 +41,7 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The states to write: the connector's (None: unchanged), its tasks', with ``trace`` for FAILED ones; and whether a run must start,
+    """The states to write: the connector's (None: unchanged) and its tasks', with ``trace`` for FAILED ones. Also whether a run must start,
     limited to the tasks in ``rerun`` if there are any."""
 
     connector: State | None = None
@@ -75,7 +75,7 @@ def is_contradicting(configs: ClusterConfigState, statuses: StatusState, name: s
 
 
 def unconsumed_topics(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
-    """The active topics of a sink that its raw config no longer names (KIP-558); empty for a source, or if a variable names topics."""
+    """The active topics of a sink that its raw config no longer names (KIP-558). Empty for a source, or if a variable names topics."""
     used = list(topics)
     named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
     if "${" in named + pattern:
@@ -90,7 +90,7 @@ def unconsumed_topics(topics: Iterable[str], config: Mapping[str, str]) -> list[
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
-    """The correction for a STARTED or PAUSED connector. Empty while an application is alive: it writes the statuses itself."""
+    """The correction for a STARTED or PAUSED connector. Empty while an application is alive, because it writes the statuses itself."""
     target = configs.target_state(name)
     if facts.is_live or target is None or target is TargetState.STOPPED:
         return Correction()
@@ -102,7 +102,7 @@ def correction(configs: ClusterConfigState, statuses: StatusState, name: str, fa
 
 
 def _paused(committed: Iterable[int], connector: ConnectorStatus | None, tasks: Mapping[int, TaskStatus]) -> Correction:
-    """Leaves FAILED states unchanged: the launcher pauses a DAG that has failed too often."""
+    """Leaves FAILED states unchanged, because the launcher pauses a DAG that has failed too often."""
     settled, numbers = _SETTLED[TargetState.PAUSED], set(committed)
     state = None if connector is not None and connector.state in settled else State.PAUSED
     changes = {n: State.PAUSED for n in sorted(numbers) if n not in tasks or tasks[n].state not in settled}
@@ -125,7 +125,7 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
 
 
 def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, missing: State, *, hidden: bool) -> State | None:
-    """The state to write, ``missing`` if there is no status; None: the present state is right, or only a run can correct it."""
+    """The state to write, ``missing`` if there is no status. None: the current state is right, or only a run can correct it."""
     if status is None:
         return missing
     if status.state in _PASSING:
@@ -138,7 +138,7 @@ def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, miss
 
 
 def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
-    """The state of an instance that was about to start, from the result of a run since then; None: there was no run."""
+    """The state of an instance that was about to start, from the result of a run since then. None: there was no run."""
     if not _ended_since(status, facts):
         return None
     return State.RUNNING if facts.failure is None else State.FAILED

@@ -1,6 +1,6 @@
 """The usage of connectors' runs, and its cost by a table of prices. Knows nothing of where either is stored.
 
-Days are in UTC. Money is ``None`` if no price is set: the cost is unknown then, not 0.
+Days are in UTC. Money is ``None`` if no price is set, because the cost is then unknown, not 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Sums over runs. ``runs`` counts those that delivered records; ``seconds`` and ``cpu_seconds`` add up their tasks and attempts."""
+    """Sums over runs. ``runs`` counts those that delivered records. ``seconds`` and ``cpu_seconds`` are sums over their tasks and
+    attempts."""
 
     runs: int = 0
     records: int = 0
@@ -41,7 +42,7 @@ class Usage:
 
 @dataclass(frozen=True, slots=True)
 class DayUsage:
-    """The usage of a connector on a day, as a number of days since 1970."""
+    """The usage of a connector on a day. The day is the number of days since 1970."""
 
     connector: str
     day: int
@@ -59,7 +60,8 @@ class RunUsage:
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices of an hour of CPU, of an hour of a task's time, and of 10⁹ delivered bytes. ``currency`` is for display; may be empty."""
+    """The prices of an hour of CPU, of an hour of a task's time, and of 10⁹ delivered bytes. ``currency`` is for display and may be
+    empty."""
 
     cpu_hour: float = 0.0
     task_hour: float = 0.0
@@ -71,7 +73,7 @@ class Prices:
         return any((self.cpu_hour, self.task_hour, self.gigabyte))
 
     def cost(self, used: Usage) -> Cost:
-        """The usage with its price, both rounded to 6 decimals: the last digits in a sum of many floats have no meaning."""
+        """The usage with its price, both rounded to 6 decimals, because the last digits in a sum of many floats have no meaning."""
         hours = (used.cpu_seconds * self.cpu_hour + used.seconds * self.task_hour) / _HOUR_SECONDS
         money = round(hours + used.bytes * self.gigabyte / _GIGABYTE, _DIGITS) if self.are_set else None
         seconds, cpu_seconds = round(used.seconds, _DIGITS), round(used.cpu_seconds, _DIGITS)
@@ -80,7 +82,7 @@ class Prices:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """A rounded ``Usage`` with its cost; ``money`` None: no price is set."""
+    """A rounded ``Usage`` with its cost. ``money`` None: no price is set."""
 
     runs: int
     records: int
@@ -101,7 +103,7 @@ class DayCost:
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """The cost of a run in the days of the answer. ``last_ms`` is the time of its last entry in the batch log, since 1970."""
+    """The cost of a run in the days of the response. ``last_ms`` is the time of its last entry in the batch log, since 1970."""
 
     run: str
     last_ms: int
@@ -111,7 +113,7 @@ class RunCost:
 @dataclass(frozen=True, slots=True)
 class Costs:
     """The costs of connectors from ``first_day`` to ``last_day``. ``days``, newest first, are those on which a connector delivered
-    something; ``total`` is their sum."""
+    something. ``total`` is their sum."""
 
     first_day: str
     last_day: str
@@ -122,8 +124,8 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCosts:
-    """The costs of one connector. ``runs`` are those that delivered something in these days, newest first. Not ``is_whole``: the older
-    runs are left out, because they are too many for an answer. ``days`` and ``total`` include all runs."""
+    """The costs of one connector. ``runs`` are those that delivered something in these days, newest first. Not ``is_whole``: older runs are
+    left out, because there are too many for a response. ``days`` and ``total`` include all runs."""
 
     first_day: str
     last_day: str
@@ -143,7 +145,7 @@ class Span:
 
     @classmethod
     def until(cls, now_ms: int, days: int) -> Span:
-        """The day of this instant and the days before it, ``days`` in all."""
+        """The day of this instant and the days before it, ``days`` in total."""
         last = now_ms // DAY_MS
         return cls(last - days + 1, last)
 
@@ -165,7 +167,7 @@ def costs(found: Sequence[DayUsage], span: Span, prices: Prices) -> Costs:
 
 
 def connector_costs(found: Sequence[DayUsage], runs: Sequence[RunUsage], span: Span, prices: Prices, *, most_runs: int) -> ConnectorCosts:
-    """The costs of one connector. ``runs``: newest first, with one more than ``most_runs`` if there are more."""
+    """The costs of one connector. ``runs`` are sorted newest first, with one more than ``most_runs`` if there are more."""
     by_day = costs(found, span, prices)
     by_run = [RunCost(each.run, each.last_ms, prices.cost(each.used)) for each in runs[:most_runs]]
     is_whole = len(runs) <= most_runs

@@ -1,6 +1,6 @@
 """The history of one connector for users: revisions of its config, changes of its offsets, and the effects of going back.
 
-Pure values and rules. The SQL mirror has the lines; the herder executes.
+Pure values and rules. The SQL mirror has the lines, and the herder carries out the changes.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from airflow_provider_connect.runtime.model.view_json import OMITTED
 from airflow_provider_connect.runtime.model.views import OffsetView
 
 MOST_PAGE_BYTES = 1_048_576
-"""Bytes of recorded JSON in one page of a history. A line that is longer is a page of its own."""
+"""Bytes of recorded JSON in one page of a history. A longer line is a page of its own."""
 
 MOST_RETURNS = 1000
-"""The maximum number of partitions in the answer to an undo."""
+"""The maximum number of partitions in the response to an undo."""
 
 _MOST_DIGITS = 18
 MAY_DIFFER = "a value that is hidden may have changed"
@@ -35,7 +35,7 @@ Redact = Callable[[Config], Config]
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One change as the mirror recorded it. ``old`` and ``new`` are JSON; None: no value. ``at_ms`` is the record's timestamp."""
+    """One change as the mirror recorded it. ``old`` and ``new`` are JSON. None: no value. ``at_ms`` is the record's timestamp."""
 
     id: int
     subject: str
@@ -50,7 +50,7 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Some lines of a history, newest first. ``next_before``: older lines have numbers below this one; None: there are no older lines."""
+    """Some lines of a history, newest first. Older lines have numbers below ``next_before``. None: there are no older lines."""
 
     lines: Sequence[Line]
     next_before: int | None = None
@@ -58,14 +58,14 @@ class Page:
 
 def page_of(sizes: Sequence[tuple[int, int]], limit: int, most_bytes: int = MOST_PAGE_BYTES) -> tuple[Sequence[int], int | None]:
     """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, newest first, with one line
-    more than ``limit`` if there is one."""
+    more than ``limit`` if there are more."""
     fitting = _fitting([size for _, size in sizes[:limit]], most_bytes)
     numbers = [number for number, _ in sizes[:fitting]]
     return numbers, numbers[-1] if len(sizes) > fitting else None
 
 
 def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
-    """How many lines, from the first on, have ``most_bytes`` or less together; at least 1 if there is a line."""
+    """How many lines, beginning with the first, have at most ``most_bytes`` together. At least 1 if there is a line."""
     return max(sum(total <= most_bytes for total in accumulate(sizes)), min(len(sizes), 1))
 
 
@@ -74,7 +74,7 @@ def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """The change of one key between two revisions; None: not set."""
+    """The change of one key between two revisions. None: not set."""
 
     key: str
     old: str | None
@@ -83,7 +83,7 @@ class KeyChange:
 
 @dataclass(frozen=True, slots=True)
 class ConfigRevision:
-    """One config of the connector. ``config`` None: the connector was deleted. ``who`` is a user, or a DAG file; None: unknown."""
+    """One config of the connector. ``config`` None: the connector was deleted. ``who`` is a user, or a DAG file. None: unknown."""
 
     revision: int
     at_ms: int
@@ -95,14 +95,14 @@ class ConfigRevision:
 
 @dataclass(frozen=True, slots=True)
 class ConfigHistory:
-    """The revisions, newest first. ``next_before``: the value of ``before`` that requests older ones; None: there are no older ones."""
+    """The revisions, newest first. ``next_before`` is the value of ``before`` that requests older ones. None: there are no older ones."""
 
     revisions: Sequence[ConfigRevision]
     next_before: int | None = None
 
 
 def config_history(page: Page, redact: Redact, left_out: Iterable[str] = ()) -> ConfigHistory:
-    """The lines of ``page`` as revisions, without the keys in ``left_out``, which control the DAG only."""
+    """The lines of ``page`` as revisions, without the keys in ``left_out``, which control only the DAG."""
     hidden_keys = frozenset(left_out)
 
     def visible(text: str | None) -> Config | None:
@@ -138,7 +138,7 @@ class Effect(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OffsetMove:
-    """The offset of one source or sink partition before and after a change; None: no offset."""
+    """The offset of one source or sink partition before and after a change. None: no offset."""
 
     partition: Mapping[str, object]
     old: Mapping[str, object] | None
@@ -147,8 +147,8 @@ class OffsetMove:
 
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
-    """The changes of offsets by one run, or by one request of a user. ``run`` is an Airflow run, ``who`` a user; None: unknown. ``entry``
-    is the number by which the change can be undone, together with all later ones."""
+    """The changes of offsets by one run, or by one request of a user. ``run`` is an Airflow run, ``who`` a user. None: unknown. ``entry``
+    is the number by which the change, together with all later ones, can be undone."""
 
     entry: int
     from_ms: int
@@ -161,7 +161,7 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetHistory:
-    """The changes, newest first. ``begins_ms``: the earliest instant to which offsets can go back; None: there is no such instant.
+    """The changes, newest first. ``begins_ms`` is the earliest instant to which offsets can go back. None: there is no such instant.
     ``next_before`` as in ``ConfigHistory``."""
 
     changes: Sequence[OffsetChange]
@@ -171,7 +171,7 @@ class OffsetHistory:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReturn:
-    """The effect of going back in one partition. ``records`` counts the records of a sink's topic that are read again or skipped; for a
+    """The effect of going back in one partition. ``records`` counts the records of a sink's topic that are read again or skipped. For a
     source, only the connector could count them."""
 
     partition: Mapping[str, object]
@@ -183,8 +183,8 @@ class OffsetReturn:
 
 @dataclass(frozen=True, slots=True)
 class OffsetUndo:
-    """The answer to an undo. ``to_ms``: the instant of the offsets; ``returns``: the partitions that differ; ``dry_run``: nothing was
-    changed; ``message``: the server's text; ``left_out``: how many differing partitions are not listed."""
+    """The response to an undo. ``to_ms`` is the instant of the offsets. ``returns`` are the partitions that differ. ``dry_run``: nothing
+    was changed. ``message`` is the server's text. ``left_out`` is how many differing partitions are not listed."""
 
     to_ms: int
     dry_run: bool
@@ -194,7 +194,7 @@ class OffsetUndo:
 
     @classmethod
     def of(cls, to_ms: int, dry_run: bool, found: Sequence[OffsetReturn], message: str) -> OffsetUndo:
-        """An answer that lists the first partitions of ``found``: ``MOST_RETURNS`` and ``MOST_PAGE_BYTES`` at most."""
+        """A response that lists the first partitions of ``found``, at most ``MOST_RETURNS`` and ``MOST_PAGE_BYTES``."""
         first = found[:MOST_RETURNS]
         fitting = _fitting([len(json.dumps([each.partition, each.now, each.then])) for each in first], MOST_PAGE_BYTES)
         return cls(to_ms, dry_run, first[:fitting], message, len(found) - fitting or None)
@@ -210,7 +210,7 @@ def offset_history(page: Page, begins_ms: int | None) -> OffsetHistory:
 
 
 def _change(lines: Sequence[Line]) -> OffsetChange:
-    """One change from several lines, oldest first."""
+    """A single change from several lines, oldest first."""
     ends: dict[str, tuple[str | None, str | None]] = {}
     for line in lines:
         ends[line.subject] = (ends.get(line.subject, (line.old, None))[0], line.new)
@@ -229,7 +229,7 @@ def offsets_before(lines: Iterable[Line]) -> dict[str, OffsetView]:
 
 
 def offset_returns(before: Mapping[str, OffsetView], now: Iterable[OffsetView]) -> list[OffsetReturn]:
-    """The changes if the offsets in force ``now`` are set to ``before``; partitions without a change are left out."""
+    """The changes if the offsets in force ``now`` are set to ``before``. Partitions without a change are left out."""
     known = {partition_key(view.partition): view for view in now}
     found = []
     for key, view in before.items():
@@ -253,7 +253,7 @@ def by_partition(offsets: Iterable[OffsetView]) -> dict[str, object]:
 
 
 def instant_ms(text: str | int) -> int:
-    """An instant in ms since 1970, from such a number or from ISO 8601 with a time zone. Raises BadRequestException."""
+    """An instant in ms since 1970, given as such a number or in ISO 8601 with a time zone. Raises BadRequestException."""
     if isinstance(text, int) or (len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()):
         return int(text)
     try:

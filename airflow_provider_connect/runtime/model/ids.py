@@ -9,10 +9,10 @@ from airflow_provider_connect.errors import ConfigException
 
 DAG_ID_PREFIX = "connect."
 DAG_ID_LENGTH = 248  # Airflow allows 250, but the folder of a DAG's logs is named ``dag_id=«id»``, and file systems allow 255 bytes
-NAME_BYTES = 8000  # the name is a part of URLs, group ids and transactional ids
+NAME_BYTES = 8000  # the name is part of URLs, group ids and transactional ids
 TOPIC_LENGTH = 249  # Kafka's own limit
 _READABLE_LENGTH = 160
-_LABEL_NAME, _LABEL_LENGTH = 200, 250  # Airflow stores so many characters of a mapped task's label
+_LABEL_NAME, _LABEL_LENGTH = 200, 250  # the number of characters of a mapped task's label that Airflow stores
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]+")
 _SHORTENED = re.compile(r"--h[0-9a-f]{32}$")  # in other ids, two hexadecimal digits follow ``--``
 _PLAIN = re.compile(r"\w+([-.]\w+)*", re.ASCII)  # names that are unchanged in their DAG's id: the fast path, for lists of thousands
@@ -20,7 +20,7 @@ _MASK = 0xFFFFFFFF
 
 
 def refusal_of_topic(topic: str) -> str:
-    """The reason why Kafka accepts no topic of this name, in its words; empty: it does."""
+    """The reason why Kafka accepts no topic with this name, in Kafka's words. Empty: it accepts the name."""
     if not topic:
         return "Topic name is invalid: the empty string is not allowed"
     if topic in (".", ".."):
@@ -33,7 +33,7 @@ def refusal_of_topic(topic: str) -> str:
 
 
 class ConnectorTaskId(NamedTuple):
-    """One task of a connector; its text is Connect's: ``«connector»-«task»``."""
+    """One task of a connector. Its text is Connect's: ``«connector»-«task»``."""
 
     connector: str
     task: int
@@ -43,7 +43,7 @@ class ConnectorTaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> "ConnectorTaskId | None":
-        """The id from its text. The connector's name may contain hyphens. None: not a text of an id."""
+        """The id from its text. The connector's name may contain hyphens. None: the text is not an id."""
         connector, hyphen, task = text.rpartition("-")
         if not (hyphen and connector) or re.fullmatch("[0-9]{1,10}", task) is None or int(task) > 0x7FFFFFFF:
             return None
@@ -51,26 +51,25 @@ class ConnectorTaskId(NamedTuple):
 
 
 def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, worker: Mapping[str, str] | None = None) -> str:
-    """The group that holds a sink's offsets: the connector's ``consumer.override.group.id``, else the worker's ``consumer.group.id``, else
+    """The group of a sink's offsets: the connector's ``consumer.override.group.id``, else the worker's ``consumer.group.id``, else
     ``connect-«connector»`` (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
 
 
 def named_topics(config: Mapping[str, Any]) -> list[str]:
-    """The topics in a sink's ``topics``, in its order; empty without that setting, as with ``topics.regex``."""
+    """The topics in a sink's ``topics``, in order. Empty without that setting, as with ``topics.regex``."""
     return [topic for topic in map(str.strip, (config.get("topics") or "").split(",")) if topic]
 
 
 def transactional_id(group_id: str, connector: str, task: int) -> str:
-    """The id under which a task of a source or sink writes. It is Connect's, so a real worker and ours fence each other."""
+    """The id under which a task of a source or sink writes. It is the same as Connect's, so real workers and ours fence each other."""
     return f"{group_id}-{connector}-{task}"
 
 
 def offsets_change_id(group_id: str, connector: str) -> str:
     """The id under which a connector's offsets are altered and reset while none of its tasks runs (KIP-875).
 
-    It ends in a word, task ids in a number. So a change of offsets cannot fence a task of another connector, such as that of ``orders-0``
-    task 0 of ``orders``.
+    It ends with a word, whereas task ids end with a number. So a change of offsets for ``orders-0`` cannot fence task 0 of ``orders``.
     """
     return f"{group_id}-{connector}-offsets"
 
@@ -84,8 +83,8 @@ def dag_id_for(connector: str) -> str:
     """The id of the connector's DAG, ``connect.«name»``.
 
     Airflow accepts letters, digits, ``_``, ``.`` and ``-``, but not two full stops in a row. Every other byte of the name becomes ``--xx``
-    (two hexadecimal digits); so does a hyphen or full stop that would make the result ambiguous or invalid. A result longer than
-    ``DAG_ID_LENGTH`` is cut and ends in ``--h`` and a hash of the name. No two names have the same id.
+    (two hexadecimal digits). A hyphen or full stop that would make the result ambiguous or invalid is replaced in the same way. A result
+    longer than ``DAG_ID_LENGTH`` is truncated and ends with ``--h`` and a hash of the name. Different names have different ids.
     """
     data = connector.encode(errors="surrogatepass")
     out = connector if _PLAIN.fullmatch(connector) else _all_quoted(data)
@@ -96,7 +95,7 @@ def dag_id_for(connector: str) -> str:
 
 
 def check_name(connector: str) -> None:
-    """Raises ConfigException for a name that record keys or URLs cannot hold."""
+    """Raises ConfigException for a name that cannot be part of record keys or URLs."""
     try:
         length = len(connector.encode())
     except UnicodeEncodeError as error:
@@ -106,7 +105,7 @@ def check_name(connector: str) -> None:
 
 
 def is_shortened(dag_id: str) -> bool:
-    """Whether ``dag_id_for`` cut the name: ``connector_for`` returns None then, but the DAG's tasks have the name."""
+    """Whether ``dag_id_for`` truncated the name. Then ``connector_for`` returns None, but the DAG's tasks have the name."""
     return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 
@@ -120,7 +119,7 @@ def _all_quoted(data: bytes) -> str:
 
 
 def _quoted(byte: int, rest: str, *, first: bool) -> str:
-    """The form of one byte of a name; ``rest`` is the form of the next byte."""
+    """The form of one byte of a name. ``rest`` is the form of the next byte."""
     char = chr(byte)
     plain = char.isascii() and (char.isalnum() or char == "_")
     plain = plain or (char == "-" and not rest.startswith("-"))
@@ -129,7 +128,7 @@ def _quoted(byte: int, rest: str, *, first: bool) -> str:
 
 
 def connector_for(dag_id: str) -> str | None:
-    """The connector whose DAG has this id; None: the id is not one of ``dag_id_for``, or it is shortened."""
+    """The connector whose DAG has this id. None: the id is not from ``dag_id_for``, or it is shortened."""
     if not dag_id.startswith(DAG_ID_PREFIX) or len(dag_id) > DAG_ID_LENGTH or is_shortened(dag_id):
         return None
     quoted = dag_id.removeprefix(DAG_ID_PREFIX).encode()
@@ -154,7 +153,7 @@ def tasks_label(connector: str, tasks: Sequence[int]) -> str:
 
 
 def has_task(label: str, connector: str, task: int) -> bool:
-    """Whether a label of ``tasks_label`` includes ``task``. A label that was cut may lack some tasks of the application."""
+    """Whether a label of ``tasks_label`` includes ``task``. A truncated label may lack some tasks of the application."""
     ranges = label.removeprefix(f"{connector[:_LABEL_NAME]} ").split(", ")
     bounds = [found for each in ranges if (found := re.fullmatch("([0-9]{1,10})(?:-([0-9]{1,10}))?", each))]
     return any(int(found[1]) <= task <= int(found[2] or found[1]) for found in bounds)
@@ -176,5 +175,5 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's Java producer would choose for ``key``; a key must never be in two partitions (contract §2.1)."""
+    """The partition that Kafka's Java producer would choose for ``key``, because a key must never be in two partitions (contract §2.1)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

@@ -14,24 +14,24 @@ from airflow_provider_connect.runtime.model.run import RunResult, TaskResult
 from airflow_provider_connect.sdk.datasets import kafka_namespace
 
 MOST_FIELDS: Final = 10_000
-"""The maximum number of fields over all datasets of a task; later ones are left out."""
+"""The maximum number of fields over all datasets of a task. Later fields are left out."""
 MOST_DATASETS: Final = 1000
 LONGEST_TEXT: Final = 1000
 _DEEPEST: Final = 8
 
 FieldJson = dict[str, Any]
-"""``{"name", "type"}``; for structs, and for arrays and maps of structs, also ``"fields"``. Any: these are JSON."""
+"""``{"name", "type"}``. Structs, and arrays and maps of structs, also have ``"fields"``. Any: the values are JSON."""
 
 
 @dataclass(slots=True)
 class Fields:
-    """Converts schemas to fields, ``left`` of them at most: a foreign schema may have any number. ``hide`` masks secrets."""
+    """Converts schemas to at most ``left`` fields, because a foreign schema may have any number. ``hide`` masks secrets."""
 
     hide: Callable[[str], str]
     left: int = MOST_FIELDS
 
     def text(self, text: object) -> str:
-        """A name or type, masked and cut."""
+        """A name or type, masked and truncated."""
         return str(self.hide(str(text)))[:LONGEST_TEXT]
 
     def of(self, schema: Schema | Mapping[str, str] | None) -> list[FieldJson]:
@@ -61,7 +61,8 @@ class Fields:
 
 
 def type_name(schema: Schema) -> str:
-    """The name of a type: Kafka Connect's, the last word of a logical type's, and for arrays and maps with their element types."""
+    """The name of a type: Kafka Connect's name, the last word of a logical type's name, and for arrays and maps the name with the element
+    types."""
     if schema.logical_name is not None:
         return schema.logical_name.rpartition(".")[2].lower()
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
@@ -115,7 +116,7 @@ def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -
 
 
 def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
-    """By topic and partition: the first and the next offset of each range with records."""
+    """By topic and partition: the first and the next offset of each range that contains records."""
     topics: dict[str, dict[str, list[list[int]]]] = {}
     for task in tasks:
         for topic, partitions in task.ranges.items():
@@ -126,13 +127,13 @@ def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[li
 
 
 def _topics(task: TaskResult) -> dict[str, list[FieldJson]]:
-    """The topics of a task with the fields of their values. Without known ranges (Java connectors), the topics that it has used."""
+    """The topics of a task with the fields of their values. Without known ranges (Java connectors), the topics that the task has used."""
     delivered = delivered_ranges([task])
     return {topic: task.topics.get(topic, []) for topic in (delivered or (task.topics if task.records else ()))}
 
 
 def _merged(datasets: Iterable[NamedDataset]) -> list[NamedDataset]:
-    """Each dataset once, with its fields if any task knows them, sorted by name."""
+    """Each dataset once, with its fields if a task knows them, sorted by name."""
     found: dict[tuple[str, str], NamedDataset] = {}
     for each in datasets:
         known = found.setdefault((each.namespace, each.name), each)

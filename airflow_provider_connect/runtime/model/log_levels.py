@@ -21,7 +21,7 @@ _LEVELS = {
 
 
 def set_level(name: str, level: str) -> list[str]:
-    """Sets the level of a logger and of all loggers whose names begin with its name; the root's name means all.
+    """Sets the level of a logger and of all loggers whose names begin with its name. The root's name means all loggers.
 
     Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level,
     BadRequestException for an empty one.
@@ -52,7 +52,7 @@ def checked_level(level: str) -> str:
 
 
 def logger_name(name: str) -> str:
-    """The name as Kafka Connect shows it: the root's in lower case."""
+    """The name as Kafka Connect shows it, with the root's name in lower case."""
     return ROOT if name.upper() == "ROOT" else name
 
 
@@ -68,5 +68,5 @@ def logger_of(name: str) -> logging.Logger:
 
 
 def level_word(level: int) -> str:
-    """The name of a level; for a level between two, that of the lower one."""
+    """The name of a level. A level between two has the name of the lower one."""
     return max(((value, word) for word, value in _LEVELS.items() if value <= level), default=(1, "ALL"))[1]

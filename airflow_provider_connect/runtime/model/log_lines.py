@@ -1,6 +1,7 @@
-"""Log records as lines of text, by which the processes of a run send them to the log of its Airflow task. Knows nothing of Airflow.
+"""Log records as lines of text. In this form, the processes of a run send them to the log of its Airflow task. Knows nothing of Airflow.
 
-A line is ``LEVEL logger: text``, readable in an executor's log. All but the last line of a longer text have ``|`` instead of ``:``.
+A line is ``LEVEL logger: text``, which is readable in an executor's log. All lines of a longer text except the last have ``|`` instead of
+``:``.
 """
 
 import logging
@@ -14,7 +15,7 @@ KEPT_RECORDS = 1000
 
 
 def write_logs(stream: TextIO | None = None) -> None:
-    """Makes this process log lines, from INFO on, to ``stream`` (None: stderr). Does nothing if logging is configured already."""
+    """Makes this process log lines, from INFO on, to ``stream`` (None: stderr). Does nothing if logging is already configured."""
     handler = logging.StreamHandler(stream)
     handler.setFormatter(LineFormatter())
     logging.basicConfig(level=logging.INFO, handlers=[handler])
@@ -22,7 +23,7 @@ def write_logs(stream: TextIO | None = None) -> None:
 
 
 def escape_unprintable(stream: TextIO) -> None:
-    """Makes ``stream`` escape characters that its encoding lacks, such as half a surrogate pair, which would lose their lines."""
+    """Makes ``stream`` escape characters that its encoding lacks, such as half a surrogate pair. Otherwise their lines would be lost."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
@@ -43,13 +44,13 @@ class LineFormatter(logging.Formatter):
 
 
 class LineReader:
-    """Reads lines of another process, one at a time and in order, and logs them here under their own level and logger."""
+    """Reads lines of another process, one at a time and in order, and logs them here with their own level and logger."""
 
     def __init__(self) -> None:
         self._begun: dict[tuple[str, str], list[str]] = {}
 
     def read(self, line: str) -> bool:
-        """Logs a line when its record is complete. False: it is not a line of a log, and was ignored."""
+        """Logs the text once its record is complete. False: the line is not a line of a log, and was ignored."""
         found = _LINE.fullmatch(line.rstrip("\r\n"))
         if found is None:
             return False
@@ -82,7 +83,7 @@ class KeptLines(logging.Handler):
 
 
 def _log(name: str, level: int, text: str) -> None:
-    """Logs a text of another process. Passes records below INFO too, since the level was decided in that process."""
+    """Logs a text of another process. Passes records below INFO too, since that process has decided about the level."""
     logger = logging.getLogger(name)
     if level < logging.INFO or logger.isEnabledFor(level):
         record = logger.makeRecord(name, level, "", 0, text, (), None)

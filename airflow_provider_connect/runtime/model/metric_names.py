@@ -1,4 +1,4 @@
-"""The metrics by group and name: Kafka Connect's (contract §14), with those of KIP-891 and KIP-1278, and ours; meaning and kind of each.
+"""The metrics by group and name, each with its meaning and kind: Kafka Connect's (contract §14), those of KIP-891 and KIP-1278, and ours.
 
 Knows nothing of the source and destination of values. ``docs/metrics.md`` lists the same metrics.
 """
@@ -19,12 +19,12 @@ class Kind(StrEnum):
 
     TOTAL = "total"  # added
     GAUGE = "gauge"  # the newest value counts
-    TEXT = "text"  # a word: a label of the value 1
+    TEXT = "text"  # a word, shown as a label of the value 1
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """``group`` and ``name`` are Connect's; ``meaning`` is one line."""
+    """``group`` and ``name`` are Connect's. ``meaning`` is one line."""
 
     group: str
     name: str
@@ -168,8 +168,8 @@ def merge_metrics(newer: Mapping[str, float], older: Mapping[str, float]) -> dic
 
 
 def group_of(name: str, *, is_source: bool) -> str:
-    """The group of a task's metric; that of the other direction for a metric from before the connector changed its class, or lost the
-    plugin that has a direction. Raises KeyError for an unknown name."""
+    """The group of a task's metric. A metric may date from before the connector changed its class, or lost the plugin that has a direction.
+    Then the group is that of the other direction. Raises KeyError for an unknown name."""
     own, other = (SOURCE_TASK, SINK_TASK) if is_source else (SINK_TASK, SOURCE_TASK)
     for group in (own, TASK, TASK_ERROR, STATUS_STORE, other):
         if (group, name) in BY_NAME:

@@ -1,6 +1,7 @@
 """Checks offsets of sources and sinks from users and connectors, and converts them to the stored form.
 
-A source's offsets are maps of its own, on the offsets topic; a sink's are Kafka's, in its consumer group. Knows nothing of either store.
+A source's offsets are maps of its own, on the offsets topic. A sink's offsets are Kafka's, in its consumer group. Knows nothing of either
+store.
 """
 
 import base64
@@ -18,12 +19,12 @@ from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
 """The beginning of the metadata of a group's offset that a task of ours committed, or that was altered over our REST API. Other metadata
-is of a foreign writer: a real Connect, or an admin tool."""
+comes from another writer: a real Connect, or an admin tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """A source partition's offset, as read; ``offset`` None: removed. ``key`` is the record's key, the key of the lookup."""
+    """A source partition's offset, as read. ``offset`` None: removed. A lookup finds it by ``key``, the record's key."""
 
     connector: str
     partition: Mapping[str, object]
@@ -33,7 +34,7 @@ class OffsetRecord:
 
 
 def requested_offsets(body: object) -> list[tuple[object, object]]:
-    """The pairs of partition and offset in the body of a PATCH of offsets, in its order; None for a missing partition or offset.
+    """The pairs of partition and offset in the body of a PATCH of offsets, in order. None for a missing partition or offset.
 
     Raises BadRequestException for a body without pairs, or of another form.
     """
@@ -68,9 +69,9 @@ def _schema_type(value: object) -> str:
 
 
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
-    """A checked partition or offset after a round trip through the offsets topic in a real worker: bytes are base64 text, NaN and the
-    infinities are their names, and the entries are in the order of a Java HashMap (contract §2.2). Offsets that users alter are converted
-    to this form, so that every reader finds them by the bytes of their key."""
+    """A checked partition or offset as after a round trip through the offsets topic in a real worker: bytes are base64 text, NaN and the
+    infinities are their names, and the entries have the order of a Java HashMap (contract §2.2). Offsets that users alter are converted to
+    this form, so that every reader finds them by the bytes of their key."""
     return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 
@@ -88,15 +89,16 @@ def _read_back(value: object) -> object:
 
 
 def sink_offsets(pairs: Iterable[tuple[object, object]]) -> dict[tuple[str, int], int | None]:
-    """Topic and partition → offset; None: the offset is to be removed. Of two pairs for one partition, the later counts.
+    """Maps topic and partition to the offset. None: the offset is to be removed. If two pairs have the same partition, the later one
+    counts.
 
-    Numbers may be text. Raises BadRequestException in Connect's words for the first pair that is wrong.
+    Numbers may be text. Raises BadRequestException in Connect's words for the first wrong pair.
     """
     return {_topic_partition(partition): _offset(offset) for partition, offset in pairs}
 
 
 def sink_partition(topic: str, partition: int) -> dict[str, object]:
-    """A topic's partition as in GET offsets."""
+    """A topic's partition in the form of GET offsets."""
     return in_hash_order([(TOPIC, topic), (PARTITION, partition)])
 
 

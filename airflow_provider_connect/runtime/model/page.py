@@ -1,4 +1,5 @@
-"""The answers for the page in Airflow's UI, besides those of Kafka Connect's API: rows of its list, runs, lags, dead-letter records.
+"""The responses for the page in Airflow's UI, in addition to those of Kafka Connect's API: rows of its list, runs, lags, dead-letter
+records.
 
 Fields are named as in JSON.
 """
@@ -17,7 +18,7 @@ from airflow_provider_connect.runtime.model.view_json import named
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView
 
 Distances = Mapping[str, Distance]
-"""By connector: its distance to the end of its data."""
+"""For each connector, its distance to the end of its data."""
 
 _MOST_OF_A_TRACE: Final = 300
 _IN_FRONT: Final = "Tolerance exceeded in error handler: "
@@ -26,7 +27,7 @@ _CLASS = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*")
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The deliveries of one run, summed over its tasks, as are ``seconds`` and ``cpu_seconds``. Times in ms since 1970."""
+    """The deliveries of one run, summed over its tasks. ``seconds`` and ``cpu_seconds`` are also sums. Times are in ms since 1970."""
 
     run: str
     tasks: int
@@ -40,9 +41,9 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's; None: not
-    scheduled yet. ``map_index`` is -1 and ``label`` None if the run has one application. ``next_ms``: the start of the next attempt,
-    since 1970; None: unknown, or not planned."""
+    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's. None: not
+    scheduled yet. ``map_index`` is -1 and ``label`` None if the run has one application. ``next_ms`` is the start of the next attempt,
+    since 1970. None: unknown, or not planned."""
 
     run: str
     task: str
@@ -56,7 +57,7 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past; None: no run starts by itself. ``attempt``
+    """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past. None: no run starts by itself. ``attempt``
     belongs to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
 
     next_run_ms: int | None
@@ -68,12 +69,12 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
-    """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a trace,
-    ``note`` a missing part of the source, such as its file. ``last_run`` is the last known application that delivered something. ``lag``:
-    the records between a sink's positions and the ends of its topics; None: unknown, or a source. ``left`` is the same for a sink; for a
-    source, how many of ``left_unit`` remained before the end that was known to its last run; None: unknown. ``hours``: records by hour, the
-    present hour last; empty: no records, or unknown. ``plan`` None: Airflow has no DAG of the connector; if ``has_dag`` is None, that is
-    unknown."""
+    """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a trace.
+    ``note`` is something that the source is missing, such as its file. ``last_run`` is the last known application that delivered something.
+    ``lag`` is the number of records between a sink's positions and the ends of its topics. None: unknown, or a source. ``left`` is the same
+    for a sink. For a source, it is how many of ``left_unit`` remained before the end that was known to its last run. None: unknown.
+    ``hours`` has records by hour, ending with the current hour. Empty: no records, or unknown. ``plan`` None: Airflow has no DAG of the
+    connector. If ``has_dag`` is None, that is unknown."""
 
     name: str
     dag_id: str
@@ -96,8 +97,8 @@ class ConnectorRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRows:
-    """The connectors that a user may read. ``may_create``: the user may create connectors of some names; ``may_administer``: the user may
-    change settings of all connectors, such as log levels; ``may_read_all``: the user may read every connector, so none is hidden."""
+    """The connectors that a user may read. ``may_create``: the user may create connectors with some names. ``may_administer``: the user may
+    change settings of all connectors, such as log levels. ``may_read_all``: the user may read every connector, so none is hidden."""
 
     connectors: Sequence[ConnectorRow]
     may_create: bool
@@ -107,8 +108,9 @@ class ConnectorRows:
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """The deliveries of the running applications since their start; ``rate`` in records per second. ``left``: how many of ``left_unit``
-    remain, for a sink the records before the ends of its topics; ``seconds_left``: the time for these at this rate. None: unknown."""
+    """The deliveries of the running applications since their start. ``rate`` is in records per second. ``left`` is how many of
+    ``left_unit`` remain, for a sink the records before the ends of its topics. ``seconds_left`` is the time for these at this rate. None:
+    unknown."""
 
     records: int | None
     bytes: int | None
@@ -128,10 +130,10 @@ class FailedRun:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
-    """One connector with its runs, newest first. ``target`` is the state that users requested, STARTED, PAUSED or STOPPED; the status
-    follows it. ``defined_in``: the DAG file with its config; None: REST may change it. ``attempts`` are those of the newest run.
-    ``progress`` None: no application runs, or it is unknown yet. ``dag_config``: the ``airflow.*`` keys of its config, which Connect's
-    answers do not have, with secrets hidden. ``failed_runs``: newest first."""
+    """One connector with its runs, newest first. ``target`` is the state that users requested: STARTED, PAUSED or STOPPED. The status
+    follows it. ``defined_in`` is the DAG file with its config. None: REST may change the config. ``attempts`` are those of the newest run.
+    ``progress`` None: no application runs, or it is not known yet. ``dag_config`` has the ``airflow.*`` keys of its config, which Connect's
+    responses do not contain, with secrets hidden. ``failed_runs`` are sorted newest first."""
 
     row: ConnectorRow
     target: str
@@ -146,7 +148,7 @@ class ConnectorDetail:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorClass:
-    """One version of a connector class of which users may create connectors. ``summary`` is its author's; None: unknown."""
+    """One version of a connector class of which users may create connectors. ``summary`` is by its author. None: unknown."""
 
     class_name: str = field(metadata=named("class"))
     type: str
@@ -167,8 +169,8 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorLag:
-    """The partitions that a sink reads; of too many, those with the largest lags, and ``left_out`` counts the others. ``lag`` is the sum
-    over all."""
+    """The partitions that a sink reads. If there are too many, those with the largest lags, and ``left_out`` counts the others. ``lag`` is
+    the sum over all."""
 
     partitions: Sequence[PartitionLag]
     lag: int
@@ -176,14 +178,14 @@ class ConnectorLag:
 
 
 LAG_SPANS: Final = {1: 60, 24: 300, 168: 2400}
-"""The time spans of a lag history in hours, and the seconds of one point: 60 to 288 points each."""
+"""The time spans of a lag history in hours, each with the seconds of one point. A history has 60 to 288 points."""
 
 
 @dataclass(frozen=True, slots=True)
 class LagHistory:
-    """A connector's distances to the end of its data, for a sink to the ends of its topics: the largest in each span of ``step_ms`` from
-    ``from_ms`` on; None: not measured. Empty ``distances``: no history is stored here. ``unit`` is the newest one, and distances in other
-    units are left out; None: nothing was measured."""
+    """A connector's distances to the end of its data, for a sink to the ends of its topics. ``distances`` has the largest in each span of
+    ``step_ms`` from ``from_ms`` on. None: not measured. Empty: no history is stored here. ``unit`` is the newest unit, and distances in
+    other units are left out. None: nothing was measured."""
 
     from_ms: int
     step_ms: int
@@ -193,10 +195,10 @@ class LagHistory:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The newest records of a sink's dead letter queue, newest first, each as ``herder.dead_letters.row_of`` returns it, with ``is_whole``,
-    whether key and value are complete, and ``is_replayed``. ``topic`` None: the connector has no queue. ``has_headers``: its records name
-    the connector; without headers, none are shown. Not ``is_whole``: the search timed out. ``left_out``: the number of older requested
-    records for which the answer had no room."""
+    """The newest records of a sink's dead letter queue, newest first. Each is in the form of ``herder.dead_letters.row_of``, with
+    ``is_whole``, whether key and value are complete, and ``is_replayed``. ``topic`` None: the connector has no queue. ``has_headers``: its
+    records name the connector. Without headers, no records are shown. Not ``is_whole``: the search timed out. ``left_out`` is the number of
+    older requested records that did not fit into the response."""
 
     topic: str | None
     has_headers: bool
@@ -207,8 +209,8 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class ReplayView:
-    """The last replay of a sink's dead-letter records, or None. ``connector`` replays them; its DAG is ``dag_id``. ``run`` is the newest
-    run of that DAG; None: unknown, or the user may not read that connector. ``may_replay``: the user may request a replay."""
+    """The last replay of a sink's dead-letter records, or None. ``connector`` replays them, and its DAG is ``dag_id``. ``run`` is the
+    newest run of that DAG. None: unknown, or the user may not read that connector. ``may_replay``: the user may request a replay."""
 
     replay: Replay | None
     connector: str
@@ -219,7 +221,8 @@ class ReplayView:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRow:
-    """A backfill with its DAG. ``last_run`` is the last application that delivered something; None: no such run, or unknown."""
+    """A backfill with its DAG. ``last_run`` is the last application that delivered something. None: there is no such run, or it is
+    unknown."""
 
     backfill: Backfill
     dag_id: str
@@ -229,8 +232,8 @@ class BackfillRow:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRows:
-    """A connector's backfills that a user may read, newest first. ``may_create``: the user may create one. ``of``: the connector that this
-    one is a backfill of; None: it is not a backfill."""
+    """A connector's backfills that a user may read, newest first. ``may_create``: the user may create a backfill. ``of`` is the connector
+    of which this one is a backfill. None: it is not a backfill."""
 
     backfills: Sequence[BackfillRow]
     may_create: bool
@@ -247,7 +250,7 @@ def row_of(
     hours: Sequence[int] = (),
     planned: Mapping[str, PlanView] | None = None,
 ) -> ConnectorRow:
-    """The connector as a row of the list, with no part of its config but the class. ``planned`` is by DAG; None: unknown."""
+    """The connector as a row of the list, which contains nothing of its config except the class. ``planned`` is by DAG. None: unknown."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
     first = next((_reason(trace) for trace in traces if trace and trace.strip()), None)
@@ -273,7 +276,7 @@ def row_of(
 
 
 def _reason(trace: str) -> str:
-    """The message of the last cause without its class; for a cause without a message, the class."""
+    """The message of the last cause, without its class. If it has no message, its class."""
     lines = trace.strip().splitlines()
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     line = causes[-1] if causes else lines[0]

@@ -10,7 +10,7 @@ from typing import Final
 
 
 class PluginKind(StrEnum):
-    """The kind of a plugin; values and order as in ``GET /connector-plugins``."""
+    """The kind of a plugin. Values and order are as in ``GET /connector-plugins``."""
 
     SINK = "sink"
     SOURCE = "source"
@@ -34,7 +34,7 @@ SUFFIXES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """One plugin as its metadata declares it. ``names`` are further names; ``reference`` is ``module:Class``, or the Java class."""
+    """One plugin as its metadata declares it. ``names`` are further names. ``reference`` is ``module:Class``, or the Java class."""
 
     kind: PluginKind
     class_name: str
@@ -52,10 +52,10 @@ class Declarations:
 
 
 def hash_version(content: bytes) -> str:
-    """The version of a module file that declares none: older than any declared version, and different after each edit."""
+    """The version of a module file that declares none. It is older than any declared version, and changes with each edit."""
     return f"0-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def is_hash_version(version: str) -> bool:
-    """Whether ``hash_version`` made it: of two such versions, neither is known to be newer."""
+    """Whether ``hash_version`` created it. Of two such versions, neither is known to be newer."""
     return re.fullmatch(r"0-[0-9a-f]{12}", version) is not None

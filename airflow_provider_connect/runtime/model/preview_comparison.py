@@ -1,4 +1,4 @@
-"""Compares two previews of a connector, by an old and a new version of its plugin, and finds the differences that prevent an upgrade."""
+"""Compares two previews of a connector, with an old and a new version of its plugin, and finds the differences that prevent an upgrade."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
@@ -15,7 +15,7 @@ class Change(StrEnum):
 
 
 class Subject(StrEnum):
-    """The subject of a difference. All but COUNT are differences of schema."""
+    """The subject of a difference. All except COUNT are differences of schema."""
 
     TOPIC = "topic"
     KEY = "key"
@@ -26,7 +26,7 @@ class Subject(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """``path`` is the field, or empty; ``old`` and ``new`` are types, topics or numbers as text; None: missing."""
+    """``path`` is the field, or empty. ``old`` and ``new`` are types, topics or numbers as text. None: missing."""
 
     subject: Subject
     change: Change
@@ -104,7 +104,7 @@ def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iter
 
 
 def _counts(old: Preview, new: Preview) -> Iterator[Difference]:
-    """Reports fewer read records; or another number of resulting records from as many."""
+    """Reports fewer read records, or a different number of resulting records from the same number of read ones."""
     if new.read < old.read:
         yield Difference(Subject.COUNT, Change.CHANGED, "", "read", str(old.read), str(new.read))
         return

@@ -8,14 +8,14 @@ from typing import Any
 from airflow_provider_connect.runtime.model.view_json import OMITTED
 
 Fields = Mapping[str, str]
-"""The structure of records: a type by path. ``$`` is the whole value, ``a.b`` a field of a field, ``a[]`` the elements of an array,
+"""The structure of records, as types by path. ``$`` is the whole value, ``a.b`` a field of a field, ``a[]`` the elements of an array,
 ``a{}`` the values of a map. A value whose type ends with ``?`` may be missing or null."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
-    """``config`` is raw. ``version``: a version or range instead of the config's own; None: the version that a run would use. ``seconds``:
-    the time limit for reading."""
+    """``config`` is raw. ``version`` is a version or range that replaces the config's own. None: the version that a run would use.
+    ``seconds`` is the time limit for reading."""
 
     connector: str
     config: Mapping[str, str]
@@ -28,16 +28,16 @@ class PreviewEnd(StrEnum):
     """Why a task stopped reading."""
 
     RECORDS = "records"  # it has read the requested number
-    END = "end"  # its source has no more
-    IDLE = "idle"  # no record came for a while
-    TIME = "time"  # the time of the preview was over
-    NOT_ASKED = "not_asked"  # not started: the tasks before it have read all records of the preview
+    END = "end"  # its source has no more records
+    IDLE = "idle"  # no record arrived for a while
+    TIME = "time"  # the time of the preview is over
+    NOT_ASKED = "not_asked"  # not started: earlier tasks have read all records of the preview
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTask:
-    """One planned task. ``config`` is as on the config topic, with secrets hidden; ``partitions`` are the source partitions it read, or
-    the sink's topic partitions with the next offset."""
+    """One planned task. ``config`` is as on the config topic, with secrets hidden. ``partitions`` are the source partitions that it read,
+    or the sink's topic partitions with the next offset."""
 
     task: int
     config: Mapping[str, str]
@@ -48,7 +48,7 @@ class PreviewedTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTopic:
-    """The records to a topic, or from it: ``bytes`` of keys and values, ``digests`` of the records in order."""
+    """The records to a topic, or from it. ``bytes`` counts keys and values. ``digests`` are those of the records, in order."""
 
     topic: str
     records: int
@@ -60,16 +60,17 @@ class PreviewedTopic:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRecord:
-    """One record for display. ``offset`` None: not on Kafka yet. ``source_offset`` None: the record is of a sink, or its source cannot
-    resume after it; in a replay of dead-letter records, it is the partition and offset in the queue. A key, value or header of bytes is
-    text if they are UTF-8, else ``0x`` and hexadecimal. Other values without a form in JSON are text; ``is_cut``: a part was too long."""
+    """One record for display. ``offset`` None: not on Kafka yet. ``source_offset`` None: the record is a sink's, or its source cannot
+    resume after it. In a replay of dead-letter records, ``source_offset`` is the partition and offset in the queue. A key, value or header
+    that consists of bytes is text if the bytes are UTF-8, else ``0x`` and hexadecimal. Other values without a form in JSON are text.
+    ``is_cut``: a part was too long."""
 
     task: int
     topic: str
     partition: int | None
     offset: int | None
     timestamp: int | None
-    key: Any  # whatever JSON can hold
+    key: Any  # any JSON value
     value: Any
     headers: Sequence[Mapping[str, object]] = ()
     is_cut: bool = False
@@ -87,9 +88,9 @@ class StepOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PreviewedStep:
-    """One transformation of one record. ``predicate`` is the alias of its predicate, after ``not`` if it is negated; None: it applies to
-    all records. ``records`` are its results, several if it splits; empty if it was skipped, or all were dropped or failed. ``error``: why
-    a record failed, or cannot be shown."""
+    """One transformation of one record. ``predicate`` is the alias of its predicate, after ``not`` if it is negated. None: it applies to
+    all records. ``records`` are its results, several if it splits the record. Empty if the record was skipped, or all results were dropped
+    or failed. ``error``: why a record failed, or cannot be shown."""
 
     alias: str
     class_name: str
@@ -101,7 +102,7 @@ class PreviewedStep:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSteps:
-    """A record as it was read, and its ``transforms`` in order; the last one may have dropped it. ``is_cut``: some were left out,
+    """A record as it was read, and its ``transforms`` in order. The last one may have dropped the record. ``is_cut``: some were left out,
     because the preview's limits were reached."""
 
     read: PreviewedRecord
@@ -111,10 +112,10 @@ class PreviewedSteps:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A whole preview. ``read`` counts the records before transformations; ``offsets`` is the structure of a source's offsets; ``records``
-    are the first ones, as many as may be shown; ``skipped`` counts failed records that are left out, ``failures`` has the first reasons.
-    ``steps`` are those of the first few records; empty without transformations. ``missing``: what a run waits for; None: everything that
-    the config names exists."""
+    """A complete preview. ``read`` counts the records before transformations. ``offsets`` is the structure of a source's offsets.
+    ``records`` are the first ones, as many as may be shown. ``skipped`` counts failed records that are left out, and ``failures`` has the
+    first reasons. ``steps`` are those of the first few records. Empty without transformations. ``missing`` is what a run waits for. None:
+    everything that the config names exists."""
 
     connector: str
     type: str

@@ -15,7 +15,7 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The deliveries of a connector's running applications since their start; ``rate`` in records per second; ``left`` as in
+    """The deliveries of a connector's running applications since their start. ``rate`` is in records per second, ``left`` as in
     ``WorkerView``. None: unknown."""
 
     records: int | None = None
@@ -25,18 +25,19 @@ class Progress:
     left_unit: str | None = None
 
     def seconds_left(self, left: int | None, unit: str | None) -> float | None:
-        """The seconds until ``left`` of ``unit`` are delivered, at the present rate. None: ``unit`` is not records, or nothing is left."""
+        """The seconds until ``left`` of ``unit`` are delivered, at the current rate. None: ``unit`` is not records, or nothing is left."""
         return left / self.rate if left and self.rate and unit in (None, "records") else None
 
 
 class Rates:
-    """Records per second in the last half minute, from the counts of successive calls; before the second call, of the whole run."""
+    """Records per second in the last half minute, from the counts of successive calls. Before the second call, the average of the whole
+    run."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, list[tuple[float, int]]] = {}
 
     def progress(self, workers: Iterable[WorkerView], at: float) -> dict[str, Progress]:
-        """The progress by connector; ``workers`` are all running applications, ``at`` is a monotonic time in seconds."""
+        """The progress by connector. ``workers`` are all running applications. ``at`` is a monotonic time in seconds."""
         applications: dict[str, list[WorkerView]] = {}
         for worker in workers:
             applications.setdefault(worker.connector, []).append(worker)
@@ -50,7 +51,7 @@ class Rates:
         }
 
     def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
-        """The rates. ``counts`` are records and, if known, the seconds of their delivery; ``at`` is a monotonic time in seconds."""
+        """The rates. ``counts`` are records and, if known, the seconds of their delivery. ``at`` is a monotonic time in seconds."""
         kept = {
             key: [*(each for each in self._samples.get(key, ()) if at - each[0] <= _WINDOW_SECONDS), (at, records)]
             for key, (records, _) in counts.items()
@@ -81,7 +82,7 @@ def _bytes(applications: Iterable[WorkerView]) -> int | None:
 
 
 def _left(applications: Iterable[WorkerView]) -> tuple[int | None, str | None]:
-    """The sum and its unit, if all applications report both in one unit."""
+    """The sum and its unit, if all applications report the same unit."""
     known = [(each.left, each.left_unit) for each in applications]
     units = {unit for _, unit in known}
     if len(units) != 1 or any(left is None for left, _ in known):

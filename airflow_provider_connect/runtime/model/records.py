@@ -1,7 +1,7 @@
-"""The records of the config topic as values; and ``Unreadable``, for a record on any of our topics that cannot be decoded.
+"""The records of the config topic as values, and ``Unreadable``, for a record on any of our topics that cannot be decoded.
 
-``offset`` is the record's own offset on its topic, -1 for one that is not written yet. Two records of different offsets may be equal.
-``author`` is the user who asked for the change, for the history. It is written, read for configs only, and has no effect.
+``offset`` is the record's own offset on its topic, -1 for a record that is not written yet. Two records with different offsets may be
+equal. ``author`` is the user who requested the change, for the history. It is written, but read only for configs, and has no effect.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-«c»``: a connector's config as the user wrote it, ``${…}`` unresolved. None: it was deleted."""
+    """``connector-«c»``: a connector's config as the user wrote it, with ``${…}`` unresolved. None: it was deleted."""
 
     connector: str
     config: Mapping[str, str] | None
@@ -44,7 +44,7 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """``task-«c»-«t»``: one task's config, without effect until a commit record. None: a foreign writer removed the task's config."""
+    """``task-«c»-«t»``: one task's config, without effect until a commit record. None: another writer removed the task's config."""
 
     task: ConnectorTaskId
     config: Mapping[str, str] | None
@@ -53,7 +53,7 @@ class TaskRecord:
 
 @dataclass(frozen=True, slots=True)
 class CommitRecord:
-    """``commit-«c»``: the task records 0 … ``tasks`` - 1 written before it are now the connector's tasks."""
+    """``commit-«c»``: the preceding task records 0 … ``tasks`` - 1 are now the connector's tasks."""
 
     connector: str
     tasks: int
@@ -73,9 +73,9 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim``, the record is a new claim with its own offset; with
-    ``claim``, a later count by the holder of that claim. ``owner`` identifies the run that made a new claim; None: a verb made it, to end
-    the tasks of a run."""
+    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim``, the record is a new claim with its own offset. With
+    ``claim``, it is a later count by the holder of that claim. ``owner`` identifies the run that made the claim. None: a verb made it, to
+    end the tasks of a run."""
 
     connector: str
     count: int
@@ -86,7 +86,7 @@ class FencingRecord:
 
 @dataclass(frozen=True, slots=True)
 class SessionKeyRecord:
-    """``session-key``: the key by which real workers sign requests to one another. ``key`` is base64 text; never logged."""
+    """``session-key``: the key with which real workers sign requests to one another. ``key`` is base64 text. Never logged."""
 
     key: str = field(repr=False)
     algorithm: str
@@ -106,7 +106,7 @@ class LoggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRecord:
-    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it ended."""
+    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it has ended."""
 
     connector: str
     upgrade: Upgrade | None
@@ -116,8 +116,8 @@ class UpgradeRecord:
 
 @dataclass(frozen=True, slots=True)
 class NoteRecord:
-    """``note-«c»``, a key of ours, which Kafka Connect skips: a text about missing parts of the source. None: nothing is missing. A later
-    config removes it."""
+    """``note-«c»``, a key of ours, which Kafka Connect skips: a text about what the source is missing. None: nothing is missing. A later
+    config removes the note."""
 
     connector: str
     note: str | None

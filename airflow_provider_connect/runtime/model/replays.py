@@ -9,17 +9,17 @@ from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.view_json import OMITTED
 
 Edits = Mapping[str, Mapping[str, str | None]]
-"""By ``PARTITION:OFFSET``: the new ``key``, the new ``value``, or both; None is null."""
+"""By ``PARTITION:OFFSET``: the new ``key``, the new ``value``, or both. None is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
     """The records of a sink's queue to replay, and the changes to them. Every record meets an empty condition.
 
-    ``offsets`` are entries such as ``0:5-20``, ``PARTITION:RANGE``; ``from_topics`` the topics on which records failed; ``exceptions``
-    class names, whole or their last part. ``topic``: the destination; None: each record's original topic. ``transforms`` are settings
-    such as ``transforms`` and ``transforms.a.type``, with ``predicates`` if they use some. ``replay`` identifies the request: a repeated
-    one is the same replay; None: each request is a new replay.
+    ``offsets`` are entries such as ``0:5-20``, ``PARTITION:RANGE``. ``from_topics`` are the topics on which records failed. ``exceptions``
+    are class names, in full or their last part. ``topic`` is the destination. None: each record's original topic. ``transforms`` are
+    settings such as ``transforms`` and ``transforms.a.type``, with ``predicates`` if they use some. ``replay`` identifies the request: a
+    repeated one is the same replay. None: each request is a new replay.
     """
 
     offsets: Sequence[str] = ()
@@ -33,11 +33,11 @@ class ReplayRequest:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """The last replay of a sink's dead-letter records; with ``preview``, a dry run.
+    """The last replay of a sink's dead-letter records. With ``preview``, a dry run.
 
-    ``connector`` is the connector that replays; ``queue`` the topic that it reads, ``until`` its ends by partition. ``records``: the number
-    written so far. ``is_done``: everything was read. ``state`` is the worst state of the connector and its task; None: unknown yet.
-    ``failure``: the first line of the trace if that is FAILED.
+    ``connector`` is the connector that replays. ``queue`` is the topic that it reads, ``until`` the topic's ends by partition. ``records``
+    is the number written so far. ``is_done``: everything was read. ``state`` is the worst state of the connector and its task. None: not
+    known yet. ``failure`` is the first line of the trace if the state is FAILED.
     """
 
     connector: str

@@ -1,7 +1,7 @@
 """One run of a connector as two values: the input of a Spark application, and its report.
 
-Both are JSON files in the run's directory of mode 0700: ``run.json`` (written before spark-submit, with mode 0600, because it holds
-secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (written last, by rename).
+The run's directory has mode 0700. Its files are ``run.json`` (JSON, written before spark-submit with mode 0600, because it contains
+secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (JSON, written last, by rename).
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
-"""The result so far, written after each task, in case the driver dies before the last one ends."""
+"""The result so far, written after each task, in case the driver dies before the last task ends."""
 UNREPORTED = "The application ended and did not report this task."
 
 
@@ -21,7 +21,7 @@ UNREPORTED = "The application ended and did not report this task."
 class Claim:
     """The right to write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger claim is newer.
 
-    Claims with different topic ids cannot be compared: the config topic was recreated, and the claim on the present topic is valid.
+    Claims with different topic ids cannot be compared: the config topic was recreated, and the claim on the current topic is valid.
     """
 
     offset: int
@@ -39,9 +39,9 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class RunSpec:
-    """The input of an application. ``tasks``: the ids to run; None: all tasks of the connector.
+    """The input of an application. ``tasks`` are the ids to run. None: all tasks of the connector.
 
-    ``claim`` is set if an earlier step of the run claimed and planned (``tasks.per.application``); None: the application does both.
+    ``claim`` is set if an earlier step of the run claimed and planned (``tasks.per.application``). None: the application does both.
     ``define`` is the raw config of a connector that a DAG file defines, written to the config topic if the topic has no config of it.
     ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is a
     ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds``: the run stays that long, and
@@ -74,18 +74,18 @@ class RunState(StrEnum):
     """How an application ended."""
 
     DONE = "done"  # every task reached the end of its data
-    STOPPED = "stopped"  # ended early: paused, stopped, deleted, killed gracefully, or a newer claim
-    SKIPPED = "skipped"  # did nothing: the connector is not STARTED or deleted, or a newer claim came first
+    STOPPED = "stopped"  # ended early: paused, stopped, deleted, killed gracefully, or replaced by a newer claim
+    SKIPPED = "skipped"  # did nothing: the connector is deleted or not STARTED, or a newer claim came first
     FAILED = "failed"  # the connector or at least one task FAILED
 
 
 @dataclass(slots=True)
 class TaskResult:
     """The result of one task in one run. ``ranges`` maps topic and partition to the first and the next offset of written (source) or
-    delivered (sink) records. ``trace`` is None unless the task FAILED; ``stopped_by`` is None if it reached the end of its data. For
-    lineage: ``topics`` maps used topics to the fields of their values (``model.lineage``), ``datasets`` are those outside of Kafka, each
-    ``{"namespace", "name", "fields"}``. ``failed``: the number of records skipped because errors are tolerated; ``error``: the last reason,
-    without secrets."""
+    delivered (sink) records. ``trace`` is None unless the task FAILED. ``stopped_by`` is None if it reached the end of its data. For
+    lineage, ``topics`` maps used topics to the fields of their values (``model.lineage``), and ``datasets`` are those outside of Kafka,
+    each ``{"namespace", "name", "fields"}``. ``failed`` is the number of records skipped because errors are tolerated. ``error`` is the
+    last reason, without secrets."""
 
     task: int
     state: str = "RUNNING"

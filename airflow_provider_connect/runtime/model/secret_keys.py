@@ -1,4 +1,4 @@
-"""Finds settings that hold secrets by their names, and variables in texts."""
+"""Finds settings that contain secrets, by their names, and variables in texts."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ HIDDEN = "[hidden]"
 """Shown instead of a secret."""
 
 SHORTEST = 4
-"""The minimum length of a secret that is hidden in texts: shorter ones would hide ordinary words."""
+"""The minimum length of a secret that is hidden in texts. Shorter ones would hide ordinary words."""
 
 _NAME = re.compile(
     r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",
@@ -16,12 +16,12 @@ _NAME = re.compile(
 
 
 def is_secret_key(key: str) -> bool:
-    """Whether a setting named ``key`` may hold a secret: true in case of doubt."""
+    """Whether a setting named ``key`` may contain a secret. True in case of doubt."""
     return _NAME.search(key) is not None
 
 
 def is_variable(text: str) -> bool:
-    """Whether ``text`` consists only of variables, ``${…}``, and white space: such a text refers to secrets and contains none."""
+    """Whether ``text`` consists only of variables, ``${…}``, and white space. Such a text refers to secrets but contains none."""
     at, rest = 0, text.strip()
     while at < len(rest):
         end = rest.find("}", at) if rest.startswith("${", at) else -1

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class TargetState(StrEnum):
-    """The state that the user wants for a connector; stored on the config topic."""
+    """The state that the user wants for a connector. Stored on the config topic."""
 
     STARTED = "STARTED"
     PAUSED = "PAUSED"
@@ -16,7 +16,7 @@ INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, 
 
 
 class State(StrEnum):
-    """The state of a connector or task. STOPPED is for connectors only; DESTROYED is written as a tombstone and never shown."""
+    """The state of a connector or task. STOPPED is for connectors only. DESTROYED is written as a tombstone and never shown."""
 
     UNASSIGNED = "UNASSIGNED"
     RUNNING = "RUNNING"
@@ -28,7 +28,8 @@ class State(StrEnum):
 
 
 def connector_state_for(target: TargetState, current: State | None = None) -> State:
-    """The state of a connector once ``target`` is reached. A FAILED one stays FAILED until it is stopped or restarted (contract §6.2)."""
+    """The state of a connector once ``target`` is reached. A FAILED connector stays FAILED until it is stopped or restarted (contract
+    §6.2)."""
     if target is TargetState.STOPPED:
         return State.STOPPED
     if current is State.FAILED:
@@ -38,7 +39,7 @@ def connector_state_for(target: TargetState, current: State | None = None) -> St
 
 def task_state_for(target: TargetState, current: State | None = None) -> State:
     """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
-    (contract §6.3); resuming leaves it FAILED; only a restart changes that."""
+    (contract §6.3). Resuming leaves it FAILED. Only a restart changes that."""
     if target is TargetState.STOPPED:
         return State.DESTROYED
     if target is TargetState.PAUSED:

@@ -1,7 +1,7 @@
 """The state of the status topic: the states of connectors and tasks, and the topics that each connector has used (contract §2.9).
 
-A status of ours has the claim of the run that wrote it. A status without one is a real worker's, and is always applied. ``author`` is the
-user whose restart or reset wrote the status, for the history; it is written, but not read here.
+A status of ours has the claim of the run that wrote it. A status without a claim is a real worker's, and is always applied. ``author`` is
+the user whose restart or reset wrote the status, for the history. It is written, but not read here.
 """
 
 from collections.abc import Mapping
@@ -26,14 +26,14 @@ class ConnectorStatus:
     version: str | None = None
     claim: Claim | None = None
     offset: int = field(default=-1, compare=False, kw_only=True)
-    timestamp: int = field(default=-1, compare=False, kw_only=True)  # of the record, in ms; -1: not known
+    timestamp: int = field(default=-1, compare=False, kw_only=True)  # of the record, in ms; -1: unknown
     author: str | None = field(default=None, compare=False, kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures``: in how many applications in a row the task has FAILED, without
-    the running one; a restart or a change of the config resets it."""
+    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures`` is the number of consecutive applications in which the task has
+    FAILED, without the running one. A restart or a change of the config resets it."""
 
     connector: str
     task: int
@@ -55,8 +55,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailedStatuses:
-    """The FAILED statuses of a connector and its tasks that one process writes, under the claim it works for. Traces must hold no secrets;
-    they are shortened here."""
+    """The FAILED statuses of a connector and its tasks that one process writes, under the claim for which it works. Traces must not contain
+    secrets. They are shortened here."""
 
     connector: str
     worker_id: str
@@ -68,11 +68,11 @@ class FailedStatuses:
         return ConnectorStatus(self.connector, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim)
 
     def beside_running(self) -> ConnectorStatus:
-        """The connector's own status where its tasks alone FAILED."""
+        """The connector's own status if only its tasks FAILED."""
         return ConnectorStatus(self.connector, State.RUNNING, self.worker_id, version=self.version, claim=self.claim)
 
     def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
-        """``failures`` as in TaskStatus; 0: the failure delays no later run, since the check before a run has found it."""
+        """``failures`` is as in TaskStatus. With 0 the failure delays no later run, since the check before a run has found it."""
         trace = shorten(trace)
         return TaskStatus(
             self.connector, task, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim, failures=failures
@@ -81,7 +81,7 @@ class FailedStatuses:
 
 @dataclass(frozen=True, slots=True)
 class TopicStatus:
-    """``status-topic-«t»:connector-«c»``: the connector uses the topic; ``task`` used it first, at ``discover_timestamp`` (ms)."""
+    """``status-topic-«t»:connector-«c»``: the connector uses the topic. ``task`` used it first, at ``discover_timestamp`` (ms)."""
 
     topic: str
     connector: str
@@ -109,9 +109,9 @@ _NO_TASKS: Mapping[int, TaskStatus] = {}
 
 
 class StatusState:
-    """Folds status records. Each key is in one partition, so its records arrive in order; those of different keys arrive in any order.
+    """Folds status records. Each key is in one partition, so its records arrive in order. Records of different keys arrive in any order.
 
-    Not thread-safe; changes in place: take a ``copy``. ``version`` increases with every change.
+    Not thread-safe. It changes in place, so take a ``copy``. ``version`` increases with every change.
     """
 
     def __init__(self) -> None:
@@ -120,7 +120,7 @@ class StatusState:
         self._own_topics: set[str] = set()  # connectors whose topics are not shared with a copy
         self.skipped = 0
         self.version = 0
-        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # inner dicts are replaced, never changed: copies share them
+        self._tasks: dict[str, dict[int, TaskStatus]] = {}  # inner dicts are replaced, never changed, because copies share them
         self._newest: dict[object, Claim] = {}
 
     def copy(self) -> "StatusState":
@@ -138,7 +138,7 @@ class StatusState:
         return {status.id: status for tasks in self._tasks.values() for status in tasks.values()}
 
     def names(self) -> set[str]:
-        """The connectors with a status of their own, of a task, or a topic."""
+        """The connectors with a status of their own, of a task, or of a topic."""
         return {*self.connectors, *self._tasks, *self.topics}
 
     def connector(self, connector: str) -> ConnectorStatus | None:
@@ -154,7 +154,7 @@ class StatusState:
         return list(self.task_map(connector).values())
 
     def task_map(self, connector: str) -> Mapping[int, TaskStatus]:
-        """The statuses of the connector's tasks by number, in order; the same object until one of them changes."""
+        """The statuses of the connector's tasks by number, in order. It is the same object until one of them changes."""
         return self._tasks.get(connector, _NO_TASKS)
 
     def topics_of(self, connector: str) -> list[str]:
@@ -162,17 +162,17 @@ class StatusState:
         return sorted(self.topics.get(connector, {}))
 
     def apply(self, record: StatusRecord | Unreadable) -> str:
-        """Applies one record. Returns the reason why it was skipped, or an empty text; never raises."""
+        """Applies one record. Returns the reason why it was skipped, or an empty text. Never raises."""
         reason = record.reason if isinstance(record, Unreadable) else self._superseded(record) or self._applied(record)
         self.skipped += bool(reason)
         self.version += not reason
         return reason
 
     def _superseded(self, record: StatusRecord) -> str:
-        """The reason to skip a zombie's status, whose claim is older than the newest one of the same key; empty: apply it.
+        """The reason to skip the status of a fenced run, whose claim is older than the newest one of the same key. Empty: apply it.
 
         The newest claim counts even if its status was replaced or removed. Claims are compared per key, because a run rewrites only the
-        statuses of the tasks that it hosts; the others keep their older claim.
+        statuses of the tasks that it hosts. The other statuses keep their older claim.
         """
         claim, key = record.claim, _key(record)
         if claim is None:
@@ -200,15 +200,15 @@ class StatusState:
         return ""
 
     def _remove(self, tombstone: ConnectorStatus) -> None:
-        """Removes the connector and its tasks, except those written after the tombstone: they may be read before it."""
+        """Removes the connector and its tasks, except those that were written after the tombstone, which may be read before it."""
         self.connectors.pop(tombstone.connector, None)
         tasks = self.task_map(tombstone.connector)
         later = {n: task for n, task in tasks.items() if tombstone.timestamp >= 0 and task.timestamp > tombstone.timestamp}
         self._put_tasks(tombstone.connector, later)
 
     def _task(self, status: TaskStatus) -> str:
-        """Applies a task's status. A real worker may report that it gave up a task after another one started it; for our writers, the claim
-        decides."""
+        """Applies a task's status. A real worker may report that it gave up a task after another worker has started it. For our writers,
+        the claim decides."""
         known = self.task(status.connector, status.task)
         is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
         if is_running and status.state is State.UNASSIGNED and status.claim is None:
@@ -229,7 +229,7 @@ class StatusState:
             del self.topics[tombstone.connector]
 
     def _topics_to_change(self, connector: str) -> dict[str, TopicStatus]:
-        """The connector's topics, copied first if a copy of this state shares them, once: there may be a hundred thousand of them."""
+        """The connector's topics, copied once if a copy of this state shares them. There may be a hundred thousand topics."""
         if connector not in self._own_topics or connector not in self.topics:
             self.topics[connector] = dict(self.topics.get(connector, ()))
             self._own_topics.add(connector)

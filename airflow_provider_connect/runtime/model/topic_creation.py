@@ -36,7 +36,7 @@ class TopicGroup:
 
     def includes(self, topic: str) -> bool:
         """Whether the whole name matches an expression of ``include`` (default: any name), and no expression of ``exclude``. Raises
-        ConfigException, with the key, for an expression that takes too long."""
+        ConfigException, with the key, if an expression takes too long."""
         if self.name != DEFAULT and not any(pattern.matches(topic) for pattern in self.include):
             return False
         return not any(pattern.matches(topic) for pattern in self.exclude)
@@ -50,7 +50,7 @@ class TopicCreation:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> TopicCreation | None:
-        """The groups of a config whose variables are resolved; None: it has no key of ``topic.creation.``, and creates no topics.
+        """The groups of a config whose variables are resolved. None: it has no key under ``topic.creation.``, and creates no topics.
 
         Raises ConfigException with all errors.
         """
@@ -71,7 +71,7 @@ class TopicCreation:
 
 
 def uses_topic_creation(config: Mapping[str, str]) -> bool:
-    """Whether a config has any key of ``topic.creation.``."""
+    """Whether a config has any key under ``topic.creation.``."""
     return any(key.startswith(PREFIX) for key in config)
 
 
@@ -88,7 +88,7 @@ def _group_in(key: str, names: set[str]) -> bool:
 def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas: object, errors: list[str]) -> dict[str, Any]:
     """A group's own four settings, by their names without the prefix. Adds errors to ``errors``."""
     prefix = f"{PREFIX}{group}."
-    is_default = group == DEFAULT  # which includes every topic and excludes none, by any config
+    is_default = group == DEFAULT  # the default group includes every topic and excludes none, whatever the config
     patterns = (
         [] if is_default else [ConfigKey(f"{prefix}{key}", Type.LIST, "", validator=_check_regexes) for key in ("include", "exclude")]
     )

@@ -14,7 +14,7 @@ from airflow_provider_connect.runtime.model.config_limits import cut
 def unknown_settings(given: Iterable[str], known: Collection[str]) -> list[str]:
     """A warning for each setting that nothing reads, with the most similar known name.
 
-    Leaves out the settings of the DAG, of clients and of new topics, which have checks of their own.
+    Leaves out the settings of the DAG, of clients and of new topics, which have separate checks.
     """
     names = sorted(name for name in given if name not in known and not name.startswith(_CHECKED_ELSEWHERE))
     texts = [_unknown(name, known, given) for name in names[:_MOST_UNKNOWN]]
@@ -37,21 +37,21 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
 
 
 def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
-    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting: one of them may be its misspelled name."""
+    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting, because one of them may be its misspelled name."""
     if not any(error.startswith(_MISSING) for error in errors):
         return []
     return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """The name that is most similar to ``name``; None: no name is similar. Takes up to a millisecond."""
+    """The name that is most similar to ``name``. None: no name is similar. Takes up to a millisecond."""
     return next(iter(difflib.get_close_matches(cut(name, _LONGEST_NAME), sorted(known), n=1)), None)
 
 
 def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
-    """The most similar setting. Settings share many words, so a name with full stops must be more similar, or the end of another one
+    """The most similar setting. Settings share many words, so a name with full stops must be more similar, or be the end of another name
     (``schemas.enable``)."""
-    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # that of the value before that of the key
+    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # reversed: the value's before the key's
     if whole:
         return whole[0]
     near = nearest(name, known)
@@ -122,5 +122,5 @@ _ADVICE: Final = (
 
 
 def foreign_setting(name: str) -> str | None:
-    """The advice about a setting that nothing here reads; None: there is no advice."""
+    """The advice about a setting that nothing here reads. None: there is no advice."""
     return next((advice for pattern, advice in _ADVICE if fnmatchcase(name, pattern)), None)

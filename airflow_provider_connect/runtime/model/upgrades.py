@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.runtime.model.run import Claim
 
-if TYPE_CHECKING:  # every Airflow task reads upgrades, and few of them have a comparison
+if TYPE_CHECKING:  # every Airflow task reads upgrades, but few of them have a comparison
     from airflow_provider_connect.runtime.model.preview_comparison import Comparison
 
 VERSION_KEY = "connector.plugin.version"
@@ -20,7 +20,7 @@ CLASS_KEY = "connector.class"
 
 
 class UpgradeState(StrEnum):
-    REQUESTED = "REQUESTED"  # the next run compares the versions first; runs use the old one
+    REQUESTED = "REQUESTED"  # the next run compares the versions first; runs use the old version
     HELD = "HELD"  # the comparison found differences that prevent the upgrade; runs use the old version
     TRIAL = "TRIAL"  # the comparison found no such differences; the first run with the new version is due, or running
     DONE = "DONE"  # that run succeeded; runs use the requested version
@@ -29,12 +29,12 @@ class UpgradeState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """``to`` is the requested range, ``new`` the exact version that it resolved to, ``old`` the exact version before. ``named`` and
-    ``class_name`` are version and class in the config at the request: the upgrade does not apply to a config with others.
+    """``to`` is the requested range, ``new`` the exact version to which it resolved, ``old`` the previous exact version. ``named`` and
+    ``class_name`` are version and class in the config at the time of the request. The upgrade does not apply to a config with other ones.
 
-    ``claim`` is the run that tries the new version; None: no run has started. ``passed`` are its tasks that have succeeded.
-    ``is_replanned``: whether the old version has planned the tasks again after a failure. ``comparison`` is a Comparison as JSON. Times
-    are epoch ms.
+    ``claim`` is that of the run that tries the new version. None: no run has started. ``passed`` are its tasks that have succeeded.
+    ``is_replanned``: whether the old version has planned the tasks again after a failure. ``comparison`` is a Comparison as JSON. Times are
+    epoch ms.
     """
 
     state: UpgradeState
@@ -59,11 +59,11 @@ class Upgrade:
         return self.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL)
 
     def concerns(self, config: Mapping[str, str]) -> bool:
-        """Whether the upgrade applies to this config: version and class are those at the request."""
+        """Whether the upgrade applies to this config: version and class are the same as at the request."""
         return config.get(VERSION_KEY) == self.named and config.get(CLASS_KEY) == self.class_name
 
     def version(self, *, is_trying: bool = True) -> str:
-        """The version, or range, that runs use now; without ``is_trying``, the one that has succeeded."""
+        """The version, or range, that runs use now. Without ``is_trying``, the version that has succeeded."""
         if self.state is UpgradeState.TRIAL and is_trying:
             return self.new
         return self.to if self.state is UpgradeState.DONE else self.old
@@ -78,7 +78,7 @@ class Upgrade:
 
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> "Upgrade":
-        """Raises KeyError, TypeError or ValueError for values of another form; ignores unknown keys."""
+        """Raises KeyError, TypeError or ValueError for values of another form. Ignores unknown keys."""
         plain = {name: values[name] for name in _PLAIN if name in values}
         claim = values.get("claim")
         return cls(
@@ -93,12 +93,12 @@ _PLAIN = tuple(each.name for each in dataclasses.fields(Upgrade) if each.name no
 
 
 def version_in_force(upgrade: Upgrade | None, config: Mapping[str, str], *, is_trying: bool = True) -> str | None:
-    """The version or range that an upgrade sets for a connector with this config; None: the config decides."""
+    """The version or range that an upgrade sets for a connector with this config. None: the config decides."""
     return None if upgrade is None or not upgrade.concerns(config) else upgrade.version(is_trying=is_trying)
 
 
 def evaluate(upgrade: Upgrade, comparison: "Comparison") -> Upgrade:
-    """The upgrade after a comparison of the two versions: TRIAL or HELD; still REQUESTED if there was nothing to compare."""
+    """The upgrade after a comparison of the two versions: TRIAL or HELD. It stays REQUESTED if there was nothing to compare."""
     seen = dataclasses.replace(upgrade, comparison=comparison.to_json())
     if not comparison.has_seen_enough:
         return dataclasses.replace(seen, reason="the source had no record for a comparison of the versions; the next run compares again")
@@ -115,7 +115,7 @@ def hold(upgrade: Upgrade, reason: str) -> Upgrade:
 
 
 def begin_trial(upgrade: Upgrade, claim: Claim) -> Upgrade:
-    """The upgrade as a run starts to use the new version."""
+    """The upgrade when a run starts to use the new version."""
     return dataclasses.replace(upgrade, claim=claim, passed=())
 
 
@@ -125,12 +125,12 @@ def roll_back(upgrade: Upgrade, reason: str) -> Upgrade:
 
 
 def pass_tasks(upgrade: Upgrade, tasks: Collection[int], of: int) -> Upgrade:
-    """The upgrade after ``tasks``, of ``of`` in all, succeeded in the trial: DONE once all have."""
+    """The upgrade after ``tasks``, of ``of`` in total, succeeded in the trial: DONE once all have succeeded."""
     together = tuple(sorted({*upgrade.passed, *tasks}))
     state = UpgradeState.DONE if set(together) >= set(range(of)) else upgrade.state
     return dataclasses.replace(upgrade, passed=together, state=state)
 
 
 def postpone(upgrade: Upgrade) -> Upgrade:
-    """The upgrade after a trial that ended without a result: the next run is another trial."""
+    """The upgrade after a trial that ended without a result. The next run is another trial."""
     return dataclasses.replace(upgrade, claim=None, passed=())

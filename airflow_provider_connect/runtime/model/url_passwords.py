@@ -1,6 +1,6 @@
-"""Finds and hides passwords in URLs. Knows no driver: it hides any text that some driver may take for a password.
+"""Finds and hides passwords in URLs. Knows no driver, so it hides any text that a driver may interpret as a password.
 
-Drivers disagree about the characters of a password and about its end. So a setting is read liberally: its user-info reaches to the last
+Drivers disagree about the characters of a password and about its end. So a setting is read liberally. Its user-info extends to the last
 ``@``, and an option to the next ``&`` or ``;``, whatever is between them. In a text with other words, URLs end at white space. All
 functions take time linear in the length of the text.
 """
@@ -33,7 +33,7 @@ _IN_URLS = ("pass", "passcode", "auth", "sig", "signature", "keyvaultprovidercli
 
 
 def without_url_passwords(setting: str) -> str:
-    """``setting``, the whole value of a setting, with ``[hidden]`` instead of its ``url_passwords``; variables stay visible."""
+    """``setting``, the whole value of a setting, with ``[hidden]`` instead of its ``url_passwords``. Variables stay visible."""
     return _without(setting, _of_setting(setting))
 
 
@@ -43,7 +43,7 @@ def text_without_url_passwords(text: str) -> str:
 
 
 def url_passwords(setting: str) -> list[str]:
-    """The texts that ``without_url_passwords`` hides in ``setting``, as written and decoded; and the parts that a stricter reader uses."""
+    """The texts that ``without_url_passwords`` hides in ``setting``, as written and decoded, and the parts that a stricter reader uses."""
     found: dict[str, None] = {}
     for start, end in _of_setting(setting):
         hidden = setting[start:end]
@@ -91,7 +91,8 @@ def _of_text(text: str) -> list[Span]:
 
 
 def _neutral(text: str) -> str:
-    """``text`` with letters instead of variables, whose ``:`` and ``/`` are not part of a URL. A variable with a mark of a URL stays."""
+    """``text`` with letters instead of variables, because their ``:`` and ``/`` are not part of a URL. A variable that contains ``@``,
+    ``&``, ``=`` or ``?`` stays."""
     parts, at = [], 0
     for start, end in variable_spans(text):
         if start >= at and not any(mark in text[start:end] for mark in "@&=?"):
@@ -114,7 +115,7 @@ def _user_infos(text: str, is_one: bool) -> Iterator[Span]:
 
 
 def _end_in_text(text: str, start: int) -> int:
-    """The end of the URL whose ``://`` is at ``start``: the end of its word, or a later ``@`` that only a password explains."""
+    """The end of the URL whose ``://`` is at ``start``: the end of its word, or a later ``@`` that can only be due to a password."""
     tail = start + 3
     word = _WORD_END.search(text, tail)
     end = word.start() if word else len(text)
@@ -131,7 +132,7 @@ def _end_in_text(text: str, start: int) -> int:
 
 
 def _user_info(text: str, start: int, end: int, is_http: bool) -> Span | None:
-    """The password between the ``://`` at ``start`` and the last ``@``; None: there are only hosts, ports and user names."""
+    """The password between the ``://`` at ``start`` and the last ``@``. None: there are only hosts, ports and user names."""
     tail = start + 3
     last = text.rfind("@", tail, end)
     colon = text.find(":", tail, max(last, tail))
@@ -163,7 +164,7 @@ def _of_oracle_in_text(text: str) -> Iterator[Span]:
 
 
 def _options(text: str) -> Iterator[Span]:
-    """Options of a query: to the next ``&``, whatever characters come before it."""
+    """Options of a query, each up to the next ``&``, whatever characters precede it."""
     at = 0
     while (found := _OPTION_OF_SETTING.search(text, at)) is not None:
         at = found.end()
@@ -176,7 +177,7 @@ def _options(text: str) -> Iterator[Span]:
 
 
 def _options_of_semicolons(text: str) -> Iterator[Span]:
-    """``;name=value`` and ``;name={value}``: to the next ``;`` outside of braces."""
+    """``;name=value`` and ``;name={value}``, each up to the next ``;`` outside of braces."""
     at = 0
     while (found := _OPTION_OF_SEMICOLONS.search(text, at)) is not None:
         at = found.end()
@@ -189,7 +190,7 @@ def _options_of_semicolons(text: str) -> Iterator[Span]:
 
 
 def _options_of_brackets(text: str) -> Iterator[Span]:
-    """``(user=…,password=…)`` and ``(user=…)(password=…)``: to the end."""
+    """``(user=…,password=…)`` and ``(user=…)(password=…)``, up to the end."""
     found = next((each for each in _OPTION_OF_BRACKETS.finditer(text) if _is_secret_name(each[1])), None)
     if found is not None:
         yield found.end(), len(text)
@@ -204,12 +205,12 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _holds_encoded(value: str) -> bool:
-    """Whether an option's value is another URL or a list of options, encoded, with a password."""
+    """Whether an option's value is another URL or a list of options, encoded, that contains a password."""
     return "%" in value and bool(_of_text(unquote_plus(value)))
 
 
 def _options_of_text(text: str) -> Iterator[Span]:
-    """Options to white space, or to the quotation mark or bracket that ends them."""
+    """Options up to white space, or up to the quotation mark or bracket that ends them."""
     at, last_brace = 0, text.rfind("}")
     while (found := _OPTION_OF_TEXT.search(text, at)) is not None:
         at = begun = found.end()

@@ -11,8 +11,8 @@ from airflow_provider_connect.errors import ConfigException, PluginNotFoundExcep
 from airflow_provider_connect.runtime.model.config_limits import cut
 
 LATEST = "latest"
-UNDEFINED = "undefined"  # the version of a plugin without one: less than every version that begins with a number above zero
-MAX_LENGTH = 200  # of a version; parts nest, so this limits their depth too
+UNDEFINED = "undefined"  # the version of a plugin without one; less than every version that begins with a number above zero
+MAX_LENGTH = 200  # of a version; parts nest, so this also limits their depth
 
 _QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _OTHER_NAMES = {"cr": "rc", "ga": "", "final": "", "release": ""}
@@ -38,7 +38,7 @@ class _Word:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Known qualifiers in their order, then unknown ones by their text."""
+        """Known qualifiers in order, then unknown ones by their text."""
         return (_QUALIFIERS.index(self.text), "") if self.text in _QUALIFIERS else (len(_QUALIFIERS), self.text)
 
 
@@ -50,7 +50,7 @@ _RELEASE = _Word("")
 class MavenVersion:
     """A version in Maven's order: numbers by value, ``alpha < beta < milestone < rc < snapshot < release < sp <`` other words.
 
-    Versions of the same rank are equal, such as ``1``, ``1.0`` and ``1-ga``. Therefore not hashable; use ``text`` as a key.
+    Versions of the same rank are equal, such as ``1``, ``1.0`` and ``1-ga``. Therefore a version is not hashable. Use ``text`` as a key.
     """
 
     def __init__(self, text: str) -> None:
@@ -135,7 +135,7 @@ def _number(digits: str) -> _Number:
 
 
 def _normalize(members: list[_Part]) -> None:
-    """Removes the empty parts (0, ``final``, empty lists) at the end, also those before lists at the end."""
+    """Removes the empty parts (0, ``final``, empty lists) at the end, including those before lists at the end."""
     for at in range(len(members) - 1, -1, -1):
         member = members[at]
         if member in (_Number(""), _RELEASE, []):
@@ -145,7 +145,7 @@ def _normalize(members: list[_Part]) -> None:
 
 
 def _compare(left: _Part | None, right: _Part | None) -> int:
-    """Less than zero: ``left`` is older. None is a part that a shorter version lacks."""
+    """Less than zero: ``left`` is older. None stands for a part that a shorter version lacks."""
     if left is None:
         return 0 if right is None else -_compare(right, None)
     if right is None:
@@ -178,7 +178,7 @@ def _kind(part: _Part) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """An interval of versions; a bound of None is open."""
+    """An interval of versions. A bound of None is open."""
 
     lower: MavenVersion | None
     upper: MavenVersion | None
@@ -197,7 +197,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A union of intervals; or, with ``recommended``, a preferred version."""
+    """A union of intervals, or with ``recommended`` a preferred version."""
 
     restrictions: tuple[Restriction, ...]
     recommended: MavenVersion | None = None
@@ -252,7 +252,7 @@ def _restriction(spec: str) -> Restriction:
 
 
 def requirement(spec: str | None) -> VersionRange | None:
-    """The versions that a ``….plugin.version`` setting allows; None: the latest (unset, or exactly ``latest``).
+    """The versions that a ``….plugin.version`` setting allows. None: the latest (unset, or exactly ``latest``).
 
     A bare version is a hard requirement. Raises ConfigException for a malformed range.
     """
@@ -263,12 +263,12 @@ def requirement(spec: str | None) -> VersionRange | None:
 
 
 def oldest_first(versions: Iterable[str]) -> list[str]:
-    """The versions in Maven's order; versions of equal rank keep their order."""
+    """The versions in Maven's order. Versions of equal rank keep their order."""
     return [version.text for version in sorted(map(MavenVersion, versions))]
 
 
 def choose_version(plugin: str, installed: Sequence[str], spec: str | None) -> str:
-    """The newest installed version of ``plugin`` that satisfies ``spec``; of several of equal rank the last.
+    """The newest installed version of ``plugin`` that satisfies ``spec``. Of several with equal rank, the last.
 
     Raises ConfigException for a malformed ``spec``, PluginVersionException if no installed version satisfies it, and
     PluginNotFoundException if no version is installed.

@@ -1,6 +1,6 @@
-"""Converts values to JSON and back by the fields and types of dataclasses and named tuples: the codec of Connect's answers.
+"""Converts values to JSON and back by the fields and types of dataclasses and named tuples: the codec of Connect's responses.
 
-A class with ``to_json`` and ``of_json`` converts itself. Reading does not check texts, numbers and booleans, and ignores unknown fields,
+A class with ``to_json`` and ``of_json`` converts itself. Reading does not check texts, numbers and booleans. It ignores unknown fields,
 because newer servers may add some.
 """
 
@@ -21,13 +21,13 @@ EXCLUDED: Final = {"is_excluded": True}
 
 
 def named(name: str, *, formerly: str | None = None) -> dict[str, str | None]:
-    """Metadata of a field with another ``name`` in JSON; ``formerly``: the name that older servers use."""
+    """Metadata of a field with another ``name`` in JSON. ``formerly`` is the name that older servers use."""
     return {"name": name, "formerly": formerly}
 
 
 @dataclass(frozen=True, slots=True)
 class JsonField:
-    """One field of a class. ``hint`` is its resolved type; ``default`` MISSING: it must be in the JSON that is read."""
+    """One field of a class. ``hint`` is its resolved type. ``default`` MISSING: the JSON must contain the field."""
 
     attribute: str
     name: str
@@ -39,7 +39,7 @@ class JsonField:
 
 @functools.cache
 def json_fields(kind: type) -> tuple[JsonField, ...]:
-    """The fields of a dataclass or named tuple in the order of its JSON; empty for any other class."""
+    """The fields of a dataclass or named tuple in the order of its JSON. Empty for any other class."""
     if not _is_record(kind):
         return ()
     hints = get_type_hints(kind)
@@ -60,7 +60,7 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
-        return {key: inner if inner.__class__ is str else to_json(inner) for key, inner in value.items()}  # configs: nearly all
+        return {key: inner if inner.__class__ is str else to_json(inner) for key, inner in value.items()}  # nearly all are configs
     if hasattr(value, "to_json"):
         return value.to_json()
     if fields := json_fields(value.__class__):

@@ -1,4 +1,4 @@
-"""The answers of Kafka Connect's API as plain values, for herder, REST, clients, hook and command line; ``view_json`` converts them.
+"""The responses of Kafka Connect's API as plain values, for herder, REST, clients, hook and command line. ``view_json`` converts them.
 
 Fields are in the order of Kafka Connect's JSON (contract §3.2).
 """
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.view_json import EXCLUDED, OMITTED, 
 
 @dataclass(frozen=True, slots=True)
 class ServerView:
-    """Version and commit of a Connect server, and its Kafka cluster. ``commit`` of ours is the version of the installed distribution."""
+    """Version and commit of a Connect server, and its Kafka cluster. Our ``commit`` is the version of the installed distribution."""
 
     version: str
     commit: str
@@ -32,7 +32,7 @@ class HealthView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorInfo:
-    """A connector with its config, including ``name`` but not our own keys; ``type`` is source, sink or unknown."""
+    """A connector with its config, including ``name`` but not our own keys. ``type`` is source, sink or unknown."""
 
     name: str
     config: Mapping[str, str]
@@ -42,7 +42,7 @@ class ConnectorInfo:
 
 @dataclass(frozen=True, slots=True)
 class StateView:
-    """The state of a connector; ``version`` and ``trace`` None: unknown."""
+    """The state of a connector. ``version`` and ``trace`` None: unknown."""
 
     state: str
     worker_id: str
@@ -63,8 +63,8 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The answer of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON does not have, names missing parts of the
-    source, or the WAL that its database retains."""
+    """The response of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON does not have, names what the source is missing,
+    or the WAL that its database retains."""
 
     name: str
     connector: StateView
@@ -75,8 +75,8 @@ class ConnectorStatusView:
 
 @dataclass(frozen=True, slots=True)
 class RetainedWalView:
-    """The WAL that a connector's replication slot holds back on its server, in bytes; None: the slot has lost it. ``note``: what its users
-    are shown; None: the slot is as it should be."""
+    """The WAL that a connector's replication slot retains on its server, in bytes. None: the slot has lost it. ``note`` is the text for its
+    users. None: the slot is in order."""
 
     held_bytes: int | None
     note: str | None = None
@@ -84,7 +84,7 @@ class RetainedWalView:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedConnector:
-    """One connector in a list with ``expand``; null: it is being deleted, or has no status yet."""
+    """One connector in a list with ``expand``. Null: it is being deleted, or has no status yet."""
 
     status: ConnectorStatusView | None = field(default=None, metadata=OMITTED)
     info: ConnectorInfo | None = field(default=None, metadata=OMITTED)
@@ -100,7 +100,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class TaskDetail:
-    """One task with its state; None: no state yet."""
+    """One task with its state. None: no state yet."""
 
     id: ConnectorTaskId
     config: Mapping[str, str]
@@ -175,7 +175,7 @@ class ConfigValueView:
 
 
 class ValidatedKey(NamedTuple):
-    """A key's definition and its value; definition None: the key is unknown."""
+    """A key's definition and its value. Definition None: the key is unknown."""
 
     definition: ConfigKeyView | None
     value: ConfigValueView
@@ -183,8 +183,8 @@ class ValidatedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A whole validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters: of these, Connect counts the keys
-    with errors, not the errors. ``warnings`` are about settings that nothing reads; they are sent in a header."""
+    """A complete validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters. For these, Connect counts the
+    keys with errors, not the errors. ``warnings`` are about settings that nothing reads, and are sent in a header."""
 
     name: str
     error_count: int
@@ -212,9 +212,9 @@ class Validation:
 class WorkerView:
     """One running Spark application: its host and process, its claim, and the tasks that it hosts.
 
-    ``records`` and ``bytes`` are the deliveries of these tasks since its start, ``seconds`` the time of the task that took longest.
-    ``left``: how many of ``left_unit`` remain before the ends that are known to the tasks. None: unknown. A worker without Airflow counts
-    only records, since the start of its process.
+    ``records`` and ``bytes`` are the deliveries of these tasks since the application's start. ``seconds`` is the time of the task that took
+    longest. ``left`` is how many of ``left_unit`` remain before the ends that are known to the tasks. None: unknown. A worker without
+    Airflow counts only records, since the start of its process.
     """
 
     worker_id: str
@@ -231,7 +231,7 @@ class WorkerView:
 
 @dataclass(frozen=True, slots=True)
 class LoggerView:
-    """The level of a logger; ``last_modified`` in epoch ms, None: it was never set over REST."""
+    """The level of a logger. ``last_modified`` is in epoch ms. None: it was never set over REST."""
 
     level: str | None
     last_modified: int | None = None

@@ -1,8 +1,8 @@
 """What plugins report of themselves and of configs, for processes that must not run their code.
 
-REST, herder and command line use it. The plugins' code runs in other processes, kept warm, with limits on time and memory
-(``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``): a plugin that hangs, dies or exhausts its memory fails only its own request.
-The list of plugins needs no such process.
+REST, herder and command line use it. The plugins' code runs in other processes, which are kept warm. Their time and memory are limited
+(``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``). So a plugin that hangs, dies or exhausts its memory fails only its own
+request. The list of plugins needs no such process.
 """
 
 from __future__ import annotations
@@ -75,8 +75,8 @@ Given = Mapping[str, str | None]
 
 
 class PluginProbe:
-    """Safe to share between threads; one serves a whole process. ``secrets`` returns the values of Airflow's variables in a config. Its
-    processes end after ``idle_seconds`` without a request; None: they stay."""
+    """Safe to share between threads. One probe serves a whole process. ``secrets`` returns the values of Airflow's variables in a config.
+    Its processes end after ``idle_seconds`` without a request. None: they stay."""
 
     def __init__(
         self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}, idle_seconds: float | None = None
@@ -104,7 +104,7 @@ class PluginProbe:
         return self._catalog.broken()
 
     def config_keys(self, plugin: str, version: str | None = None, location: str | None = None) -> list[ConfigKeyView]:
-        """The settings that ``plugin`` defines; for a connector, followed by those of every connector. ``location``: the name of the
+        """The settings that ``plugin`` defines. For a connector, the settings of every connector follow. ``location``: the name of the
         plugin's location.
 
         Raises PluginNotFoundException for an unknown plugin, BadRequestException or ConfigException for an unknown version.
@@ -128,8 +128,8 @@ class PluginProbe:
     def validate(self, plugin: str | None, config: Given) -> Validation:
         """The validation of ``config`` by plugin and framework. Its variables are unresolved; the answer contains none of their values.
 
-        ``plugin`` must be a suffix of the config's class, as in the request's path; None: any class. Raises BadRequestException or
-        ConfigException if nothing can be validated, ConnectException when the plugin's code does not answer.
+        ``plugin`` must be a suffix of the config's class, as in the request's path. None: any class. Raises BadRequestException or
+        ConfigException if nothing can be validated, ConnectException if the plugin's code does not answer.
         """
         named = config.get(CLASS_KEY)
         if named is None:
@@ -165,11 +165,11 @@ class PluginProbe:
         config: Mapping[str, str],
         offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
     ) -> bool:
-        """Call the connector's ``alter_offsets`` with these offsets; None: all are reset. False: the connector has no such method, or
-        cannot decide.
+        """Call the connector's ``alter_offsets`` with these offsets. None: all are reset. Returns False if the connector has no such
+        method, or cannot decide.
 
         Raises what the method raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
-        ConnectException for everything else; RetriableException when it does not answer in time.
+        ConnectException for everything else. Also raises RetriableException if it does not answer in time.
         """
         providers = self._settings.config_providers(connector)
         secrets = config_providers.airflow_values(config, providers, self._secrets)
@@ -184,15 +184,15 @@ class PluginProbe:
         return bool(self._ask(self._locations(resolved), request, mask)["agreed"])
 
     def passwords(self, resolved: Given) -> set[str]:
-        """The values of the connector's settings of type PASSWORD; empty if the config names no known connector."""
+        """The values of the connector's settings of type PASSWORD. Empty if the config names no known connector."""
         try:
             keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY), resolved.get(LOCATION_KEY))
-        except ConnectException:  # without its definition, none of its code is called
+        except ConnectException:  # without its definition, the probe calls none of its code
             return set()
         return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
 
     def _log_broken(self) -> None:
-        """Log each broken location once; again if it was usable in between."""
+        """Log each broken location once. Log it again if it was usable in between."""
         with self._logging:
             broken = set(self._catalog.broken())
             new, self._broken = broken - self._broken, broken
@@ -206,12 +206,12 @@ class PluginProbe:
 
     def _require_class(self, name: str) -> None:
         """Raises ConfigException for a class that no plugin has, with the remedy. The text contains only the class of the config, so it is
-        not masked: a mask would reveal which words are secrets, as in ``io.[hidden].connect``."""
+        not masked. A mask would reveal which words are secrets, as in ``io.[hidden].connect``."""
         if not self._catalog.named(name, CONNECTOR_KINDS):
             self._catalog.find_connector(name)
 
     def _java_connector(self, config: Given) -> Plugin | None:
-        """The connector of ``config`` if it is a Java connector. None also if there is none: the validation reports it."""
+        """The connector of ``config`` if it is a Java connector. None also if there is no connector, which the validation reports."""
         try:
             plugin = self._choice.connector(config.get("name"), {key: text for key, text in config.items() if text is not None})
         except ConnectException:
@@ -244,7 +244,7 @@ class PluginProbe:
             raise BadRequestException(error.message) from error
 
     def _own_keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """Requested once for each version and state of its files."""
+        """Requested once for each version and each state of its files."""
         loaded = _fingerprints([plugin])
         known = (plugin, "".join(fingerprint for _, fingerprint in loaded))
         if known not in self._keys:
@@ -260,7 +260,7 @@ class PluginProbe:
             return self._pool.ask(locations, request)
 
     def _locations(self, config: Given) -> Fingerprints:
-        """The locations whose code a validation of ``config`` loads, as far as it names existing plugins."""
+        """The locations whose code a validation of ``config`` loads. Names without a plugin are ignored."""
         texts = {key: text for key, text in config.items() if text is not None}
         asked: list[Callable[[], Plugin]] = [lambda: self._choice.connector(texts.get("name"), texts)]
         asked += [lambda role=role: self._choice.converter(role, texts) for role in CONVERTER_KINDS]  # type: ignore[misc]
@@ -278,7 +278,7 @@ class PluginProbe:
 
 @contextmanager
 def _masking(mask: Mask) -> Iterator[None]:
-    """Masks secrets in what is raised."""
+    """Masks secrets in exceptions."""
     try:
         yield
     except ConfigException as error:
@@ -290,7 +290,7 @@ def _masking(mask: Mask) -> Iterator[None]:
 
 
 def _plugin_view(plugin: Plugin) -> PluginView:
-    """With the location of a Java plugin, since a Python plugin may have the same name."""
+    """Includes the location of a Java plugin, since a Python plugin may have the same name."""
     location = plugin.location.name if plugin.is_java and plugin.location is not None else None
     return PluginView(plugin.class_name, str(plugin.kind), None if plugin.version == UNDEFINED else plugin.version, location)
 
@@ -339,14 +339,15 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
         )
 
     given = (resolved.get(value.name) for key, value in validation.configs if key is not None and key.type == "PASSWORD")
-    mask.add(filter(None, given))  # of converters too
+    mask.add(filter(None, given))  # secrets of converters too
     configs = tuple(ValidatedKey(None if key is None else _masked_key(key, mask), visible(value)) for key, value in validation.configs)
     groups, warnings = tuple(map(mask, validation.groups)), tuple(map(mask, validation.warnings))
     return dataclasses.replace(validation, groups=groups, configs=configs, warnings=warnings)
 
 
 def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
-    """Definitions may contain text of a config too: aliases of transformations, and what plugins' own code adds."""
+    """Masks a key, because definitions may also contain text of a config: aliases of transformations, and text that plugins' own code
+    adds."""
     return dataclasses.replace(
         key,
         name=mask(key.name),

@@ -1,6 +1,6 @@
 """The folder for files that are built once and used by every run: Java and Spark shims, class-data archives, zips of code, jars.
 
-Its content can be deleted at any time, and is built again when needed. Knows nothing of Java or Spark.
+Its content can be deleted at any time, and is rebuilt when needed. Knows nothing of Java or Spark.
 """
 
 import fcntl
@@ -56,7 +56,7 @@ def _private(directory: Path) -> Path:
 
 
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
-    """``target``, a file or folder. If it is missing, ``make`` fills a path next to it, which is then renamed.
+    """Returns ``target``, a file or folder. If it is missing, ``make`` fills a path next to it, which is then renamed.
 
     If several processes call it at once, one builds and the others wait. Leftovers of a ``make`` that raised are removed.
     """
@@ -75,7 +75,7 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def forget_old(folder: Path, now: float, *, days: float = 14, pattern: str = "*") -> None:
-    """Deletes folders in ``folder`` that are older than ``days`` and match ``pattern``. Those still needed are built again; a process with
+    """Deletes folders in ``folder`` that are older than ``days`` and match ``pattern``. If still needed, they are rebuilt. A process with
     open files keeps them."""
     for entry in folder.glob(pattern):
         if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:

@@ -1,6 +1,6 @@
-"""The small application whose JVM writes the archive of the classes that a run of connector tasks loads: one job of one partition.
+"""A small application whose JVM writes the archive of the classes that a run of connector tasks loads. It has one job with one partition.
 
-``class_data`` passes it to spark-submit. Imports nothing of this package: it also runs where only PySpark is on the path.
+``class_data`` passes it to spark-submit. Imports nothing of this package, so that it also runs if only PySpark is on the path.
 """
 
 import os
@@ -12,7 +12,7 @@ from pyspark import SparkConf, SparkContext
 
 
 def main() -> None:
-    """Runs the job, and exits without PySpark's wait of a second."""
+    """Runs the job, and exits without PySpark's one-second wait."""
     protocol.INPUT_CONVERTER[:] = [one for one in protocol.INPUT_CONVERTER if not type(one).__name__.startswith("Numpy")]
     context = SparkContext(conf=SparkConf().setAppName("class data"))
     counted = context.parallelize([0], 1).mapPartitions(lambda rows: [sum(1 for _ in rows)]).collect()

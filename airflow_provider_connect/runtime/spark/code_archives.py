@@ -1,10 +1,10 @@
-"""Zips of this package and of installed plugins, which spark-submit sends to executors on other machines, so that they run the driver's
+"""Zips of this package and of installed plugins. spark-submit sends them to executors on other machines, so that these run the driver's
 code.
 
-The package's zip contains sources and bytecode; an executor with another Python version rejects the bytecode and uses the source.
+The package's zip contains sources and bytecode. An executor with another Python version rejects the bytecode and uses the source.
 
 A plugin is named by an entry point of the group ``airflow_provider_connect.plugins``. Its zip contains the top-level module or package, and
-the metadata by which the executor finds it and its version. Dependencies are not included: executors have them, or get a packed Python
+the metadata by which the executor finds it and its version. Dependencies are not included. Executors have them, or get a packed Python
 environment.
 """
 
@@ -28,7 +28,7 @@ _log = logging.getLogger(__name__)
 
 
 def code_archive(cache: Path) -> Path:
-    """The zip of the package's current files; written if one has changed since the last zip."""
+    """The zip of the package's current files. It is written again if a file has changed since the last zip."""
     files = sorted(file for file in _PACKAGE.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
     digest = hashlib.sha256()
     for file in files:
@@ -56,7 +56,7 @@ def _write_package(archive: Path, files: list[Path]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Plugin:
-    """One distribution: its files by their name in the zip, and its entry points."""
+    """One distribution: its files by name in the zip, and its entry points."""
 
     name: str
     version: str
@@ -66,7 +66,7 @@ class _Plugin:
 
 def plugin_archives(cache: Path) -> list[Path]:
     """One zip per distribution, written if a file has changed since. A distribution with compiled code cannot be imported from a zip, and
-    is left out with a warning. One that is already a zip is left out, since it is on the command line."""
+    is left out with a warning. A distribution that is already a zip is left out, since it is on the command line."""
     by_distribution: dict[str, tuple[Distribution, list[EntryPoint]]] = {}
     for entry in entry_points(group=GROUP):
         if entry.dist is not None:
@@ -88,7 +88,7 @@ def _plugin(distribution: Distribution, entries: list[EntryPoint]) -> _Plugin | 
 
 
 def _files_of(module: str) -> dict[str, Path]:
-    """The files of a top-level module or package by their path below ``sys.path``; empty if it does not consist of files."""
+    """The files of a top-level module or package by their path below ``sys.path``. Empty if it does not consist of files."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         return {}

@@ -2,7 +2,7 @@
 
 Each file must have the SHA-512 that ``jars.sha512``, next to this module, pins for its name, one line per file as sha512sum writes it.
 
-Does not know what the libraries are for, but has the versions of Kafka for all modules that fetch it.
+Does not know the purpose of the libraries, but has the versions of Kafka for all modules that fetch it.
 """
 
 import hashlib
@@ -26,7 +26,7 @@ OLDEST_KAFKA = "4.3.1"
 """The oldest version whose brokers are tested."""
 KAFKA_CONNECT = "4.3.1"
 """The version of Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3
-find their own version: it cannot load connect-file and connect-mirror 4.3.1, and their 4.4.0 is not available."""
+find their own version. So it cannot load connect-file and connect-mirror 4.3.1, and their 4.4.0 is not available."""
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0
 _NOT_FOUND = re.compile(r":: ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;]{1,200}): not found")
@@ -44,7 +44,7 @@ def fetch_jars(
 ) -> Path:
     """A folder of the cache, named ``name`` with a hash of ``libraries``, with the jars of ``libraries`` and their runtime dependencies.
 
-    A library is named ``organisation:module:version``; with ``:type`` or ``:type:classifier`` appended, only that file is fetched. If
+    A library is named ``organisation:module:version``. With ``:type`` or ``:type:classifier`` appended, only that file is fetched. If
     several processes call it at once, one fetches and the others wait. Files of an interrupted fetch are reused. Raises ConnectException,
     and keeps nothing, if a file does not match ``pins``.
     """
@@ -94,7 +94,7 @@ def _repository(settings: Path | None) -> str:
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
-    """Raises ConnectException that names the files whose SHA-512 differs from the pinned one, or for which none is pinned."""
+    """Raises ConnectException that names the files whose SHA-512 differs from the pinned one, or for which no SHA-512 is pinned."""
     lines = (line.split() for line in pins.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     pinned = {name: digest for digest, name in lines}
     found = {file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
@@ -112,7 +112,7 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
 
 def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | None, list[str]]:
     """Runs Ivy, and reports progress every few seconds, even while Ivy prints nothing. Returns None or the last lines of a failure, and the
-    libraries that the repositories lack."""
+    libraries that the repositories do not have."""
     lines: list[str] = []
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
@@ -129,7 +129,7 @@ def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | N
 
 
 def _missing(lines: Sequence[str]) -> list[str]:
-    """Libraries that are not in the repositories, so that another attempt would not help. Empty if a repository did not answer."""
+    """Libraries that are not in the repositories, so that a retry would not help. Empty if a repository did not answer."""
     if any(word in line for line in lines for word in _NO_ANSWER):
         return []
     found = (_NOT_FOUND.match(line.strip()) for line in lines)
@@ -142,7 +142,7 @@ def _read(output: Iterable[str], lines: list[str]) -> None:
 
 
 def _progress(lines: Iterable[str]) -> str:
-    """Ivy's progress after it has printed ``lines``: it first finds all libraries, some in several versions, then fetches their jars."""
+    """Ivy's progress after it has printed ``lines``. It first finds all libraries, some in several versions, then fetches their jars."""
     words = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
     found, fetched = words.count("found"), words.count("[SUCCESSFUL")
     if fetched:

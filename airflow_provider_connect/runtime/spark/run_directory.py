@@ -1,6 +1,6 @@
 """The private directory with the files of one try of a run. Knows nothing of Airflow and Spark.
 
-``«base»/«dag»/«run»[/«map index»]/try-«n»``: a retry on the same host finds the results of earlier tries.
+The path is ``«base»/«dag»/«run»[/«map index»]/try-«n»``, so a retry on the same host finds the results of earlier tries.
 """
 
 import hashlib
@@ -19,13 +19,13 @@ _UNREAD_SECONDS = 3600
 
 @dataclass(frozen=True, slots=True)
 class RunDirectory:
-    """``path`` is the try's own directory; its parent contains all tries of the run."""
+    """``path`` is the try's own directory. Its parent contains all tries of the run."""
 
     path: Path
 
     @classmethod
     def make(cls, base: Path, dag_id: str, run_id: str, *, map_index: int = -1, try_number: int = 1) -> "RunDirectory":
-        """Create the directory of a try, mode 0700. A second copy of a try (Airflow may start one) gets its own."""
+        """Create the directory of a try, mode 0700. Airflow may start a second copy of a try, which gets its own directory."""
         run = base / _directory_name(dag_id) / _directory_name(run_id)
         if map_index >= 0:
             run /= str(map_index)
@@ -40,7 +40,7 @@ class RunDirectory:
         raise FileExistsError(f"{run} has a thousand copies of try {try_number}")
 
     def write_spec(self, spec: RunSpec) -> None:
-        """Write ``run.json``, mode 0600 from its first byte, whole or not at all."""
+        """Write ``run.json`` atomically, with mode 0600 from its first byte."""
         temporary = self.path / f".{RUN_FILE}"
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
@@ -54,18 +54,18 @@ class RunDirectory:
         return path
 
     def result(self) -> RunResult | None:
-        """The application's result; None: it ended without one."""
+        """The application's result. None: it ended without one."""
         return _result(self.path / RESULT_FILE)
 
     def driver_pid(self) -> int | None:
-        """The process id of the application's driver; None until the driver has written it."""
+        """The process id of the application's driver. None until the driver has written it."""
         try:
             return int((self.path / PID_FILE).read_text().strip())
         except (OSError, ValueError):
             return None
 
     def tasks_left(self) -> list[int] | None:
-        """The tasks that earlier tries of this run did not finish; None: all, as far as is known here."""
+        """The tasks that earlier tries of this run did not finish. None: all tasks, as far as is known here."""
         newest: dict[int, TaskResult] = {}
         for result in self._earlier_results():
             newest |= {task.task: task for task in result.tasks if task.task not in newest or not _is_done(newest[task.task])}
@@ -78,7 +78,7 @@ class RunDirectory:
         return (result for result in results if result is not None)
 
     def forget_secrets(self) -> None:
-        """Remove ``run.json``, which contains secrets and is not needed after the application has ended, and the scratch folder."""
+        """Remove the scratch folder and ``run.json``, which contains secrets and is not needed after the application has ended."""
         (self.path / RUN_FILE).unlink(missing_ok=True)
         shutil.rmtree(self.path / "scratch", ignore_errors=True)
 
@@ -89,7 +89,7 @@ class RunDirectory:
 
 def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
     """Remove ``run.json`` of runs of this DAG that were killed before they removed it: a driver has read it, or it is an hour old. Called
-    at the start of a run; ``now`` in seconds since 1970."""
+    at the start of a run. ``now`` is in seconds since 1970."""
     for pattern in (RUN_FILE, f".{RUN_FILE}"):
         for file in (base / _directory_name(dag_id)).rglob(pattern):
             try:
@@ -100,8 +100,8 @@ def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
 
 
 def remove_stale_runs(base: Path, dag_id: str, *, now: float) -> None:
-    """Remove the directories of runs of this DAG that have not changed for a week; ``now`` in seconds since 1970. Runs that succeed remove
-    their own."""
+    """Remove the directories of runs of this DAG that have not changed for a week. Successful runs remove their own. ``now`` is in seconds
+    since 1970."""
     for run in (base / _directory_name(dag_id)).glob("*"):
         try:
             if now - run.stat().st_mtime > _STALE_SECONDS:

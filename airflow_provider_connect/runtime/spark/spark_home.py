@@ -1,8 +1,8 @@
 """The Spark that spark-submit starts: PySpark's own or SPARK_HOME's, through a Spark home in the cache that starts sooner.
 
 spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which has no bytecode, first on the path of the driver and of Python workers. The
-home in the cache has only links to ``bin`` and ``jars``, so they import the installed PySpark. This works for local and standalone masters;
-YARN and Kubernetes need the zip.
+home in the cache has only links to ``bin`` and ``jars``, so driver and workers import the installed PySpark. This works for local and
+standalone masters. YARN and Kubernetes need the zip.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ TESTED_PAIR = ("pyspark==4.2.0", "pyspark-client==4.2.0")
 
 @dataclass(frozen=True, slots=True)
 class SparkHome:
-    """``path`` is the value for SPARK_HOME; ``real`` the installation; ``conf`` its folder of settings, if it has one."""
+    """``path`` is the value for SPARK_HOME, ``real`` the installation, ``conf`` its folder of settings, if it has one."""
 
     path: Path
     real: Path
@@ -39,7 +39,7 @@ class SparkHome:
 
 
 def is_local(master: str) -> bool:
-    """Whether driver and executors are one JVM on this machine."""
+    """Whether driver and executors share one JVM on this machine."""
     return master == "local" or master.startswith("local[")
 
 
@@ -49,7 +49,7 @@ def starts_from_links(master: str) -> bool:
 
 
 def find_spark(master: str, environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> SparkHome:
-    """The Spark for ``master``: that of SPARK_HOME if set, else the installed PySpark's.
+    """The Spark for ``master``: the one of SPARK_HOME if set, else the installed PySpark's.
 
     Raises ConnectException if it is missing, or if its jars and the Python package have different versions.
     """
@@ -88,8 +88,8 @@ def _jars_version(home: Path) -> str:
 
 
 def _check_package(package: Path, home: Path, version: str) -> None:
-    """Raises ConnectException for different versions. pyspark and pyspark-client own the same files: the one unpacked last decides the
-    version of the Python part."""
+    """Raises ConnectException for different versions. pyspark and pyspark-client own the same files. The one that was unpacked last decides
+    the version of the Python part."""
     found = re.search(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", (package / "version.py").read_text(), re.MULTILINE)
     python_version = found[1] if found else "unknown"
     if python_version.partition("+")[0] != version:

@@ -1,6 +1,6 @@
-"""The options of spark-submit, as plain values, by which a connector's application starts soon and is not retried by Spark.
+"""The options of spark-submit, as plain values. With them a connector's application starts soon and is not retried by Spark.
 
-The Airflow operator, ``connect-run`` and the demonstration use it. Starts no process except, once, those that fill the cache.
+The Airflow operator, ``connect-run`` and the demonstration use it. Starts no process, except once to fill the cache.
 """
 
 import os
@@ -22,9 +22,9 @@ _REMOVED = ("PYTHONDONTWRITEBYTECODE", "SPARK_ENV_LOADED")
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """Options of spark-submit. ``env`` is for the process's environment (see ``environment``); the rest are command-line options.
+    """Options of spark-submit. ``env`` is for the process's environment (see ``environment``). The rest are command-line options.
 
-    ``class_data`` is for ``class_data.note_exit`` and ``build_in_background`` after the application; None: none is used.
+    ``class_data`` is for ``class_data.note_exit`` and ``build_in_background`` after the application. None: no archive is used.
     """
 
     spark_submit: str
@@ -75,7 +75,7 @@ def submit_options(
     if archives is not None:
         java_options.append(f"-XX:SharedArchiveFile={archives.driver}")
     if scratch is not None:
-        java_options.append(f"-Djava.io.tmpdir={scratch}")  # spark.local.dir's default, too
+        java_options.append(f"-Djava.io.tmpdir={scratch}")  # also the default of spark.local.dir
     env = _env(java, spark, environ, archives)
     if python_archive is not None:
         env["PYSPARK_PYTHON"] = f"./{_PYTHON_LINK}/bin/python"
@@ -104,14 +104,14 @@ def _env(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], archiv
     }
     if spark.conf is not None:
         env["SPARK_CONF_DIR"] = str(spark.conf)
-    if archives is not None and archives.launcher.exists() and " " not in str(archives.launcher):  # a shell splits it
+    if archives is not None and archives.launcher.exists() and " " not in str(archives.launcher):  # a shell splits the path at spaces
         env["SPARK_LAUNCHER_OPTS"] = " ".join([FIRST_COMPILER, *QUIET, f"-XX:SharedArchiveFile={archives.launcher}"])
     return env
 
 
 def _conf(master: str) -> dict[str, str]:
     conf = {
-        "spark.task.maxFailures": "1",  # Airflow owns retries
+        "spark.task.maxFailures": "1",  # retries are Airflow's task
         "spark.speculation": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

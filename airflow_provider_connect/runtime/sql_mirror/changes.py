@@ -1,4 +1,4 @@
-"""Lines of the history, and writing them."""
+"""Lines of the history, and how they are written."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from airflow_provider_connect.runtime.sql_mirror.tables import history
 
 
 class Kind(StrEnum):
-    """What changed; it decides the content of ``subject``, ``old`` and ``new``."""
+    """What changed. It decides the content of ``subject``, ``old`` and ``new``."""
 
     CONFIG = "config"  # the connector's config as JSON
     TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
     TASKS = "tasks"  # the committed task configs as a JSON list
     RESTART = "restart"  # a request as JSON; ``old`` is None
-    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, None: it ended; ``old`` is None, and ``note`` is the reason
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, None once it has ended; ``old`` is None, ``note`` is the reason
     STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
     TASK_STATUS = "task-status"  # the same for the task with the number ``subject``
-    TOPIC = "topic"  # the topic ``subject`` is used: by which task since when, as JSON
+    TOPIC = "topic"  # the topic ``subject`` is used; as JSON, since when and by which task
     OFFSET = "offset"  # the offset, as JSON, of the source or sink partition ``subject``, as JSON
-    LOG_LEVEL = "log-level"  # the level of the logger ``subject`` in all processes, of no connector; ``old`` is None
+    LOG_LEVEL = "log-level"  # the level of the logger ``subject`` in all processes, not tied to a connector; ``old`` is None
     MIRROR = "mirror"  # the mirror itself; ``subject`` is a topic
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line of history. ``cause`` is the partition and offset of the record that caused the change; offset -1: no record did."""
+    """One line of history. ``cause`` is the partition and offset of the record that caused the change. Offset -1: no record did."""
 
     kind: Kind
     connector: str
@@ -44,7 +44,7 @@ class Entry:
 
 
 def write_history(database: Database, entries: Iterable[Entry]) -> None:
-    """Append the entries in their order."""
+    """Append the entries in order."""
     rows = [
         {
             **{name: getattr(entry, name) for name in ("connector", "subject", "at_ms", "old", "new", "who", "claim", "note")},

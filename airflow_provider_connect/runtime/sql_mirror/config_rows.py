@@ -34,7 +34,7 @@ _Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | Restar
 
 
 def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
-    """``config`` with ``[hidden]`` for values of keys named like secrets, and for passwords in URLs; variables (``${…}``) stay."""
+    """``config`` with ``[hidden]`` for values of keys named like secrets, and for passwords in URLs. Variables (``${…}``) stay."""
     return {
         key: HIDDEN if is_secret_key(key) and value and not is_variable(value) else without_url_passwords(value)
         for key, value in config.items()
@@ -42,12 +42,12 @@ def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> di
 
 
 def holds_hidden(config: Mapping[str, str] | None) -> bool:
-    """Whether a value is hidden: two such configs may differ although they look equal."""
+    """Whether a value is hidden. Two such configs may differ although they look equal."""
     return any(HIDDEN in value for value in (config or {}).values())
 
 
 def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hide = masked) -> list[Entry]:
-    """Apply the records to the rows, in their order; returns the changes. ``hide`` hides more secrets than ``masked``."""
+    """Apply the records to the rows, in order. Returns the changes. ``hide`` hides secrets that ``masked`` does not recognise."""
     kept = [(record, value) for record in records if (value := kept_of(record.value)) is not None]
     tables = _Tables(database, {_connector(value) for _, value in kept})
     log, entries = tables.log(), []
@@ -59,7 +59,7 @@ def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hi
 
 
 def kept_of(value: object) -> _Kept | None:
-    """The record as it is mirrored, with secrets hidden; None: it is not mirrored."""
+    """The record in its mirrored form, with secrets hidden. None: it is not mirrored."""
     match value:
         case ConnectorRecord(config=config) | TaskRecord(config=config):
             value = replace(value, config=None if config is None else masked(config))
@@ -73,7 +73,7 @@ def kept_of(value: object) -> _Kept | None:
 
 
 def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> _Kept:
-    """``kept`` without the values of the raw record that ``hide`` hides."""
+    """``kept`` without the values that ``hide`` hides, given the raw record."""
     match raw:
         case ConnectorRecord(config=config) if config is not None and isinstance(kept, ConnectorRecord):
             return replace(kept, config=masked(hide(config, None)))
@@ -83,7 +83,7 @@ def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> 
 
 
 def _connector(record: _Kept) -> str:
-    """The record's connector; empty if it concerns none."""
+    """The record's connector. Empty if it concerns none."""
     match record:
         case TaskRecord(task):
             return task.connector
@@ -149,7 +149,7 @@ def _any_hidden(configs: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class ConfigNames:
-    """The keys of the rows that the config topic's content has."""
+    """The keys of the rows that belong to the config topic's current content."""
 
     configs: Collection[str]
     target_states: Collection[str]
@@ -191,7 +191,7 @@ class _Tables:
         return ConfigLog(state=state, pending=pending)
 
     def take(self, log: ConfigLog, changed_ms: Mapping[str, int]) -> None:
-        """Replace the rows by the log's state; unchanged rows keep their time."""
+        """Replace the rows by the log's state. Unchanged rows keep their time."""
         state = log.state
         configs = [{"connector": name, "config": json_text(config)} for name, config in state.connector_configs.items()]
         targets = [{"connector": name, "state": str(target)} for name, target in state.target_states.items()]

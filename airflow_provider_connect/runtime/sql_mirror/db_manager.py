@@ -1,4 +1,4 @@
-"""Creates and upgrades this package's tables, called by ``airflow db migrate``."""
+"""Creates and upgrades this package's tables. Called by ``airflow db migrate``."""
 
 from pathlib import Path
 

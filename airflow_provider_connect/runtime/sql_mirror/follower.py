@@ -1,8 +1,8 @@
 """Fills the mirror from the topics. Knows nothing of threads: its thread calls ``MirrorFollower.step`` repeatedly.
 
-Several processes may do so at once: one holds the lease and reads. Even if two read at once, each record is applied once. One transaction
-applies a batch: 1 the lease, whose row serializes followers 2 the positions, by compare-and-set 3 the rows 4 the history. After a process
-has died, the next follower continues from the last transaction.
+Several processes may do so at once, but only the holder of the lease reads. Even if two read at once, each record is applied once. One
+transaction applies a batch: 1 the lease, whose row serializes followers 2 the positions, by compare-and-set 3 the rows 4 the history. After
+a process has died, the next follower continues from the last transaction.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ LEASE_SECONDS = 15.0
 _CHECK_SECONDS = 5.0
 _COMPLETE_SECONDS = 60.0
 _SKIP_SECONDS = 600.0
-"""How long a connector's own offsets topic is skipped after it could not be read: configs name such topics, and they must not block
-others."""
+"""How long a connector's own offsets topic is skipped after it could not be read. Configs name such topics, which must not block others."""
 
 _Apply = Callable[[Database, Sequence[StateRecord]], list[Entry]]
 _SweepRows = Callable[[Sweep, Sequence[StateRecord]], None]
@@ -49,7 +48,7 @@ _log = logging.getLogger(__name__)
 class MirrorFollower:
     """``sessions`` opens a transaction that commits when its body ends and rolls back when it raises; ``now`` is in seconds since 1970.
 
-    ``holder`` names this follower among all; ``hide`` hides more secrets of configs than ``masked``. Not thread-safe.
+    ``holder`` is the unique name of this follower. ``hide`` hides secrets of configs that ``masked`` does not recognise. Not thread-safe.
     """
 
     def __init__(self, settings: WorkerSettings, sessions: Sessions, *, holder: str, now: Callable[[], float], hide: Hide = masked) -> None:
@@ -63,13 +62,13 @@ class MirrorFollower:
         self._next: dict[TopicPartition, int] = {}
         self._identities: dict[str, TopicIdentity] = {}
         self._trusted_seconds: dict[str, float] = {}
-        self._skipped: dict[str, float] = {}  # until when
+        self._skipped: dict[str, float] = {}  # until when each topic is skipped
         self._held_at = self._checked_at = 0.0
 
     def step(self, wait_seconds: float) -> bool:
-        """Apply new records; waits for them up to ``wait_seconds``. Returns False at once if another process follows.
+        """Apply new records, and wait for them up to ``wait_seconds``. Returns False at once if another process follows.
 
-        Raises what the stores and the database raise; a later step continues from the last commit.
+        Raises the exceptions of the stores and the database. A later step continues from the last commit.
         """
         try:
             return self._step(wait_seconds)
@@ -110,7 +109,7 @@ class MirrorFollower:
         return True
 
     def _renew(self) -> bool:
-        """Take or renew the lease. Raises PositionMovedException when the mirror was dropped or rebuilt meanwhile."""
+        """Take or renew the lease. Raises PositionMovedException if the mirror was dropped or rebuilt meanwhile."""
         with self._sessions() as database:
             if not self._hold(database):
                 return False
@@ -127,7 +126,7 @@ class MirrorFollower:
 
     @contextmanager
     def _held(self) -> Iterator[Database]:
-        """A transaction with the lease held. Raises PositionMovedException when another process holds it."""
+        """A transaction with the lease held. Raises PositionMovedException if another process holds the lease."""
         with self._sessions() as database:
             if not self._hold(database):
                 raise PositionMovedException("another process follows")
@@ -184,12 +183,12 @@ class MirrorFollower:
         return at.topic in self._identities and at.partition < self._identities[at.topic].partitions
 
     def _sweep_reason(self, positions: dict[TopicPartition, ReadPosition], held: Held) -> str | None:
-        """Why a topic's rows may be out of date; None: they are current."""
+        """Why a topic's rows may be out of date. None: they are current."""
         topic = next(iter(positions)).topic
         identity, ids = self._identities.get(topic), {read.topic_id for read in positions.values()}
         silent = self._now() - min(read.complete_ms for read in positions.values()) / 1000
         trusted = self._trusted_seconds.get(topic, KEPT_MS / 2000)
-        if identity is None:  # deleted, or only until a broker has started
+        if identity is None:  # deleted, or only absent until a broker has started
             return f"it has been gone for {silent:.0f} s" if silent > trusted else None
         if ids != {identity.id}:
             return f"the topic was created anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
@@ -202,7 +201,7 @@ class MirrorFollower:
         return None
 
     def _sweep(self, topic: str, positions: dict[TopicPartition, ReadPosition], held: Held, reason: str) -> None:
-        """Remove rows whose records the topic no longer holds. A recreated topic is then read from its beginning, others from their
+        """Remove rows whose records the topic no longer contains. A recreated topic is then read from its beginning, others from their
         positions."""
         _log.warning("Topic %s is read again from its beginning for the mirror: %s", topic, reason)
         started, identity = self._now(), self._identities.get(topic)
@@ -267,14 +266,14 @@ class MirrorFollower:
             self._reset()
 
     def _check_identities(self) -> None:
-        """Raise PositionMovedException unless the records just read came from the topics of the positions."""
+        """Raise PositionMovedException unless the records that were just read came from the topics of the positions."""
         found = self._stream.identities(self._identities)
         for topic, identity in self._identities.items():
             if found.get(topic) != identity:
                 raise PositionMovedException(f"topic {topic} was recreated")
 
     def _check(self) -> None:
-        """Check the topics after some seconds without records, and record once a minute which are read to their end."""
+        """Check the topics after some seconds without records. Once a minute, record which topics are read to their end."""
         self._check_identities()
         now, ends = self._now(), self._stream.ends(self._positions)
         complete = {
@@ -301,10 +300,10 @@ def _ms(seconds: float) -> int:
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
     """The next offset of a partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to read.
-    The row's ``since_ms`` is written once, and only ``forget_history`` moves it.
+    The row's ``since_ms`` is written once, and changed only by ``forget_history``.
 
-    Stored in the database, and moved by compare-and-set in the same transaction as what was read. So a crash or a second follower neither
-    loses nor duplicates a record.
+    Stored in the database, and advanced by compare-and-set in the same transaction as the records that were read. So a crash or a second
+    follower neither loses nor duplicates a record.
     """
 
     topic_id: str
@@ -314,7 +313,7 @@ class ReadPosition:
 
 
 class PositionMovedException(Exception):
-    """Another process has moved the position, so what was read from it must not be written."""
+    """Another process has changed the position, so the records that were read from it must not be written."""
 
 
 def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
@@ -326,7 +325,7 @@ def read_positions(database: Database) -> dict[TopicPartition, ReadPosition]:
 
 
 def add_position(database: Database, at: TopicPartition, read: ReadPosition) -> None:
-    """Add the position of a new partition. Raises IntegrityError when another process was first."""
+    """Add the position of a new partition. Raises IntegrityError if another process has added it first."""
     values = {"topic_id": read.topic_id, "position": read.position, "noted": read.noted}
     values |= {"complete_ms": read.complete_ms, "since_ms": read.complete_ms}
     database.execute(insert(position).values(topic=at.topic, topic_partition=at.partition, **values))
@@ -356,10 +355,10 @@ def _count(database: Database, statement: Update) -> int:
 
 
 def rebuild(database: Database, *, keep_history: bool = True) -> None:
-    """Empty the tables of the current state, so that the follower reads every topic from its beginning, within some seconds.
+    """Empty the tables of the current state, so that the follower rereads every topic from its beginning within some seconds.
 
-    The history stays, and no line is written twice. With ``keep_history`` false, history and metrics of runs are rebuilt too, from what the
-    topics still hold. The caller commits, while a follower runs or not.
+    The history stays, and no line is written twice. With ``keep_history`` false, history and metrics of runs are also rebuilt, from what
+    the topics still contain. The caller commits. A follower may be running meanwhile.
     """
     database.execute(update(lease).where(lease.c.name == LEASE).values(until=lease.c.until))  # a follower's transactions wait for this row
     if keep_history:

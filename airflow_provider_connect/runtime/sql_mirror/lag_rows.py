@@ -1,6 +1,6 @@
-"""How far connectors were from the ends of what they read, as rows: a row for each time in which the distance did not change.
+"""The distances of connectors from the ends of what they read, as rows. Each row covers the time in which the distance did not change.
 
-Knows nothing of Kafka: the distances are handed in, once a minute.
+Knows nothing of Kafka: the caller passes the distances, once a minute.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.sql_mirror.rows import Database, Row, remo
 from airflow_provider_connect.runtime.sql_mirror.tables import LONGEST_WORD, connector_config, lag
 
 LARGEST: Final = 2**53 - 1
-"""The largest distance that is kept: a larger one would be rounded in the page."""
+"""The largest distance that is stored. The web page would round a larger one."""
 KEPT_MS: Final = 7 * 86_400_000
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -28,10 +28,11 @@ _MOST_ROWS: Final = 5000
 
 
 def write_distances(database: Database, distances: Mapping[str, Distance], *, now_ms: int) -> None:
-    """Add the distances of this minute. A connector's last row grows while its distance stays the same, over up to two missed minutes.
+    """Add the distances of this minute. A connector's last row is extended while its distance stays the same, across up to two missed
+    minutes.
 
-    What another process has written for this minute stays. Connectors that the mirror does not know are left out: those that are just
-    created, those that are deleted, and names that a database cannot hold.
+    A row that another process has written for this minute stays. Connectors that the mirror does not know are left out: those that are just
+    being created, deleted ones, and names that a database cannot store.
     """
     minute = now_ms // _MINUTE_MS * _MINUTE_MS
     known = set(database.scalars(select(connector_config.c.connector)))
@@ -50,24 +51,24 @@ def write_distances(database: Database, distances: Mapping[str, Distance], *, no
         try:
             with database.begin_nested():
                 database.execute(insert(lag), added)
-        except IntegrityError:  # another process has just written this minute
+        except IntegrityError:  # another process has already written this minute
             return
 
 
 def _last_rows(database: Database, minute: int) -> dict[str, Found[Any]]:
-    """By connector, of those that were measured a short time ago. Rows of a clock that was far ahead do not count."""
+    """By connector, the last rows that were measured a short time ago. Rows of a clock that was far ahead do not count."""
     recent = lag.c.until_ms.between(minute - _MOST_MISSED_MS, minute + _MOST_MISSED_MS)
     statement = select(lag).where(recent).order_by(lag.c.until_ms)
     return {row.connector: row for row in database.execute(statement)}
 
 
 def _storable(distance: Distance) -> tuple[int, str]:
-    """What a plugin reports may be anything."""
+    """The distance in a form that can be stored, because a plugin may report anything."""
     return min(max(int(distance.left), 0), LARGEST), storable(distance.unit[:LONGEST_WORD])[:LONGEST_WORD]
 
 
 def lag_history(database: Database, connector: str, *, hours: int, now_ms: int) -> LagHistory:
-    """The connector's distances in the last ``hours``, a key of ``LAG_SPANS``; the last point is of now."""
+    """The connector's distances in the last ``hours``, a key of ``LAG_SPANS``. The last point is the current one."""
     step = LAG_SPANS[hours] * 1000
     points = hours * _HOUR_MS // step
     first = now_ms // step - points + 1
@@ -81,8 +82,8 @@ def lag_history(database: Database, connector: str, *, hours: int, now_ms: int) 
 
 
 def largest_by_point(spans: Iterable[tuple[int, int, int]], points: int) -> list[int | None]:
-    """For each of ``points`` the largest distance of the ``spans`` over it; None: there is none. A span is a first point, a last one, and a
-    distance."""
+    """For each of ``points`` the largest distance of the ``spans`` that cover it. None: no span does. A span is a first point, a last
+    point, and a distance."""
     largest: list[int | None] = [None] * points
     for begin, end, distance in spans:
         for at in range(max(begin, 0), min(end, points - 1) + 1):
@@ -97,7 +98,8 @@ def forget_distances(database: Database, *, now_ms: int, most: int = _MOST_ROWS)
 
 
 def forget_deleted(database: Database, entries: Iterable[Entry]) -> None:
-    """Delete the rows of each connector whose deletion is one of the ``entries``: a later one of its name has a history of its own."""
+    """Delete the rows of each connector whose deletion is one of the ``entries``. A later connector of its name has a history of its
+    own."""
     names = sorted({entry.connector for entry in entries if entry.kind is Kind.CONFIG and entry.new is None})
     for at in range(0, len(names), _NAMES_AT_ONCE):
         database.execute(delete(lag).where(lag.c.connector.in_(names[at : at + _NAMES_AT_ONCE])))

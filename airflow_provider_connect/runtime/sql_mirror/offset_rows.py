@@ -24,12 +24,12 @@ from airflow_provider_connect.runtime.sql_mirror.rows import (
 from airflow_provider_connect.runtime.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 
-_MOST_SECONDS = 1e9  # so that sums fit into databases and JSON
+_MOST_SECONDS = 1e9  # limit with which sums fit into databases and JSON
 _NOT_IN_BATCH_LOG = "the batch log no longer has it: offsets were altered or reset"
 
 
 def take_offsets(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Apply the records to the rows of one offsets topic, in their order; returns the changes."""
+    """Apply the records to the rows of one offsets topic, in order. Returns the changes."""
     kept = [(record, value) for record in records if isinstance(value := record.value, OffsetRecord) and is_name(value.connector)]
     topics = source_offset.c.topic.in_({record.at.topic for record, _ in kept})
     rows = Rows(database, source_offset, source_offset.c.id, {offset_id(value) for _, value in kept}, topics)
@@ -69,7 +69,7 @@ def offset_ids(records: Iterable[StateRecord]) -> set[tuple[str, str]]:
 
 
 def take_batches(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Apply the records of the batch log to metrics and sink positions, in their order; returns the changed positions."""
+    """Apply the records of the batch log to metrics and sink positions, in order. Returns the changed positions."""
     kept = [(record, value) for record in records if (value := _kept_batch(record.value)) is not None]
     metrics = Rows(database, batch, batch.c.claim, {str(value.claim) for _, value in kept if isinstance(value, BatchRecord)})
     positions = _Positions(database, {value.task.connector for _, value in kept})
@@ -84,7 +84,7 @@ def take_batches(database: Database, records: Sequence[StateRecord]) -> list[Ent
 
 
 def batch_tasks(records: Iterable[StateRecord]) -> set[ConnectorTaskId]:
-    """The tasks with an entry in the batch log; ``records`` are all of its records."""
+    """The tasks with an entry in the batch log. ``records`` are all of its records."""
     held: dict[ConnectorTaskId, bool] = {}
     for record in records:
         if (value := _kept_batch(record.value)) is not None:
@@ -93,7 +93,7 @@ def batch_tasks(records: Iterable[StateRecord]) -> set[ConnectorTaskId]:
 
 
 def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
-    """The record, if every database can store it; None: it is not mirrored."""
+    """The record, if every database can store it. None: it is not mirrored."""
     match value:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
@@ -125,7 +125,8 @@ def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
 
 
 class _Positions:
-    """The positions of some sinks. Each task has its own rows; for a partition that moved between tasks, the newest claim's counts."""
+    """The positions of some sinks. Each task has its own rows. For a partition that moved between tasks, the row of the newest claim
+    counts."""
 
     def __init__(self, database: Database, connectors: Collection[str]) -> None:
         self.rows = Rows(database, sink_position, sink_position.c.connector, connectors)
@@ -140,7 +141,7 @@ class _Positions:
         self._by_partition.setdefault((task.connector, at), {})[task.task] = row
 
     def moved(self, record: StateRecord, value: BatchRecord | BatchReset) -> list[Entry]:
-        """Replace all positions of the task by those of the entry; a reset entry has none."""
+        """Replace all positions of the task by those of the entry. A reset entry has none."""
         wanted = _positions(value.next) if isinstance(value, BatchRecord) and value.type is ConnectorType.SINK else {}
         entries = []
         for at in sorted({*self._by_task.get(value.task, ()), *wanted}):

@@ -45,8 +45,8 @@ class Agreement:
 
 
 def agreement_key(connector: str) -> str:
-    """The key of a connector's agreement: its name; if that is too long for the column, a line break, which no name contains, and its DAG's
-    id."""
+    """The key of a connector's agreement: its name. If the name is too long for the column, the key is a line break, which no name
+    contains, and its DAG's id."""
     return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
 
 
@@ -57,7 +57,7 @@ def agreements(session: Database) -> dict[str, Agreement]:
 
 
 def move_agreement(session: Database, connector: str, old: Agreement | None, new: Agreement) -> bool:
-    """Replace ``old`` by ``new``. False, without a change, when another process has changed the row."""
+    """Replace ``old`` by ``new``. Returns False, without a change, if another process has changed the row."""
     key = agreement_key(connector)
     if old is None:
         values = {"connector": key, "paused": new.paused, "target_state": new.target_state}
@@ -71,7 +71,7 @@ def move_agreement(session: Database, connector: str, old: Agreement | None, new
 
 
 def drop_agreement(session: Database, key: str) -> None:
-    """Delete the agreement with this ``agreement_key``, so that a later connector of that name starts without one."""
+    """Delete the agreement with this ``agreement_key``, so that a later connector of that name starts without an agreement."""
     session.execute(delete(agreement).where(agreement.c.connector == key))
 
 
@@ -95,8 +95,8 @@ def drop_lease(session: Database, name: str, holder: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the timestamp of the record that caused the change; ``who`` the
-    worker or the DAG file that wrote it, ``run`` the Airflow run, each None if unknown."""
+    """A line of history, as ``changes.Kind`` describes it. ``at_ms`` is the timestamp of the record that caused the change. ``who`` is the
+    worker or the DAG file that wrote it, ``run`` the Airflow run. Each is None if unknown."""
 
     id: int
     connector: str
@@ -112,7 +112,7 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """The deliveries of a run of a connector, over all tries and tasks; ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
+    """The deliveries of a run of a connector, over all tries and tasks. ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
 
     connector: str
     run: str
@@ -142,7 +142,7 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A sink's position in a partition after its last run; ``lag`` None: the end is unknown."""
+    """A sink's position in a partition after its last run. ``lag`` None: the end is unknown."""
 
     topic: str
     partition: int
@@ -159,7 +159,7 @@ def changes(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[Change]:
-    """Lines of history, newest first: of one connector or all, of the ``kinds`` or all, below ``before_id``."""
+    """Lines of history below ``before_id``, newest first: of one connector or all, of the ``kinds`` or all."""
     runs = runs_by_claim()
     statement = (
         select(history, runs.c.run)
@@ -179,7 +179,7 @@ def changes(
 
 def offsets_before(session: Database, connector: str, change_id: int) -> list[OffsetView]:
     """The offsets that undo every change of the connector's offsets from line ``change_id`` on: each changed partition with its previous
-    offset; None: it had none. Empty: nothing has changed since."""
+    offset. None: it had no offset. Empty: nothing has changed since."""
     of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
     statement = select(history.c.subject, history.c.old).where(*of_these).order_by(history.c.id)
     first: dict[str, str | None] = {}
@@ -200,7 +200,7 @@ def run_metrics(session: Database, connector: str | None = None, *, before_ms: i
 
 
 class KeptRead(Generic[_T]):
-    """Caches the result of ``read`` until the mirror has read something or old lines were deleted, which one small query checks. Safe to
+    """Caches the result of ``read`` until the mirror has read something or old lines were deleted. One small query checks this. Safe to
     share between threads."""
 
     def __init__(self, read: Callable[[Database], _T]) -> None:
@@ -215,7 +215,7 @@ class KeptRead(Generic[_T]):
 
 
 def _version(session: Database) -> list[tuple[Any, ...]]:
-    """Changes with each transaction of the mirror, which commits its positions with the rows."""
+    """Changes with each transaction of the mirror, which commits its positions together with the rows."""
     columns = [position.c[name] for name in ("topic", "topic_partition", "topic_id", "position", "since_ms")]
     return sorted(map(tuple, session.execute(select(*columns))))
 
@@ -223,8 +223,8 @@ def _version(session: Database) -> list[tuple[Any, ...]]:
 def last_runs(session: Database) -> list[RunMetrics]:
     """The deliveries of the newest claim of each existing connector: the last try of its last run with work.
 
-    Reads first the claims, then their rows: in one statement, query planners read all rows of each connector. Sums the rows here: nearly
-    every claim has one row, and a database would sort them all.
+    Reads first the claims, then their rows. In a single statement, query planners would read all rows of each connector. The rows are
+    summed here, because nearly every claim has one row, and a database would sort them all.
     """
     latest = batch.alias()
     of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
@@ -243,8 +243,8 @@ def last_runs(session: Database) -> list[RunMetrics]:
 
 
 def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
-    """The records that each existing connector has delivered in each of the last ``HOURS`` hours, the current one last; a run counts in the
-    hour of its last entry. Connectors without records are left out.
+    """The records that each existing connector has delivered in each of the last ``HOURS`` hours, ending with the current one. A run counts
+    in the hour of its last entry. Connectors without records are left out.
 
     Queries some connectors at a time, so that query planners use the index of connector and time instead of reading the rows of every run.
     """
@@ -294,15 +294,15 @@ def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, i
 
 
 def offset_topics(session: Database) -> list[str]:
-    """The offsets topics that connectors have of their own."""
+    """The offsets topics that belong to single connectors."""
     statement = select(connector_config.c.config).where(connector_config.c.config.contains(f'"{_OWN_TOPIC}"', autoescape=True))
     topics = {json.loads(text).get(_OWN_TOPIC, "") for text in (row.config for row in session.execute(statement))}
     return sorted(topic for topic in topics if topic and "${" not in topic)
 
 
 def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
-    """Delete lines of history and metrics of runs that are older, at most ``most`` of each, to keep the transaction short. Returns whether
-    some may be left. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
+    """Delete older lines of history and metrics of runs, at most ``most`` of each, to keep the transaction short. Returns whether some may
+    remain. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
     session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
     found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
     for table, rows in zip((batch, history), found, strict=True):
@@ -326,7 +326,7 @@ def _inserted(session: Database, statement: Any) -> bool:
     try:
         with session.begin_nested():
             session.execute(statement)
-    except IntegrityError:  # another process was first
+    except IntegrityError:  # another process has added it first
         return False
     return True
 

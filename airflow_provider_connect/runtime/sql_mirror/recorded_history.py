@@ -1,4 +1,4 @@
-"""The history of one connector, read from the mirror: lines of its config and offsets, and how far back they are complete.
+"""The history of one connector, read from the mirror: lines of its config and offsets, and since when they are complete.
 
 It serves views, and the values that a restore writes. The changes themselves go to the topics, since the mirror may lag.
 """
@@ -26,22 +26,22 @@ from airflow_provider_connect.runtime.sql_mirror.rows import Database
 from airflow_provider_connect.runtime.sql_mirror.tables import batch, history, position, sink_position, source_offset
 
 Sessions = Callable[[], AbstractContextManager[Any]]
-"""Opens a transaction; Any: a session of SQLAlchemy's ORM or a connection."""
+"""Opens a transaction. Any: a session of SQLAlchemy's ORM or a connection."""
 
 
 class RecordedHistory:
-    """See the module. Safe to share between threads; each call is its own transaction."""
+    """See the module. Safe to share between threads. Each call is its own transaction."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page:
-        """The newest lines below line ``before``; ``old`` and ``new`` are complete configs as JSON, with secrets hidden."""
+        """The newest lines below line ``before``. ``old`` and ``new`` are complete configs as JSON, with secrets hidden."""
         with self._sessions() as database:
             return _page(database, _of(connector, Kind.CONFIG), limit, before)
 
     def config_line(self, connector: str, number: int) -> Line | None:
-        """One line; None: the connector has no such line."""
+        """One line. None: the connector has no such line."""
         return self._line(connector, Kind.CONFIG, number)
 
     def offset_lines(self, connector: str, topic: str, *, limit: int, before: int | None = None) -> Page:
@@ -50,18 +50,18 @@ class RecordedHistory:
             return _page(database, (*_of(connector, Kind.OFFSET), history.c.topic == topic), limit, before)
 
     def offset_line(self, connector: str, number: int) -> Line | None:
-        """One line; None: the connector has no such line."""
+        """One line. None: the connector has no such line."""
         return self._line(connector, Kind.OFFSET, number)
 
     def starts_ms(self, connector: str, claim: str) -> int | None:
-        """The time of the first change of offsets under the claim; None: there was none."""
+        """The time of the first change of offsets under the claim. None: there was no change."""
         statement = select(func.min(history.c.at_ms)).where(*_of(connector, Kind.OFFSET), history.c.claim == claim)
         with self._sessions() as database:
             found: int | None = database.scalar(statement)
             return found
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """By ``model.history.partition_key``, the offset at this time of each partition that has changed since; None: it had none."""
+        """The offset at this time of each partition that has changed since, by ``model.history.partition_key``. None: it had no offset."""
         where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
         firsts = select(func.min(history.c.id).label("id")).where(*where).group_by(history.c.subject).subquery()
         columns = (history.c.id, history.c.subject, history.c.at_ms, history.c.old)
@@ -70,12 +70,13 @@ class RecordedHistory:
             return offsets_before(Line(row.id, row.subject, row.at_ms, row.old, None) for row in rows)
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
-        """The mirror's current offsets, in the form of ``model.history.by_partition``; the last of several topics has precedence."""
+        """The mirror's current offsets, in the form of ``model.history.by_partition``. If they are on several topics, the last topic takes
+        precedence."""
         with self._sessions() as database:
             return by_partition(_sink_offsets(database, connector) if is_sink else _source_offsets(database, connector, topics))
 
     def begins_ms(self, topic: str) -> int | None:
-        """The time from which the history of a topic is complete; None: the mirror does not follow it."""
+        """The time from which the history of a topic is complete. None: the mirror does not follow it."""
         with self._sessions() as database:
             found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
             return found
@@ -115,7 +116,7 @@ def _page(database: Database, where: tuple[Any, ...], limit: int, before: int | 
 
 
 class _Bytes(GenericFunction[int]):
-    """The length of an ASCII text. PostgreSQL's ``octet_length`` reads it from the value's header; its ``length`` would decompress the
+    """The length of an ASCII text. PostgreSQL's ``octet_length`` reads it from the value's header, but its ``length`` would decompress the
     value."""
 
     type = Integer()
@@ -161,8 +162,8 @@ def _sink_offsets(database: Database, connector: str) -> list[OffsetView]:
     return [OffsetView(sink_partition(*at), {OFFSET: found}) for at, (_, found) in newest.items()]
 
 
-# What runs have used in a span of days, summed by the database: by connector and day, and by the runs of one connector.
-# The task of a run counts, for each attempt, on the day of its last entry in the batch log: so a run may be on two days.
+# The usage of runs in a span of days, summed by the database: by connector and day, and by the runs of one connector. Each attempt of a
+# run's task counts on the day of its last entry in the batch log, so a run may be on two days.
 CONNECTORS_AT_ONCE = 100
 _SUMMED = ("records", "bytes", "seconds", "cpu_seconds")
 
@@ -173,9 +174,9 @@ def connectors_used(session: Database, span: Span) -> list[str]:
 
 
 def usage_by_day(session: Database, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
-    """A row for each of the connectors and day, in no order, at most ``most``.
+    """A row for each of the connectors and each day, unordered, at most ``most``.
 
-    By connectors, some at a time, so that planners take the index of connector and time, and not the rows of every run.
+    Queries some connectors at a time, so that query planners use the index of connector and time instead of reading the rows of every run.
     """
     found: list[DayUsage] = []
     for at in range(0, len(connectors), CONNECTORS_AT_ONCE):
@@ -205,10 +206,10 @@ def usage_by_run(session: Database, connector: str, span: Span, *, most: int) ->
 
 
 def _within(span: Span) -> tuple[ColumnElement[bool], ...]:
-    """Without entries about offsets that users have altered, which are of no run."""
+    """Leaves out entries about offsets that users have altered, which belong to no run."""
     return batch.c.last_ms >= span.first_ms, batch.c.last_ms < span.end_ms, batch.c.run != ALTERED
 
 
 def _usage(runs: int, records: Any, size: Any, seconds: Any, cpu_seconds: Any) -> Usage:
-    """Any: some databases sum whole numbers up as decimals."""
+    """Any: some databases return sums of integers as decimals."""
     return Usage(runs, int(records), int(size), float(seconds), float(cpu_seconds))

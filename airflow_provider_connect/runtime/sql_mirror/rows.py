@@ -16,7 +16,7 @@ Row = dict[str, Any]  # Any: a column's own type
 Key = tuple[Any, ...]
 _V = TypeVar("_V")
 
-_MOST_NAMES = 500  # in one IN (…)
+_MOST_NAMES = 500  # in one IN (…) clause
 
 
 class Rows:
@@ -38,7 +38,7 @@ class Rows:
         self.now[self.key(row)] = row
 
     def write(self, database: Database) -> None:
-        """Write the differences to ``now``."""
+        """Write the differences between the loaded rows and ``now``."""
         before, now = self._before, self.now
         gone = [before[key] for key in before.keys() - now.keys()]
         if gone:
@@ -76,7 +76,7 @@ def _parameters(row: Row, keys: list[str], others: list[str]) -> Row:
 
 
 def json_text(value: object) -> str:
-    """``value`` as the mirror's JSON: ASCII, without spaces, entries in their order."""
+    """``value`` as the mirror's JSON: ASCII, without spaces, with the order of its entries kept."""
     return json.dumps(value, separators=(",", ":"))
 
 
@@ -86,7 +86,7 @@ def optional(value: _V | None, convert: Callable[[_V], str]) -> str | None:
 
 
 def storable(text: str) -> str:
-    """``text`` with null characters and lone surrogates, which some databases refuse, escaped."""
+    """``text`` with null characters and lone surrogates escaped, because some databases refuse them."""
     if "\0" in text or not text.isprintable():
         text = text.replace("\0", "\\x00").encode(errors="backslashreplace").decode()
     return text
@@ -98,7 +98,7 @@ def is_name(text: str) -> bool:
 
 
 def is_claim(claim: Claim | None) -> bool:
-    """Whether ``claim`` can be stored; one of a foreign writer may be too long."""
+    """Whether ``claim`` can be stored. A claim of another writer may be too long."""
     return claim is None or len(str(claim)) <= LONGEST_WORD
 
 

@@ -21,7 +21,7 @@ _Visible = ConnectorStatus | TaskStatus | TopicStatus
 
 
 def take_statuses(database: Database, records: Sequence[StateRecord]) -> list[Entry]:
-    """Apply the records to the rows, in their order; returns the changes."""
+    """Apply the records to the rows, in order. Returns the changes."""
     kept = [(record, record.value) for record in records if is_kept(record.value)]
     tables = _Tables(database, {value.connector for _, value in kept})
     state, entries = tables.state(database, [value for _, value in kept]), []
@@ -57,7 +57,7 @@ def _applied(state: StatusState, record: StateRecord, value: StatusRecord) -> li
 
 
 def _about(state: StatusState, value: StatusRecord) -> dict[_Subject, _Visible]:
-    """The part of the state that the record may change: a connector's tombstone also removes its tasks."""
+    """The part of the state that the record may change. A connector's tombstone also removes its tasks."""
     connector = value.connector
     found: dict[_Subject, _Visible] = {}
     match value:
@@ -105,7 +105,7 @@ def _json(value: _Visible | None) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class StatusNames:
-    """The keys of the rows that the status topic's content has."""
+    """The keys of the rows that belong to the status topic's current content."""
 
     connectors: Collection[str]
     tasks: Collection[ConnectorTaskId]
@@ -131,7 +131,7 @@ class _Tables:
         self._topics = Rows(database, active_topic, active_topic.c.connector, connectors)
 
     def state(self, database: Database, records: Iterable[StatusRecord]) -> StatusState:
-        """The rows as state. Claims of removed statuses count too: if a zombie may have written a record, they are read from the
+        """The rows as state. Claims of removed statuses also count. If a fenced run may have written a record, they are read from the
         history."""
         state = StatusState()
         uncertain = {value.connector for value in records if value.claim is not None and not self._claimed(value)}
@@ -147,7 +147,7 @@ class _Tables:
         return state
 
     def _claimed(self, value: StatusRecord) -> bool:
-        """Whether a row of the record's key has a claim, which is then the newest."""
+        """Whether a row of the record's key has a claim. That claim is then the newest."""
         match value:
             case ConnectorStatus():
                 row = self._connectors.now.get((value.connector,))
@@ -202,7 +202,7 @@ def _claim(text: str | None) -> Claim | None:
 
 
 def _last_claims(database: Database, connectors: Collection[str]) -> Iterable[StatusRecord]:
-    """For each key of these connectors, a tombstone with the newest claim that ever wrote it."""
+    """For each key of these connectors, a tombstone with the newest claim that ever wrote the key."""
     kinds = [Kind.STATUS, Kind.TASK_STATUS, Kind.TOPIC]
     names = sorted(connectors)
     for start in range(0, len(names), 500):

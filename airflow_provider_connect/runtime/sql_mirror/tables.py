@@ -1,14 +1,15 @@
 """The tables of this package, next to Airflow's own. Knows nothing of Airflow: names, columns and keys only.
 
-Times ending in ``_ms`` are milliseconds since 1970, those of history the record's own on its topic. JSON is text in ASCII, so that every
-database keeps it, and the order of its entries, as it is. Names compare by case, on MySQL too. Claims are ``«config topic id»:«offset»``.
+Times ending in ``_ms`` are milliseconds since 1970. In the history they are the record's timestamp on its topic. JSON is ASCII text, so
+that every database stores it unchanged, including the order of its entries. Names compare by case, on MySQL too. Claims are ``«config topic
+id»:«offset»``.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, String, Table, Text
 from sqlalchemy.dialects import mysql
 
 LONGEST_NAME = 250
-"""Characters of a connector's, topic's or run's name. A record with a longer one is not mirrored."""
+"""Characters of a connector's, topic's or run's name. A record with a longer name is not mirrored."""
 
 LONGEST_WORD = 100
 """Characters of a claim."""
@@ -18,7 +19,7 @@ metadata = MetaData()
 _NAME = String(LONGEST_NAME).with_variant(mysql.VARCHAR(LONGEST_NAME, charset="utf8mb4", collation="utf8mb4_bin"), "mysql")
 _WORD = String(LONGEST_WORD)
 _TEXT = Text().with_variant(mysql.MEDIUMTEXT(charset="utf8mb4", collation="utf8mb4_bin"), "mysql")
-_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up columns of this type only; they hold 64 bits
+_NUMBER = BigInteger().with_variant(Integer, "sqlite")  # SQLite increments only columns of this type automatically; they hold 64 bits
 
 agreement = Table(
     "connect_agreement",
@@ -36,8 +37,8 @@ lease = Table(
     Column("holder", String(100), nullable=False),
     Column("until", Double, nullable=False),
 )
-"""The holder of a job that one process at a time should do, until a time in seconds since 1970. It saves work; correctness does not depend
-on it."""
+"""The holder of a job that only one process at a time should do, until a time in seconds since 1970. It saves work; correctness does not
+depend on it."""
 
 # --- the mirror: the current state of the topics --------------------------------------------------------------------------------------
 
@@ -48,7 +49,7 @@ connector_config = Table(
     Column("config", _TEXT, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The existing connectors, with their raw configs as JSON, with secrets hidden."""
+"""The existing connectors and their raw configs as JSON, with secrets hidden."""
 
 target_state = Table(
     "connect_target_state",
@@ -67,7 +68,7 @@ task_set = Table(
     Column("is_whole", Boolean, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The number of tasks in each connector's last commit record; not ``is_whole``: some of them have no config."""
+"""The number of tasks in each connector's last commit record. Not ``is_whole``: some of them have no config."""
 
 task_config = Table(
     "connect_task_config",
@@ -86,7 +87,7 @@ pending_task = Table(
     Column("task", Integer, primary_key=True, autoincrement=False),
     Column("config", _TEXT, nullable=False),
 )
-"""Task configs without a commit record yet; the table is usually empty."""
+"""Task configs that have no commit record yet. The table is usually empty."""
 
 connector_status = Table(
     "connect_status",
@@ -100,7 +101,7 @@ connector_status = Table(
     Column("claim", _WORD),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The state of each connector, and its writer. Without ``claim``, a real Kafka Connect worker wrote it."""
+"""The state of each connector, and the writer of the state. Without ``claim``, a real Kafka Connect worker wrote it."""
 
 task_status = Table(
     "connect_task_status",
@@ -134,7 +135,7 @@ source_offset = Table(
     Column("changed_ms", BigInteger, nullable=False),
     Index("connect_source_offset_connector", "connector"),
 )
-"""Each source partition's offset, both as JSON; ``topic`` is the offsets topic, ``id`` the SHA-256 of the record's key there."""
+"""Each source partition and its offset, both as JSON. ``topic`` is the offsets topic, ``id`` the SHA-256 of the record's key there."""
 
 sink_position = Table(
     "connect_sink_position",
@@ -147,7 +148,7 @@ sink_position = Table(
     Column("claim", _WORD, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The next offset that each sink task's group will read, from the batch log. If two tasks have a row for a partition, the one with the
+"""The next offset that each sink task's group will read, from the batch log. If two tasks have a row for a partition, the row with the
 newest claim counts."""
 
 batch = Table(
@@ -193,8 +194,8 @@ history = Table(
     Index("connect_history_connector", "connector", "kind", "id"),
     Index("connect_history_at", "at_ms"),
 )
-"""Every change that the mirror has read, in its order. ``old`` or ``new`` null: there was or is no value. ``topic``, ``topic_partition``
-and ``topic_offset`` are those of the record that caused the change; offset -1: no record did (see ``note``)."""
+"""Every change that the mirror has read, in order. ``old`` or ``new`` null: there was or is no value. ``topic``, ``topic_partition`` and
+``topic_offset`` are those of the record that caused the change. Offset -1: no record did (see ``note``)."""
 
 lag = Table(
     "connect_lag",
@@ -221,7 +222,7 @@ position = Table(
     Column("since_ms", BigInteger, nullable=False),
 )
 """The mirror's position in each partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to
-read. The history is complete from ``since_ms`` on: earlier, compaction may have removed unread records, or old lines were deleted."""
+read. The history is complete from ``since_ms`` on. Before, compaction may have removed unread records, or old lines were deleted."""
 
 CURRENT = (
     connector_config,

@@ -1,4 +1,4 @@
-"""One admin client: created at its first use, dropped after a time-out; and the id of the cluster that it connects to."""
+"""One admin client, created at its first use and dropped after a timeout, and the id of its cluster."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -28,7 +28,7 @@ _AWAY = frozenset(
         KafkaError._WAIT_COORD,
     }
 )
-"""librdkafka's codes for no answer, or no connection, in time."""
+"""librdkafka's codes for an answer or a connection that did not arrive in time."""
 
 
 class AdminConnection:
@@ -50,7 +50,7 @@ class AdminConnection:
         *,
         client_id: str | None = None,
     ) -> "AdminConnection":
-        """A connection by the worker's settings and a connector's ``admin.override.*``, unprefixed."""
+        """A connection with the worker's settings and a connector's ``admin.override.*``, unprefixed."""
         name = client_id or internal_client_id(settings, "shared-admin")
         config = client_config(settings, ClientKind.ADMIN, overrides, client_id=name)
         return cls(config, timeout_seconds)
@@ -62,7 +62,7 @@ class AdminConnection:
         return self._client
 
     def answer(self, future: "Future[_T]", stage: str) -> _T:
-        """The result of an admin request. Raises our exceptions for the client's; ``stage`` names the step in their messages."""
+        """The result of an admin request. Translates the client's exceptions to ours. ``stage`` names the step in their messages."""
         try:
             return future.result(self.timeout_seconds + 1)
         except KafkaException as error:
@@ -72,10 +72,10 @@ class AdminConnection:
             raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
 
     def failure(self, error: KafkaException, stage: str) -> Exception:
-        """Our exception for one of the client's: the request was refused, or not answered in time.
+        """Our exception for the client's: the request was refused, or not answered in time.
 
-        A client with a request that timed out is dropped at once. librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605)
-        when the coordinator that such a request was waiting for starts later.
+        A client is dropped at once when a request times out. Such a request may wait for a coordinator. If the coordinator starts later,
+        librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605).
         """
         self._last_error.raise_if_refused(stage)
         found = translated(error, stage)
@@ -96,7 +96,7 @@ DISTRIBUTION = "airflow-provider-connect"
 
 
 def server_info(settings: WorkerSettings) -> ServerView:
-    """This server's versions, and the cluster's id by one request. Raises StoreTimeoutException, which names the bootstrap servers."""
+    """This server's versions, and the cluster's id, by one request. Raises StoreTimeoutException, which names the bootstrap servers."""
     return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
 
 
@@ -113,5 +113,5 @@ def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) ->
 def _installed_version() -> str:
     try:
         return version(DISTRIBUTION)
-    except PackageNotFoundError:  # a checkout on the path
+    except PackageNotFoundError:  # a checkout on the module path
         return __version__

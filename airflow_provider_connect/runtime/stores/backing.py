@@ -31,7 +31,7 @@ class Statuses(Protocol):
 
 
 class Offsets(Protocol):
-    """Reads source offsets, and encodes those to be written: ConnectorOffsets, FileOffsets."""
+    """Reads source offsets, and encodes offsets to write: ConnectorOffsets, FileOffsets."""
 
     topic: str
 
@@ -51,15 +51,16 @@ class Offsets(Protocol):
 
 
 def repair_records(offsets: Offsets, connector: str) -> list[ProducerRecord]:
-    """The records to write so that a reader of uncommitted records finds no aborted offset. A real worker without exactly once is one."""
+    """The records to write so that a reader of uncommitted records finds no aborted offset. A real worker without exactly once is such a
+    reader."""
     return [ProducerRecord(offsets.topic, *record) for record in offsets.repair(connector)]
 
 
 class OffsetCommitter(Protocol):
-    """Writes a task's source offsets, or the records of the batch log. Raises FencedException once a newer committer took over."""
+    """Writes a task's source offsets, or the records of the batch log. Raises FencedException once a newer committer has taken over."""
 
     def take_over(self) -> None:
-        """From now on, no older claim can commit. Read offsets only after this call."""
+        """Prevents older claims from committing. Read offsets only after this call."""
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
         """Sends and commits the records. Does nothing without records."""
@@ -75,7 +76,7 @@ class OffsetCommitter(Protocol):
 
 
 class Backing(Protocol):
-    """Provides the stores. The caller closes a store that was created at its call.
+    """Provides the stores. The caller closes each store that it obtains.
 
     ``exactly_once``: claims survive the process, and offsets can share a transaction with records. ``keeps_batch_log``: tasks write entries
     to the batch log.
@@ -94,7 +95,7 @@ class Backing(Protocol):
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
     def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
-        """``settle_seconds`` limits the wait for an open transaction; None: the time-out of any answer."""
+        """``settle_seconds`` limits the wait for an open transaction. None: the timeout of any answer."""
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Commits source offsets. None: each task commits them in transactions of its own id."""
@@ -105,7 +106,7 @@ class Backing(Protocol):
 class TopicBacking:
     """Keeps everything on the internal topics, shared with every process of the group.
 
-    ``known`` and ``only`` are for a run, which needs the configs of one connector: see ConfigStore.
+    A run, which needs the configs of one connector, uses ``known`` and ``only``: see ConfigStore.
     """
 
     exactly_once = True

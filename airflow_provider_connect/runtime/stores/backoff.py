@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """``min(initial × multiplier^n, max)`` plus or minus a random share of up to ``jitter`` of it (KIP-1278)."""
+    """``min(initial × multiplier^n, max)`` plus or minus a random share of it, up to ``jitter`` (KIP-1278)."""
 
     initial_ms: float
     max_ms: float
@@ -14,7 +14,7 @@ class Backoff:
     jitter: float = 0.0
 
     def delay_ms(self, attempt: int, random: _random.Random) -> float:
-        """The wait after failed attempt ``attempt``; the first is 0. Never above ``max_ms`` × (1 + jitter)."""
+        """The wait after failed attempt ``attempt``, counted from 0. Never above ``max_ms`` × (1 + jitter)."""
         try:
             delay = min(self.initial_ms * self.multiplier**attempt, self.max_ms)
         except OverflowError:

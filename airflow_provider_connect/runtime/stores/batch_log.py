@@ -1,4 +1,4 @@
-"""The batch log: a topic of ours with the deliveries of each task in each run. Lost group offsets are restored from it."""
+"""The batch log: a topic of ours with the deliveries of each task in each run. It restores lost group offsets."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,13 +21,13 @@ TopicIds = Mapping[str, str]
 """The known topic ids (KIP-516), by topic name."""
 NO_IDS: TopicIds = MappingProxyType({})
 BY_KEY = -1
-"""The partition of a record for which the producer chooses one by the key."""
+"""The partition number with which the producer chooses a partition by the key."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """The sums of records, bytes and failed records over the runs of a task. A run counts once, however often it wrote its entry.
-    ``timestamp``: that of the newest entry with records, in ms since 1970; -1: there is no such entry."""
+    ``timestamp`` is that of the newest entry with records, in ms since 1970. -1: there is no such entry."""
 
     type: ConnectorType
     records: int
@@ -59,7 +59,7 @@ class BatchLog(Closing):
     def entries(self, connector: str) -> list[BatchRecord]:
         """The last entry of each of the connector's tasks, by task number. Raises TopicMissingException, StoreTimeoutException.
 
-        Waits while an open transaction holds some of them; the first call reads the whole topic, later ones what is new.
+        Waits while an open transaction hides some of them. The first call reads the whole topic, later calls read new records.
         """
         self._reader.read(self._apply, forget=self._forget, wait_for=partial(_is_of, connector))
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
@@ -75,7 +75,7 @@ class BatchLog(Closing):
         return dict(self._entries)
 
     def sink_positions(self) -> dict[str, dict[TopicPartition, int]]:
-        """The positions of every sink by connector, as of the last call of ``delivered`` or ``entries``."""
+        """The positions of each sink by connector, as of the last call of ``delivered`` or ``entries``."""
         entries: dict[str, list[BatchRecord]] = {}
         for task, entry in self._entries.items():
             if entry.type is ConnectorType.SINK:
@@ -94,18 +94,18 @@ class BatchLog(Closing):
         return ""
 
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-        """The positions in the connector's entries. Of several for a partition, the newest claim's counts, then the furthest. Positions in
-        topics that have another id now are left out."""
+        """The positions in the connector's entries. If several entries have a partition, the newest claim's count, and among these the
+        largest. Positions in topics that have another id now are left out."""
         return newest_positions(self.entries(connector), topic_ids)
 
     def lost(
         self, connector: str, retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
     ) -> dict[TopicPartition, int]:
-        """The positions to restore where the group has no offsets; see ``lost_positions``."""
+        """The positions to restore if the group has no offsets. See ``lost_positions``."""
         return lost_positions(self.entries(connector), retention_seconds, now_seconds, topic_ids)
 
     def of_destination(self, connector: str, destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
-        """The partitions whose last position this destination has committed too."""
+        """The partitions whose last position this destination has also committed."""
         return partitions_committed_by(self.entries(connector), destination, topic_ids)
 
     def unfinished(self, connector: str) -> set[TopicPartition]:
@@ -133,7 +133,7 @@ class BatchLog(Closing):
         error: str = "",
         destination: str = "",
     ) -> tuple[int, bytes, bytes | None]:
-        """Partition, key and value of a task's entry, for its transaction. ``ranges`` maps topic and partition to [first, next]."""
+        """Partition, key and value of a task's entry, for the task's transaction. ``ranges`` maps topic and partition to [first, next]."""
         wire = batch_topic.encode(
             BatchRecord(
                 ConnectorTaskId(connector, task),
@@ -176,8 +176,8 @@ def newest_positions(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_ID
 def lost_positions(
     entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
 ) -> dict[TopicPartition, int]:
-    """The positions to restore for a group that lost its offsets: they expired in a group without members, or a process died while it
-    changed them.
+    """The positions to restore for a group that lost its offsets. Either they expired in a group without members, or a process died while
+    changing them.
 
     Positions in a topic that has another id now are left out. Offsets that were committed less than ``retention_seconds`` ago cannot have
     expired: a user has deleted them. None: the retention is unknown.
@@ -193,13 +193,13 @@ def unfinished_partitions(entries: Iterable[BatchRecord]) -> set[TopicPartition]
 
 
 def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
-    """The partitions whose newest position the exactly-once destination of this name has committed too."""
+    """The partitions whose newest position the exactly-once destination of this name has also committed."""
     here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
     return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """By partition: the newest claim with a position, its furthest position, the run, and the timestamp."""
+    """By partition: the newest claim with a position, its largest position, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():

@@ -1,4 +1,4 @@
-"""Checks whether Kafka's clients accept the worker settings: creates and drops each client, without a broker."""
+"""Checks whether Kafka's clients accept the worker settings, by creating each client without a broker."""
 
 import re
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ _JAVA_NAMES = {
 
 
 def check_clients(settings: WorkerSettings) -> None:
-    """Raises ConfigException, with the keys as the settings spell them, when a client refuses them. Takes some milliseconds."""
+    """Raises ConfigException when a client refuses the settings, with the keys as the settings spell them. Takes some milliseconds."""
     for kind in ClientKind:
         for prefix, build in ((f"{kind}.", client_config), ("", _internal)):
             try:

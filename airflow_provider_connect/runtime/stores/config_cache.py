@@ -1,4 +1,4 @@
-"""A private file with what processes of this host have read of the config topic, so that the next process need not read all of it.
+"""A private file that caches the config topic for the processes of this host, so that each need not read the whole topic.
 
 One SQLite file has a row for each connector, and the offset up to which the rows are complete. A process loads the row of its connector
 and reads from the offset to the topic's end. After many records it updates the affected rows and the offset in one transaction. No
@@ -33,9 +33,9 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 
 _FORMAT = 2
-_MANY = 200  # reading so many records again takes two milliseconds, and a write to the file about as long
+_MANY = 200  # rereading so many records takes two milliseconds, and writing to the file about as long
 _MOST_HELD = 20_000  # records in memory
-_MOST_READ = 200_000  # some seconds of reading, which a killed reader loses
+_MOST_READ = 200_000  # takes some seconds to read, which are lost if the reader is killed
 _BUSY_SECONDS = 10.0
 _REFRESH_SECONDS = 600.0
 _LONGEST_SECONDS = 6 * 3600.0
@@ -56,16 +56,16 @@ class _Position:
 
 
 class ConfigCache:
-    """``folder`` must be private: configs hold secrets. ``now`` in seconds since 1970."""
+    """``folder`` must be private, because configs contain secrets. ``now`` is in seconds since 1970."""
 
     def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
         self._folder = folder
         self._now = now
 
     def read(self, settings: WorkerSettings, connector: str | None, *, timeout_seconds: float = 120.0) -> ConfigSnapshot:
-        """The state of ``connector`` at the topic's end; None: of all connectors. Raises TopicMissingException, StoreTimeoutException.
+        """The state of ``connector`` at the topic's end. None means all connectors. Raises TopicMissingException, StoreTimeoutException.
 
-        Keeps what was read before a time-out if possible, so that the next call continues from there.
+        If possible, keeps what was read before a timeout, so that the next call continues from there.
         """
         topic = settings.config_topic
         with closing(TopicAdmin(settings)) as admin:
@@ -79,7 +79,7 @@ class ConfigCache:
                 try:
                     with _opened(file) as database:
                         return reading(database, topic_id, connector, reader).to_end(timeout_seconds)
-                except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # busy, full, torn, or not ours
+                except (sqlite3.Error, ValueError, TypeError, KeyError) as error:  # busy, full, torn, or not written by us
                     _log.debug("The config topic is read without %s: %s", file, error)
                     if not isinstance(error, sqlite3.OperationalError):
                         file.unlink(missing_ok=True)
@@ -87,7 +87,7 @@ class ConfigCache:
                     return reading(database, topic_id, connector, reader).to_end(timeout_seconds)
 
     def _file(self, settings: WorkerSettings) -> Path:
-        """One file for each host and cluster, because hosts may share the folder's disk."""
+        """The path. One file for each host and cluster, because hosts may share the folder's disk."""
         marks = "\0".join([socket.gethostname(), settings.bootstrap_servers, settings.config_topic, str(_FORMAT)])
         return self._folder / f"config-topic-{hashlib.sha256(marks.encode()).hexdigest()[:16]}.sqlite"
 
@@ -118,15 +118,15 @@ def _retention_seconds(admin: TopicAdmin, topic: str) -> float:
     """How long reads may continue from the file before the whole topic must be read again."""
     try:
         configs = admin.configs([topic])[topic]
-    except ConnectException:  # not allowed to ask
+    except ConnectException:  # not authorized to ask
         return UNKNOWN_SECONDS
     return min(absence_seconds(configs), _LONGEST_SECONDS)
 
 
 class _Waiting:
-    """Records that were read and not applied yet, in order. A claim replaces the connector's earlier claim.
+    """Records that were read and not yet applied, in order. A claim replaces the connector's earlier claim.
 
-    Each run writes a claim, so a long topic consists of claims, of which only the newest of each connector counts.
+    Each run writes a claim, so a long topic consists mostly of claims. Only the newest claim of each connector counts.
     """
 
     def __init__(self) -> None:
@@ -178,7 +178,7 @@ class _Reading:
         try:
             self._reader.start_at({0: position.read_to or BEGINNING})
             self._reader.read(self._add, timeout_seconds)
-        except LogTruncatedException:  # its id is the same, so records were removed
+        except LogTruncatedException:  # the id is the same, so records were removed
             self._waiting.clear()
             self._begin()
             self._from = 0
@@ -212,9 +212,9 @@ class _Reading:
         return position
 
     def _fold(self, *, is_kept: bool) -> ConfigSnapshot:
-        """Applies the waiting records to the rows that they concern. ``is_kept``: writes the rows and their new offset too.
+        """Applies the waiting records to the rows that they concern. With ``is_kept``, also writes the rows and their new offset.
 
-        Skips records that another process has applied meanwhile.
+        Skips records that another process has meanwhile applied.
         """
         with self._transaction(is_kept=is_kept):
             position = self._position() or _Position(0, self._now(), 0.0, "{}")

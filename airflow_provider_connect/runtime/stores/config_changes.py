@@ -1,7 +1,7 @@
 """The changes of the config topic, each a compare-and-set on the newest state.
 
-Each verb passes a rule to ``change``: a function of the newest state that returns the records to write. The rule runs again when another
-writer was faster, so it must depend on the state alone.
+Each verb passes a rule to ``change``: a function of the newest state that returns the records to write. The rule runs again if another
+writer was faster, so it must depend only on the state.
 """
 
 from abc import abstractmethod
@@ -31,14 +31,14 @@ Decide = Callable[[ClusterConfigState], Sequence[ConfigRecord]]
 
 
 class ConfigChanges(Closing):
-    """Implements the verbs by ``change``; also reads the state."""
+    """Implements the verbs by ``change``. Also reads the state."""
 
     @abstractmethod
     def read(self, timeout_seconds: float | None = None) -> ClusterConfigState:
         """The state with all records that were committed before the call."""
 
     def snapshot(self) -> ConfigSnapshot | None:
-        """The state as read so far, from which another process can continue; None: nothing was read yet. Does not read."""
+        """The state as read so far, from which another process can continue. None: nothing was read yet. Does not read."""
         return None
 
     @abstractmethod
@@ -47,11 +47,12 @@ class ConfigChanges(Closing):
 
     @abstractmethod
     def change(self, decide: Decide) -> list[int]:
-        """Writes the records that ``decide`` returns for the newest state, all or none. Returns their offsets; empty: nothing to write."""
+        """Writes all records that ``decide`` returns for the newest state, or none. Returns their offsets. Empty: there was nothing to
+        write."""
 
     @abstractmethod
     def topic_id(self) -> str:
-        """The id of the config topic, which is a part of each claim."""
+        """The id of the config topic, which is part of each claim."""
 
     def create_connector(
         self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None, *, author: str | None = None
@@ -70,7 +71,7 @@ class ConfigChanges(Closing):
     ) -> None:
         """Creates the connector or replaces its config, and keeps its target state.
 
-        ``expected`` is the config on which the new one is based: raises ConflictException if the connector has another one now.
+        ``expected`` is the config on which the new one is based. Raises ConflictException if the connector now has another config.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -81,7 +82,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_target_state(self, connector: str, target: TargetState, *, author: str | None = None) -> None:
-        """Writes the target state; with STOPPED, also an empty task set. Writes nothing that is set already. Raises NotFoundException."""
+        """Writes the target state, with STOPPED also an empty task set. Skips what is set already. Raises NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -97,7 +98,7 @@ class ConfigChanges(Closing):
     def put_tasks(
         self, connector: str, configs: Sequence[Mapping[str, str]], claim: Claim, *, planned_from: Mapping[str, str] | None = None
     ) -> bool:
-        """Publishes the task set that the holder of ``claim`` planned. False: it is published already, from the same config.
+        """Publishes the task set that the holder of ``claim`` planned. False: it was already published, from the same config.
 
         ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, for an older claim, or
         if the connector was stopped, deleted or reconfigured meanwhile.
@@ -119,10 +120,10 @@ class ConfigChanges(Closing):
         return bool(self.change(decide))
 
     def claim(self, connector: str, *, owner: str | None = None, again: bool = False) -> Claim:
-        """Claims the connector: from now on, every earlier claim is fenced. Raises NotFoundException.
+        """Claims the connector, which fences every earlier claim. Raises NotFoundException.
 
-        ``owner`` identifies the run that claims; None: a verb does. ``again``: the run has claimed the connector before. It raises
-        FencedException, and claims nothing, if another run has claimed it since; a verb's claim does not count.
+        ``owner`` identifies the run that claims. None: a verb claims. ``again``: the run has claimed the connector before. Then raises
+        FencedException, and claims nothing, if another run has claimed the connector since. A verb's claim does not count.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -156,7 +157,8 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
-        """Writes what the source of the raw config ``of`` lacks; None: nothing. Does nothing if that is set, or the config has changed."""
+        """Writes what the source of the raw config ``of`` is missing. None: nothing is missing. Does nothing if the same note is set, or
+        the config has changed."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             is_current = state.connector_config(connector) == dict(of)
@@ -191,7 +193,7 @@ def _require_claim(state: ClusterConfigState, connector: str, claim: Claim) -> N
 
 
 def _published(state: ClusterConfigState, connector: str, configs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether exactly these tasks are committed, planned from the present connector config."""
+    """Whether exactly these tasks are committed, planned from the current connector config."""
     if connector in state.inconsistent or state.applied_configs.get(connector) != state.connector_config(connector):
         return False
     tasks = [state.task_config(connector, task) for task in state.tasks(connector)]

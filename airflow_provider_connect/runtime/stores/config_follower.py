@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class ChangeKind(StrEnum):
-    CLAIMED = "claimed"  # a newer claim took over
+    CLAIMED = "claimed"  # a newer claim has taken over
     PAUSED = "paused"
     STOPPED = "stopped"
     DELETED = "deleted"
@@ -38,7 +38,7 @@ class ChangeKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Why a task has to end. ``claim`` is the newer one, for CLAIMED."""
+    """Why a task must end. ``claim`` is the newer claim, for CLAIMED."""
 
     kind: ChangeKind
     claim: Claim | None = None
@@ -49,7 +49,7 @@ class ConfigFollower(Closing):
 
     @abstractmethod
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """The gravest change since the last call; None: no change concerns this task. A resume is no such change."""
+        """The most severe change since the last call. None: no change concerns this task. A resume does not."""
 
     @abstractmethod
     def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
@@ -58,10 +58,10 @@ class ConfigFollower(Closing):
 
 
 class TopicConfigFollower(ConfigFollower):
-    """Follows the config topic from the record of ``claim`` on. A poll without new records takes microseconds.
+    """Follows the config topic, beginning after the record of ``claim``. A poll without new records takes microseconds.
 
-    A recreated config topic counts as DELETED: it has no record of this claim. Log levels that were requested for the whole cluster take
-    effect in this process.
+    A recreated config topic counts as DELETED, because it has no record of this claim. Log levels that were requested for the whole cluster
+    take effect in this process.
     """
 
     def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
@@ -95,7 +95,7 @@ class TopicConfigFollower(ConfigFollower):
 
 
 def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:
-    """The gravest of the changes in ``records``, which are later than ``claim``, for the task that it started; None: no change."""
+    """The most severe change in ``records``, which are later than ``claim``, for the task that the claim started. None: no change."""
     changes = (_change(record, connector, claim) for record in records)
     return max((change for change in changes if change is not None), key=lambda change: _GRAVITY[change.kind], default=None)
 

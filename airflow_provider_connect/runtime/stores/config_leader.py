@@ -30,7 +30,7 @@ _NO_RECORD = b"open-transaction-ended"  # a key that readers of uncommitted reco
 
 
 class NotWrittenException(ConnectException):
-    """The records were not written. If ``uncertain`` has their offsets, they may have been: take over the id and read on to find out.
+    """The records were not written. If ``uncertain`` contains their offsets, they may have been: take over the id and read on to find out.
 
     ``is_transient``: a retry may succeed.
     """
@@ -42,7 +42,7 @@ class NotWrittenException(ConnectException):
 
 
 class ConfigLeader:
-    """See the module. Not usable after an exception of ``write``."""
+    """See the module. Not usable after an exception from ``write``."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._topic = settings.config_topic
@@ -61,7 +61,7 @@ class ConfigLeader:
         self._producer = Producer({**config, **quick, **self._last_error.callbacks()})
 
     def take_over(self, timeout_seconds: float) -> None:
-        """Fences every other writer, and aborts an open transaction of the former owner. Raises StoreTimeoutException."""
+        """Fences every other writer, and aborts an open transaction of the previous owner. Raises StoreTimeoutException."""
         stage = f"taking over the right to write topic {self._topic}"
         try:
             init_transactions(self._producer, timeout_seconds)
@@ -105,7 +105,7 @@ class ConfigLeader:
         return offsets
 
     def end_open_transaction(self, timeout_seconds: float) -> None:
-        """Aborts a former transaction of this id that has no marker, by a transaction that no reader sees. Raises NotWrittenException."""
+        """Aborts an earlier transaction of this id that has no marker, by a transaction that no reader sees. Raises NotWrittenException."""
         try:
             self._producer.begin_transaction()
             self._producer.produce(self._topic, None, _NO_RECORD, 0)
@@ -115,7 +115,7 @@ class ConfigLeader:
             raise _not_written(cause_of(error, self._producer), []) from error
 
     def _abort(self, timeout_seconds: float) -> None:
-        """Ends the transaction, because readers would wait for it: its other records may be on the topic."""
+        """Ends the transaction: its other records may be on the topic, and readers would wait for its end."""
         with suppress(KafkaException, SystemError):
             self._producer.abort_transaction(timeout_seconds)
 
@@ -132,16 +132,16 @@ class ConfigLeader:
                     raise _not_written(error, offsets) from error
 
     def close(self) -> None:
-        """Closes the client without waiting for an open transaction: the next owner of the id aborts it."""
+        """Closes the client without waiting for an open transaction, which the next owner of the id aborts."""
         self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         del self._producer
 
 
 def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]], left: int) -> list[int]:
-    """The offsets in the delivery reports of a transaction, of which ``left`` have not come.
+    """The offsets in the delivery reports of a transaction. ``left`` reports have not arrived.
 
-    Raises NotWrittenException if one is missing, before the commit: a report without an offset (of a resend that the broker had already)
-    would leave a claim without its number. Raises KafkaException for a record that was refused.
+    Raises NotWrittenException if an offset is missing, before the commit. A report has no offset if the broker already had the record
+    before a resend; then a claim would have no number. Raises KafkaException for a record that was refused.
     """
     offsets = []
     for offset, error in delivered:

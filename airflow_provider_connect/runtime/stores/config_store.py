@@ -2,13 +2,13 @@
 
 A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
 2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, we are fenced and start again, so every
-decision is based on the newest state. Taking over also ends the open transaction of a writer that died, which would block every reader. A
-commit returns before its marker is on the topic. The broker makes the next owner of the id wait for the marker. For its own next change,
-and for the next reader, this store waits: 5 read the written records.
+decision is based on the newest state. The takeover also ends the open transaction of a dead writer, which would block every reader. A
+commit returns before its marker is on the topic. The broker makes the next owner of the id wait for the marker. For its own next change and
+for the next reader, this store waits itself: 5 read the written records.
 
 A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced). The records of
-the transaction, and all records after them, then stay hidden. Therefore a transaction that is still open at 2 is ended by another one,
-which is aborted; its writer, which never passed 5, writes again.
+the transaction, and all records after them, then stay hidden. Therefore a transaction that is still open at 2 is ended by another
+transaction, which is aborted. The writer of the open transaction has not completed 5, and writes again.
 """
 
 import logging
@@ -46,8 +46,8 @@ _log = logging.getLogger(__name__)
 class ConfigStore(ConfigChanges):
     """See the module. Safe to share between threads. Nothing is opened before the first use.
 
-    ``timeout_seconds`` limits each call. ``known`` is the state that another process has read: only later records are read, if the topic is
-    still the same. ``only``: the state has that connector alone.
+    ``timeout_seconds`` limits each call. ``known`` is the state that another process has read. If the topic is still the same, only later
+    records are read. ``only``: the state contains only that connector.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class ConfigStore(ConfigChanges):
         self._admin = TopicAdmin(settings)
         config = internal_client_config(settings, ClientKind.CONSUMER, "configs")
         self._reader = TopicReader[ConfigRecord | Unreadable](settings.config_topic, config, decode_config)
-        self._is_open = False  # the reader, with the topic's id and the position to start at
+        self._is_open = False  # the reader, with the topic's id and the start position
         self._leader: ConfigLeader | None = None
         self._fold = ConfigLog(only=only)
         self.skipped = self._reader.skipped
@@ -91,16 +91,16 @@ class ConfigStore(ConfigChanges):
             return self._fold.topic_id
 
     def change(self, decide: Decide) -> list[int]:
-        """See ConfigChanges. If ``decide`` raises, nothing is written, and its exception is passed on.
+        """See ConfigChanges. If ``decide`` raises, nothing is written and the exception propagates.
 
-        Raises StoreTimeoutException if the change was not committed in time. It has no effect then, unless the broker was lost between
-        the commit and the check of its outcome.
+        Raises StoreTimeoutException if the change was not committed in time. Then it has no effect, unless the broker was lost between the
+        commit and the check of its outcome.
         """
         with self._lock:
             return self._changed(decide, time.monotonic() + self._timeout_seconds)
 
     def _changed(self, decide: Decide, deadline: float) -> list[int]:
-        uncertain: list[int] = []  # of an attempt whose commit may or may not have succeeded
+        uncertain: list[int] = []  # offsets of an attempt whose commit may or may not have succeeded
         attempt = 0
         while True:
             try:
@@ -133,7 +133,7 @@ class ConfigStore(ConfigChanges):
         """Ends a transaction that hides records, and reads to the end. Raises NotWrittenException, StoreTimeoutException."""
         if not self._reader.hides_records:
             return
-        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # fenced, if another process is writing
+        leader.end_open_transaction(min(_CALL_SECONDS, _left(deadline)))  # raises if fenced by another writer
         _log.warning("Config topic %s had a transaction without its marker; it was aborted", self._settings.config_topic)
         limit = min(deadline, time.monotonic() + _MARKER_SECONDS)
         while self._reader.hides_records:
@@ -157,7 +157,7 @@ class ConfigStore(ConfigChanges):
             time.sleep(_POLL_SECONDS)
 
     def _owner(self, deadline: float) -> ConfigLeader:
-        """The leader, after it took over the id. Waits longer for a broker that has answered before."""
+        """The leader, after it has taken over the id. Waits longer for a broker that has answered before."""
         if self._leader is None:
             leader = ConfigLeader(self._settings)
             leader.take_over(_left(deadline) if self._is_open else _CALL_SECONDS)
@@ -170,7 +170,8 @@ class ConfigStore(ConfigChanges):
         self._leader = None
 
     def _read(self, timeout_seconds: float, awaited: Collection[int] = ()) -> set[int]:
-        """Applies the records up to the topic's end. Returns the ``awaited`` offsets among them. Records before a time-out stay applied."""
+        """Applies the records up to the topic's end. Returns the ``awaited`` offsets among them. Records that were read before a timeout
+        stay applied."""
         seen: set[int] = set()
 
         def apply(record: ConfigRecord | Unreadable) -> str:
@@ -191,7 +192,7 @@ class ConfigStore(ConfigChanges):
         return seen
 
     def _open(self, timeout_seconds: float) -> None:
-        """Finds where to start reading, and requests the topic's id, a part of each claim, at the same time."""
+        """Finds where to start reading. At the same time requests the topic's id, which is part of each claim."""
         if self._is_open:
             return
         topic = self._settings.config_topic

@@ -1,7 +1,7 @@
 """The offsets of a source connector: read from its own topic, then from the worker's topic, and copied to the latter.
 
-A connector with a topic of its own keeps its offsets on both (contract §2.7); its own takes precedence. The worker's topic holds earlier
-offsets, and copies for the case that the connector loses its own topic.
+A connector with a topic of its own keeps its offsets on both topics (contract §2.7). Its own topic takes precedence. The worker's topic
+holds earlier offsets, and copies in case the connector loses its own topic.
 """
 
 import logging
@@ -40,9 +40,9 @@ class ConnectorOffsets(Closing):
         self._copies: Producer | None = None
 
     def ensure(self) -> None:
-        """Creates the connector's own topic if it does not exist, with the settings of the worker's, which exists already.
+        """Creates the connector's own topic if it does not exist, with the settings of the worker's topic, which already exists.
 
-        Raises ConfigException for a topic that is not compacted, and for a missing one if the worker creates no topics (KIP-1209).
+        Raises ConfigException for a topic that is not compacted, or for a missing one if the worker creates no topics (KIP-1209).
         """
         if self._own is None:
             return
@@ -61,7 +61,7 @@ class ConnectorOffsets(Closing):
             connection.close()
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's committed offsets; for each key, its own topic takes precedence. Raises as ``OffsetStore.read``."""
+        """The connector's committed offsets. For each key, its own topic takes precedence. Raises as ``OffsetStore.read``."""
         found = self._worker.read(connector)
         if self._own is None:
             return found
@@ -71,7 +71,7 @@ class ConnectorOffsets(Closing):
             return found
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
-        """The records that set these offsets when they are produced to ``topic``; None removes an offset."""
+        """The records that set these offsets when they are produced to ``topic``. None removes an offset."""
         return self._deciding.records(connector, offsets)
 
     def repair(self, connector: str) -> list[ProducedOffset]:
@@ -83,7 +83,7 @@ class ConnectorOffsets(Closing):
         return self._worker if self._own is None else self._own
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """Sends records that were committed to ``topic`` to the worker's topic too, without waiting: a lost copy does no harm."""
+        """Also sends records that were committed to ``topic`` to the worker's topic, without waiting: a lost copy does no harm."""
         if self._own is None:
             return
         try:
@@ -92,8 +92,8 @@ class ConnectorOffsets(Closing):
             _log.warning("Offsets were not copied to topic %s: %s", self._settings.offset_topic, error)
 
     def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None:
-        """Removes the offsets that ``records`` remove from the worker's topic. Call it before they are written, or the worker's offsets
-        would apply again.
+        """Removes from the worker's topic the offsets that ``records`` remove. Call it before ``records`` are written. Otherwise the
+        worker's offsets would apply again.
 
         Returns when the removal is durable. Raises StoreTimeoutException.
         """

@@ -1,4 +1,4 @@
-"""The decoders of the internal topics: from a record to its value. They return Unreadable for a malformed record, and never raise."""
+"""The decoders of the internal topics, from a record to its value. For a malformed record they return Unreadable, and never raise."""
 
 from collections.abc import Callable
 
@@ -30,5 +30,5 @@ def decode_offset(record: LogRecord) -> OffsetRecord | Unreadable:
 
 
 def by_topic(settings: WorkerSettings) -> dict[str, Callable[[LogRecord], StateValue | Unreadable]]:
-    """The decoders by topic. A topic that is not named here holds source offsets: a connector may have an offsets topic of its own."""
+    """The decoders by topic. Any other topic holds source offsets, because a connector may have an offsets topic of its own."""
     return {settings.config_topic: decode_config, settings.status_topic: decode_status, settings.batch_topic: decode_batch}

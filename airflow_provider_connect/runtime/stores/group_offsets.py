@@ -1,4 +1,4 @@
-"""The offsets and members of consumer groups, by an admin client. Sinks keep their offsets in such groups."""
+"""The offsets and members of consumer groups, through an admin client. Sinks keep their offsets in such groups."""
 
 import logging
 import time
@@ -45,10 +45,11 @@ class GroupOffsets:
         self._connection = connection or AdminConnection.of(settings, overrides)
 
     def committed(self, group: str, partitions: Iterable[TopicPartition] | None = None) -> dict[TopicPartition, CommittedOffset]:
-        """The group's offsets of all partitions, or of ``partitions``; those without an offset are left out. Empty for an unknown group.
+        """The group's offsets of all partitions, or of ``partitions``. Partitions without an offset are left out. Empty for an unknown
+        group.
 
         Waits for an offset that is part of a transaction. Raises StoreTimeoutException if the transaction stays open for longer than the
-        connection's time-out.
+        connection's timeout.
         """
         asked = None if partitions is None else [_KafkaPartition(*partition) for partition in partitions]
         if asked == []:
@@ -69,8 +70,8 @@ class GroupOffsets:
             time.sleep(_UNSTABLE_SECONDS)
 
     def committed_now(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The offsets of each group, all requested at once. Waits for no transaction: a group with an offset that is part of one is left
-        out, and so is a group that cannot be read."""
+        """The offsets of each group, all requested at once. Does not wait for transactions: a group with an offset in an open transaction
+        is left out, as is a group that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
         sendable: list[str] = []
         for group in groups:
@@ -90,14 +91,14 @@ class GroupOffsets:
                     found[group] = committed_offsets(partitions, stage)
             except ConnectException as error:
                 _log.warning("%s", error.message)
-        del client  # kept until here: a request that timed out drops the connection, but the other answers arrive through this client
+        del client  # keep the client until here: a request that timed out drops the connection, but the other answers arrive through it
         return found
 
     def _without_coordinator(self, groups: Iterable[str], stage: str) -> dict[str, Exception]:
         """The groups whose coordinator did not answer in time, each with the reason.
 
-        librdkafka ends the whole process when a broker that is not the coordinator, or not yet, receives a request for offsets (issue
-        5040). It survives the same error in a description, and then searches for the coordinator again.
+        librdkafka ends the whole process when a request for offsets reaches a broker that is not yet, or not, the coordinator (issue 5040).
+        It survives the same error in a description, and then searches for the coordinator again.
         """
         client, seconds = self._connection.client, self._connection.timeout_seconds
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()
@@ -126,7 +127,7 @@ class GroupOffsets:
         return found[group]
 
     def retention_seconds(self) -> float | None:
-        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``); None: unknown."""
+        """How long the brokers keep the offsets of a group without members (``offsets.retention.minutes``). None: unknown."""
         client, stage = self._connection.client, "reading the retention of offsets"
         try:
             brokers = client.list_topics(timeout=self._connection.timeout_seconds).brokers
@@ -134,19 +135,19 @@ class GroupOffsets:
             futures = client.describe_configs(asked, request_timeout=self._connection.timeout_seconds).values()
             found = [self._connection.answer(future, stage)[_RETENTION].value for future in futures]
             return float(found[0] or "") * 60
-        except (KafkaException, ConnectException, KeyError, IndexError, ValueError) as error:  # not allowed to ask, or no such setting
+        except (KafkaException, ConnectException, KeyError, IndexError, ValueError) as error:  # not authorized, or no such setting
             _log.info("The brokers did not report how long they keep offsets: %s", error)
             return None
 
     def members(self, group: str) -> list[str]:
-        """The group's members now, each as client id and host, under either of Kafka's group protocols."""
+        """The group's current members, each as client id and host, under either of Kafka's group protocols."""
         found = self._connection.client.describe_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
         description = self._connection.answer(found, f"describing group {group}")
         members = [f"{member.client_id} at {member.host}" for member in description.members]
         return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
 
     def delete(self, group: str) -> None:
-        """Deletes the group with its offsets; returns too if there is no such group. Raises ConflictException while it has members."""
+        """Deletes the group with its offsets. Also succeeds if there is no such group. Raises ConflictException while it has members."""
         future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]
         try:
             self._answer(future, group, f"deleting group {group}")
@@ -170,8 +171,8 @@ class GroupOffsets:
 
 
 def _sendable(group: str) -> str:
-    """Returns ``group``. Raises ConfigException for a name that cannot be sent: the client may crash the process on such names, and for
-    longer ones a broker drops the connection, with all other answers."""
+    """Returns ``group``. Raises ConfigException for a name that cannot be sent. Some names may make the client crash the process. For names
+    that are too long, a broker drops the connection, with all other answers."""
     try:
         length = len(group.encode())
     except UnicodeEncodeError as error:

@@ -1,4 +1,4 @@
-"""Translates librdkafka's errors to our exceptions, and keeps the last error of a client for the message of a time-out."""
+"""Translates librdkafka's errors to our exceptions, and keeps the last error of a client for the message of a timeout."""
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
@@ -11,10 +11,10 @@ from airflow_provider_connect.errors import ConnectException, FencedException, S
 
 _log = logging.getLogger(__name__)
 _client_log = logging.getLogger(f"{__name__}.librdkafka")
-_client_log.addFilter(lambda line: _log.isEnabledFor(logging.DEBUG))  # errors that matter are raised, with our texts
+_client_log.addFilter(lambda line: _log.isEnabledFor(logging.DEBUG))  # errors that matter are raised, with our messages
 
 QUICK: Mapping[str, int | bool] = {"reconnect.backoff.ms": 5, "reconnect.backoff.max.ms": 1000, "socket.nagle.disable": True}
-"""Client settings for short waits: librdkafka's back-off of 100 ms delays the first connection by 50 ms."""
+"""Client settings for short waits: librdkafka's default back-off of 100 ms delays the first connection by 50 ms."""
 
 _FENCED = frozenset({KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED})
 _MISSING = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION})
@@ -68,7 +68,7 @@ _RETRIABLE = frozenset(
         KafkaError.UNSTABLE_OFFSET_COMMIT,
     }
 )
-"""The errors that are a RetriableException in Java's clients, and librdkafka's own codes for a broker that is away."""
+"""The errors that are a RetriableException in Java's clients, and librdkafka's own codes for an unavailable broker."""
 
 NO_LEADER = frozenset(
     {
@@ -76,12 +76,12 @@ NO_LEADER = frozenset(
         KafkaError.LEADER_NOT_AVAILABLE,
         KafkaError.NOT_LEADER_FOR_PARTITION,
         KafkaError.OFFSET_NOT_AVAILABLE,
-        KafkaError.UNKNOWN_LEADER_EPOCH,  # the leader does not know yet that it is one
+        KafkaError.UNKNOWN_LEADER_EPOCH,  # the leader does not yet know that it is the leader
         KafkaError._NOENT,
         KafkaError._TRANSPORT,
     }
 )
-"""The errors of a partition that is new or about to move, or whose leader's connection was lost: a retry succeeds soon."""
+"""The errors of a partition that is new or about to move, or that lost the connection to its leader: a retry succeeds soon."""
 
 
 class TopicMissingException(StoreException):
@@ -95,16 +95,16 @@ class LastError:
         self.error: KafkaError | None = None
 
     def __call__(self, error: KafkaError) -> None:
-        if self.error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which is less exact than the error before it
+        if self.error is None or error.code() != KafkaError._ALL_BROKERS_DOWN:  # which is less specific than the previous error
             self.error = error
         _log.debug("Kafka client: %s", error)
 
     def callbacks(self) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
-        """The settings by which a client reports its errors here and prints nothing (a fenced producer prints at any log level)."""
+        """The settings with which a client reports its errors here and prints nothing. A fenced producer prints at any log level."""
         return {"error_cb": self, "logger": _client_log}
 
     def raise_if_refused(self, stage: str) -> None:
-        """Raises StoreException if the broker refused this client for good: waiting would not help."""
+        """Raises StoreException if the broker refused this client for good, because waiting would not help."""
         if self.error is not None and self.error.code() in _REFUSED:
             raise translated(self.error, stage)
 
@@ -115,7 +115,7 @@ class LastError:
 def kafka_error(error: BaseException) -> KafkaError | None:
     """The KafkaError inside a KafkaException, if any.
 
-    A fatal error (fenced) that arrives while a delivery callback runs is raised as a SystemError, with the KafkaException as its cause.
+    A fatal error (fenced) that arrives while a delivery callback runs is raised as a SystemError. Its cause is the KafkaException.
     """
     if isinstance(error, SystemError) and error.__cause__ is not None:
         return kafka_error(error.__cause__)
@@ -129,12 +129,12 @@ def is_retriable(error: KafkaError) -> bool:
 
 
 def is_fenced(error: KafkaError) -> bool:
-    """Whether another producer with the same transactional id took over."""
+    """Whether another producer with the same transactional id has taken over."""
     return error.code() in _FENCED
 
 
 def translated(error: KafkaError | BaseException, stage: str) -> ConnectException:
-    """Our exception for librdkafka's error; ``stage`` names the step, such as *reading topic a*."""
+    """Our exception for librdkafka's error. ``stage`` names the step, such as *reading topic a*."""
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None:
         return ConnectException(f"Kafka's client failed while {stage}: {error}")
@@ -158,11 +158,11 @@ _HINTS: Mapping[int, str] = {KafkaError._BAD_COMPRESSION: _UNPACKED}
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
     """The error that ended the transaction of ``producer``, if ``error`` reports only that there is one (``_FATAL``, ``_STATE``, or a
-    SystemError without a cause); otherwise ``error`` itself.
+    SystemError without a cause). Otherwise ``error`` itself.
 
-    A producer that was fenced while its queue was filled, or one of whose records was refused, reports the cause to the next transactional
-    call only. A fatal error within a flush becomes a Python exception at once, while the callbacks of that flush still run; a callback
-    that handles an exception of its own drops both.
+    If a producer was fenced while its queue was filled, or one of its records was refused, only the next transactional call reports the
+    cause. A fatal error within a flush becomes a Python exception at once, while the callbacks of that flush still run. If a callback
+    handles an exception of its own, both are lost.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None and not isinstance(error, SystemError):
@@ -179,19 +179,19 @@ def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaErro
     return error
 
 
-_CAUSE_SECONDS = 5.0  # the client's own thread answers, at once unless the machine is busy
+_CAUSE_SECONDS = 5.0  # the client's own thread answers, immediately unless the machine is busy
 
 _CAUSE_OF: Mapping[int, tuple[Callable[[Producer], object], Callable[[KafkaError], bool]]] = {
     KafkaError._FATAL: (lambda producer: producer.abort_transaction(_CAUSE_SECONDS), KafkaError.fatal),
     KafkaError._STATE: (lambda producer: producer.commit_transaction(_CAUSE_SECONDS), KafkaError.txn_requires_abort),
 }
-"""By an error without its cause: a call that fails with the cause, and a check whether an error is that cause. A transaction that accepts
-no more records (``_STATE``) is never committed: librdkafka demands an abort first."""
+"""For each error without its cause: a call that fails with the cause, and a check whether an error is that cause. A transaction that
+accepts no more records (``_STATE``) is never committed: librdkafka demands an abort first."""
 
 
 @contextmanager
 def translating(stage: str, producer: Producer | None = None) -> Iterator[None]:
-    """Translates the client's exceptions in its block, also those hidden in a SystemError; ``producer``: see ``cause_of``."""
+    """Translates the client's exceptions in its block, including those hidden in a SystemError. ``producer``: see ``cause_of``."""
     try:
         yield
     except (KafkaException, SystemError) as error:

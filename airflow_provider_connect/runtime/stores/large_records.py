@@ -1,6 +1,7 @@
-"""Records that a producer or their topic refuses for their size. Knows nothing of their content.
+"""Records that a producer or their topic refuses because of their size. Knows nothing of their content.
 
-A client refuses a record at the call. A broker refuses a whole batch, in the delivery report: then the largest record of it is named.
+A client refuses a record at the call. A broker refuses a whole batch, in the delivery report. Then the largest record of the batch is
+named.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ _LONGEST_KEY = 500  # characters
 
 
 def is_too_large(error: object) -> bool:
-    """Whether this KafkaError, or that of a KafkaException, is about the size of a record."""
+    """Whether this KafkaError, or that of a KafkaException, concerns the size of a record."""
     found = error.args[0] if isinstance(error, KafkaException) and error.args else error
     return isinstance(found, KafkaError) and found.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
@@ -27,7 +28,7 @@ class LargeRecords:
         self._failed: list[tuple[KafkaError, Message]] = []
 
     def delivered(self, error: KafkaError | None, message: Message) -> None:
-        """The ``on_delivery`` of each record. Does as little as possible: see ``kafka_errors.cause_of``."""
+        """The ``on_delivery`` of each record. Does as little as possible. See ``kafka_errors.cause_of``."""
         if error is not None:
             self._failed.append((error, message))
 

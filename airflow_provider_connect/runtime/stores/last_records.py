@@ -1,6 +1,6 @@
-"""Finds the newest dead-letter records of a topic that meet a condition, among records of other writers and markers of transactions.
+"""Finds the newest dead-letter records of a topic that meet a condition, among records of other writers and transaction markers.
 
-Those have offsets too, so it is unknown how far back to read: each partition is read over a span of offsets that doubles.
+These also have offsets, so it is not known how far back to read. Each partition is read over a span of offsets that doubles.
 """
 
 import heapq
@@ -27,7 +27,7 @@ _Kept = TypeVar("_Kept")
 
 @dataclass(frozen=True, slots=True)
 class LastRecords(Generic[_Kept]):
-    """``kept``: in the order of their timestamps. Not ``is_whole``: the search timed out before everything was read."""
+    """``kept`` is ordered by timestamp. Not ``is_whole``: the search timed out before everything was read."""
 
     kept: list[_Kept]
     is_whole: bool
@@ -50,14 +50,14 @@ class RecordSearch(Generic[_Kept]):
     ) -> None:
         self._count, self._meets, self._keep = count, meets, keep
         self._most_offsets, self._now = most_offsets, now
-        self._newest: list[tuple[tuple[int, int, int], _Kept]] = []  # a heap; its first is the oldest
+        self._newest: list[tuple[tuple[int, int, int], _Kept]] = []  # a heap whose first entry is the oldest
         self._found: Counter[int] = Counter()
         self._read_from: dict[int, int] = {}
 
     def run(self, settings: WorkerSettings, topic: str, timeout_seconds: float = TIMEOUT_SECONDS) -> LastRecords[_Kept]:
         """Reads each partition of ``topic`` back until it has yielded ``count`` records, to its beginning, or over ``most_offsets``.
 
-        Raises NotFoundException if the topic does not exist, StoreTimeoutException if the time was over before a record was found.
+        Raises NotFoundException if the topic does not exist, StoreTimeoutException if no record was found in time.
         """
         deadline = self._now() + timeout_seconds
         with closing(TopicAdmin(settings)) as admin:

@@ -1,7 +1,7 @@
-"""Where a standalone worker keeps its state: configs and statuses in memory, source offsets in a local file. Nothing of it is on a topic.
+"""The state of a standalone worker: configs and statuses in memory, source offsets in a local file, nothing on a topic.
 
 A source delivers at least once: records have been acknowledged when their offsets are written to the file. Sinks commit to their consumer
-group, at least once too.
+group, also at least once.
 """
 
 import threading
@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.stores.transactional_producer import Produ
 
 
 class LocalBacking:
-    """A Backing. Its stores are shared, and stay open until the file is closed by its owner."""
+    """A Backing. Its stores are shared, and stay open until their owner closes the file."""
 
     exactly_once = False
     keeps_batch_log = False
@@ -38,7 +38,7 @@ class LocalBacking:
         self._statuses = MemoryStatusStore()
 
     def ensure(self) -> None:
-        """The file exists, or can be created: its lock is held."""
+        """Does nothing: the file exists or can be created, because its lock is held."""
 
     def configs(self) -> ConfigChanges:
         return self._configs
@@ -50,14 +50,14 @@ class LocalBacking:
         return self._statuses.under(claim)
 
     def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
-        """The file; ``offsets.storage.topic`` has no effect."""
+        """The file. ``offsets.storage.topic`` has no effect."""
         return FileOffsets(self._file)
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         return FileCommitter(self, self._file, connector, claim)
 
     def own(self, connector: str, claim: Claim) -> None:
-        """From now on, no older claim can commit offsets of the connector. Raises FencedException if a newer claim has done so."""
+        """Prevents older claims from committing offsets of the connector. Raises FencedException if a newer claim has done so."""
         with self._lock:
             newest = max(self._owners.get(connector, claim), claim)
             if newest != claim:
@@ -69,7 +69,7 @@ class LocalBacking:
 
 
 class _NoBatchLog(BatchLog):
-    """The batch log of a standalone worker: always empty."""
+    """The batch log of a standalone worker, which is always empty."""
 
     def __init__(self) -> None: ...
 
@@ -86,11 +86,11 @@ class _NoBatchLog(BatchLog):
         return {}
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
 
 class _Configs(MemoryConfigStore):
-    """Its followers ignore claims: the host of the tasks sees those, and ends the tasks with their offsets committed."""
+    """Its followers ignore claims. The host of the tasks sees the claims, and ends the tasks after a commit of their offsets."""
 
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)
@@ -102,9 +102,9 @@ class _UnclaimedFollower(MemoryConfigFollower):
 
 
 class FileCommitter:
-    """Commits one claim's offsets to the file, until a newer claim commits: later commits of an overdue task are refused.
+    """Commits one claim's offsets to the file, until a newer claim commits. Later commits of an overdue task are refused.
 
-    A newer claim that has not committed does not end the right to commit: the herder claims for a restart, and the ending tasks commit
+    A newer claim that has not yet committed does not end the right to commit: the herder claims for a restart, and the ending tasks commit
     first.
     """
 

@@ -1,6 +1,6 @@
 """A Kafka consumer that never joins a group: reads partitions from given offsets to their ends, and lists ends and committed offsets.
 
-Between reads nothing is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe.
+Between reads no partition is assigned, so an open LogConsumer costs the broker nothing. Not thread-safe.
 """
 
 import time
@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.stores.kafka_errors import (
 
 
 class Closing(ABC):
-    """``close`` runs at the end of the block, also when the block raises."""
+    """``close`` runs at the end of the block, even if the block raises."""
 
     @abstractmethod
     def close(self) -> None: ...
@@ -46,7 +46,7 @@ _MAX_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class LogRecord:
-    """One record of a topic. ``timestamp`` in ms; -1: the record has none."""
+    """One record of a topic. ``timestamp`` is in ms. -1: the record has none."""
 
     partition: int
     offset: int
@@ -59,7 +59,8 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a partition was read. ``high`` beyond ``position``: an open transaction hides the records between from read_committed."""
+    """How far a partition was read. If ``high`` is beyond ``position``, an open transaction hides the records between from
+    read_committed."""
 
     position: int
     high: int
@@ -74,11 +75,11 @@ class CommittedOffset:
 
 
 class LogTruncatedException(StoreException):
-    """The offset to read from is no longer on the topic: the topic was recreated, or records were deleted."""
+    """The offset at which to start is no longer on the topic: the topic was recreated, or records were deleted."""
 
 
 class LogConsumer(Closing):
-    """See the module. ``config`` may name a ``group.id`` for ``committed``; the consumer never joins it."""
+    """See the module. ``config`` may name a ``group.id`` for ``committed``. The consumer never joins it."""
 
     def __init__(self, config: ClientConfig, *, read_committed: bool = True) -> None:
         self._last_error = LastError()
@@ -106,8 +107,8 @@ class LogConsumer(Closing):
     ) -> tuple[list[LogRecord], dict[TopicPartition, LogEnd]]:
         """Every record from ``starts`` to the end of each partition, and the ends.
 
-        The end is that at the time of the call or later; for read_committed it is the last stable offset. If ``take`` is given, it is
-        called with each record as it arrives, and none is returned: the records before a time-out need not be read again. Raises
+        The end is the one at the time of the call or later. For read_committed it is the last stable offset. If ``take`` is given, it is
+        called with each record on arrival, and no record is returned. So records before a timeout need not be read again. Raises
         LogTruncatedException if a start is not on the topic, StoreTimeoutException if an end was not reached in time.
         """
         deadline = time.monotonic() + timeout_seconds
@@ -153,7 +154,7 @@ class LogConsumer(Closing):
     def end_offsets(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, int]:
         """The ends of the partitions: the last stable offsets for read_committed, else the high watermarks. One request per broker.
 
-        Retries for partitions without a leader, ``timeout_seconds`` at most.
+        Retries for partitions without a leader, for at most ``timeout_seconds``.
         """
         asked = [_KafkaPartition(topic, partition, OFFSET_END) for topic, partition in partitions]
         if not asked:
@@ -178,7 +179,7 @@ class LogConsumer(Closing):
         return {TopicPartition(partition.topic, partition.partition): partition.offset for partition in found}
 
     def committed(self, partitions: Iterable[TopicPartition], timeout_seconds: float = 10.0) -> dict[TopicPartition, CommittedOffset]:
-        """The committed offsets of the group in this consumer's ``group.id``; partitions without an offset are left out."""
+        """The committed offsets of the group in this consumer's ``group.id``. Partitions without an offset are left out."""
         asked = [_KafkaPartition(*partition) for partition in partitions]
         if not asked:
             return {}
@@ -202,7 +203,7 @@ class LogConsumer(Closing):
 
 
 def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> ClientConfig:
-    """``config`` with settings for a quick read: a first connection without a back-off, short waits at the end, and an event there."""
+    """``config`` with settings for a quick read: no back-off before the first connection, and short waits and an event at the end."""
     return {
         **QUICK,
         "fetch.wait.max.ms": 1,
@@ -221,10 +222,10 @@ _UNREADABLE = (SystemError, UnicodeDecodeError)
 
 
 def headers_of(messages: Sequence[Message]) -> list[Headers | None] | None:
-    """The headers of each message; None for a message with a header whose name is not UTF-8: the client can read none of its headers.
-    None in place of the list: no message has headers.
+    """The headers of each message. None for a message with a header whose name is not UTF-8: the client can read none of its headers. None
+    instead of a list: no message has headers.
 
-    Brokers accept such names from any producer. Reads the headers of a message once: a second call would end the process.
+    Brokers accept such names from any producer. Reads the headers of a message only once: a second call would end the process.
     """
     found: list[object] = []
     unreadable: list[int] = []
@@ -245,7 +246,8 @@ def headers_of(messages: Sequence[Message]) -> list[Headers | None] | None:
 
 
 def log_record(message: Message) -> LogRecord:
-    """A consumed message as a LogRecord, without headers if they cannot be read. Keys and values are bytes: there is no deserialiser."""
+    """A consumed message as a LogRecord, without headers if they are unreadable. Keys and values are bytes, because there is no
+    deserializer."""
     kind, timestamp = message.timestamp()
     headers = headers_of([message])
     return LogRecord(

@@ -46,7 +46,7 @@ class MemoryConfigStore(ConfigChanges):
         return MemoryConfigFollower(self.records, connector, claim)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
 
 class MemoryConfigFollower(ConfigFollower):
@@ -59,7 +59,7 @@ class MemoryConfigFollower(ConfigFollower):
         self._next = claim.offset + 1
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """Never waits: written records are visible at once."""
+        """Never waits: written records are visible immediately."""
         return gravest_change(self.new(), self._connector, self._claim)
 
     def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
@@ -72,11 +72,11 @@ class MemoryConfigFollower(ConfigFollower):
         return new
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""
 
 
 class MemoryStatusStore(StatusNotes):
-    """A StatusWriter and a StatusStore in one: statuses can be read as soon as they are put. Safe to share between threads.
+    """Both a StatusWriter and a StatusStore. Statuses can be read as soon as they are put. Safe to share between threads.
 
     ``under`` writes to the same statuses with another claim.
     """
@@ -99,7 +99,7 @@ class MemoryStatusStore(StatusNotes):
             self._state.apply(status_topic.decode(wire.key, wire.value, wire.headers, offset=self._written))
 
     def read(self) -> StatusState:
-        """The statuses as they are now; the caller's own."""
+        """A copy of the current statuses, which the caller may change."""
         with self._lock:
             return self._state.copy()
 
@@ -110,4 +110,4 @@ class MemoryStatusStore(StatusNotes):
         return {"status-update-retry-total": 0.0, "status-update-failure-total": 0.0, "status-update-success-total": float(self._written)}
 
     def close(self, timeout_seconds: float = 5.0) -> None:
-        """Nothing is open."""
+        """Does nothing: nothing is open."""

@@ -1,4 +1,4 @@
-"""Changes offsets from a process that runs no task of the connector: all or none, under an id of its own (``offsets_change_id``).
+"""Changes all given offsets or none, from a process that runs no task of the connector, under a separate id (``offsets_change_id``).
 
 The transaction's steps: 1 take over the id, which ends an open transaction of another change 2 send everything 3 check whether the change
 is still allowed 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads
@@ -22,14 +22,14 @@ from airflow_provider_connect.runtime.stores.kafka_errors import QUICK, LastErro
 from airflow_provider_connect.runtime.stores.log_consumer import Closing, CommittedOffset
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 
-TRANSACTION_TIMEOUT_MS = 10_000  # readers wait for no longer when this process dies in the middle
+TRANSACTION_TIMEOUT_MS = 10_000  # if this process dies midway, readers wait no longer than this
 _SECONDS = 30.0
 
 _log = logging.getLogger(__name__)
 
 
 class OffsetChange(Closing):
-    """See the module. ``overrides`` are client settings, unprefixed, for the cluster that holds the offsets. For one use; close it."""
+    """See the module. ``overrides`` are unprefixed client settings for the cluster of the offsets. Use it once, then close it."""
 
     def __init__(self, settings: WorkerSettings, connector: str, overrides: Mapping[str, str]) -> None:
         self._settings = settings
@@ -54,8 +54,9 @@ class OffsetChange(Closing):
     ) -> None:
         """Steps 2 to 4: ``records`` on their topics, and ``positions`` as the offsets of consumer group ``group``, with their metadata.
 
-        ``check`` is step 3: if it raises, the transaction is aborted and the exception passed on. Raises FencedException if another change
-        took over, RetriableException if the broker did not answer: a commit's outcome is unknown then, until the id is taken over again.
+        ``check`` is step 3. If it raises, the transaction is aborted and the exception propagates. Raises FencedException if another change
+        took over. Raises RetriableException if the broker did not answer. Then the outcome of a commit is unknown until the id is taken
+        over again.
         """
         if not records and not positions:
             check()
@@ -98,5 +99,5 @@ class OffsetChange(Closing):
             _log.debug("A change of offsets could not be aborted: %s", error)
 
     def close(self) -> None:
-        """Closes the client without waiting for an open transaction: the next owner of the id aborts it."""
+        """Closes the client without waiting for an open transaction, which the next owner of the id aborts."""
         self._owner.producer.purge(in_queue=True, in_flight=True, blocking=False)

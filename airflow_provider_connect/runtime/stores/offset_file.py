@@ -1,8 +1,8 @@
-"""Source offsets in a local file, in the format of Kafka Connect's standalone worker: either can continue with the other's file.
+"""Source offsets in a local file, in the format of Kafka Connect's standalone worker. Each can continue with the other's file.
 
-The file is replaced as a whole: a new file is written next to it, fsynced and renamed. So it holds either all of a commit or nothing of it,
-whenever the process or the machine dies. One process at a time uses it, by a lock on another file, which the kernel releases when the
-process ends.
+The file is replaced as a whole: a new file is written next to it, fsynced and renamed. So it contains either all of a commit or nothing of
+it, whenever the process or the machine dies. A lock on another file ensures that one process at a time uses it. The kernel releases the
+lock when the process ends.
 """
 
 import contextlib
@@ -38,12 +38,12 @@ class OffsetFile:
             raise
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's offsets as last committed."""
+        """The connector's last committed offsets."""
         with self._lock:
             return _offsets_of(connector, self._values)
 
     def put(self, changes: Mapping[bytes, bytes | None]) -> None:
-        """Commits the changes durably; None removes an offset. Raises RetriableException, and changes nothing, if the file cannot be
+        """Commits the changes durably. None removes an offset. Raises RetriableException, and changes nothing, if the file cannot be
         written."""
         with self._lock:
             values = {key: value for key, value in {**self._values, **changes}.items() if value is not None}
@@ -85,7 +85,7 @@ class OffsetFile:
 
 
 def read_offset_file(path: Path, connector: str) -> SourceOffsets:
-    """The connector's offsets as last committed, read without the lock. Raises ConfigException if the file has other content."""
+    """The connector's last committed offsets, read without the lock. Raises ConfigException if the file has other content."""
     return _offsets_of(connector, _loaded(path.absolute()))
 
 
@@ -103,7 +103,7 @@ class FileOffsets:
         self._file = file
 
     def ensure(self) -> None:
-        """The file exists, or can be created: its lock is held."""
+        """Does nothing: the file exists or can be created, because its lock is held."""
 
     def read(self, connector: str) -> SourceOffsets:
         return self._file.read(connector)
@@ -113,17 +113,17 @@ class FileOffsets:
         return [ProducedOffset(0, wire.key, wire.value) for wire in wires]
 
     def repair(self, connector: str) -> list[ProducedOffset]:
-        """Nothing in a file is ever aborted."""
+        """Nothing to repair: a commit to a file is never aborted."""
         return []
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """There is no second location."""
+        """Does nothing: there is no second location."""
 
     def remove_from_worker(self, records: Sequence[ProducedOffset]) -> None:
-        """There is no second location."""
+        """Does nothing: there is no second location."""
 
     def close(self) -> None:
-        """Leaves the file open: its owner closes it."""
+        """Leaves the file open, because its owner closes it."""
 
 
 def _locked(guard: Path, path: Path) -> int:
@@ -142,7 +142,7 @@ def _locked(guard: Path, path: Path) -> int:
 
 
 def _loaded(path: Path) -> dict[bytes, bytes | None]:
-    """The offsets in the file; empty if it is missing or empty."""
+    """The offsets in the file. Empty if it is missing or empty."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -155,7 +155,7 @@ def _loaded(path: Path) -> dict[bytes, bytes | None]:
         values = java_map.decode(content)
     except DataException as error:
         raise ConfigException.of(SETTING, path, f"This is not a file of offsets: {error.message}") from error
-    with contextlib.suppress(OSError):  # another user's file: it is replaced at the first commit
+    with contextlib.suppress(OSError):  # another user's file is replaced at the first commit
         os.chmod(path, _MODE)
     _log.info("%d source offsets found in %s", len(values), path)
     return values

@@ -1,7 +1,7 @@
 """The location of a source connector's offsets: the worker's offsets topic, or a topic of the connector's own.
 
-The rule is Kafka Connect's (contract §2.7): ``offsets.storage.topic`` names a topic of the connector's own; with exactly-once support,
-offsets share a transaction with records, so they are on the cluster that the records go to. Knows nothing of reading or writing.
+The rule is Kafka Connect's (contract §2.7). ``offsets.storage.topic`` names a topic of the connector's own. With exactly-once support,
+offsets share a transaction with records, so they are on the cluster of the records. Knows nothing of reading or writing.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ Overrides = Mapping[str, str]
 class OffsetLocation:
     """``topic`` holds the offsets in force. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
 
-    ``producer``, ``consumer`` and ``admin`` are added to the worker's settings for clients of the location, unprefixed: the connector's
-    overrides, or nothing if its records go to another cluster than its offsets.
+    ``producer``, ``consumer`` and ``admin`` are unprefixed settings for clients of the location, added to the worker's settings. They are
+    the connector's overrides, or empty if its records go to another cluster than its offsets.
     """
 
     topic: str
@@ -29,7 +29,7 @@ class OffsetLocation:
 
     @classmethod
     def of(cls, settings: WorkerSettings, config: Mapping[str, str]) -> "OffsetLocation":
-        """The location for a connector of this config, whose variables are resolved."""
+        """The location for a connector with this config, whose variables are resolved."""
         producer, consumer, admin = (connector_overrides(config, kind) for kind in ClientKind)
         topic = config.get("offsets.storage.topic", "").strip()
         elsewhere = is_elsewhere(settings, producer)
@@ -49,12 +49,12 @@ def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKin
 
 
 def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """Settings, unprefixed, for the producers that commit a sink's offsets: the cluster and the user are those of its consumers."""
+    """Unprefixed settings for the producers that commit a sink's offsets. Cluster and user are those of its consumers."""
     return connector_overrides(config, ClientKind.PRODUCER) | _connection_of_consumers(config)
 
 
 def sink_admin_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """Settings, unprefixed, for the admin clients that read a sink's group and topics."""
+    """Unprefixed settings for the admin clients that read a sink's group and topics."""
     return _connection_of_consumers(config) | connector_overrides(config, ClientKind.ADMIN)
 
 

@@ -1,6 +1,6 @@
 """Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
 
-Read them after taking over the task's transactional id: every transaction of its former owner has ended then.
+Read them after taking over the task's transactional id. By then, every transaction of the previous owner has ended.
 """
 
 import logging
@@ -21,8 +21,8 @@ from airflow_provider_connect.runtime.wire import offset_topic
 
 _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 512 << 20
-"""Limit for the offsets of one connector in memory: the server of all connectors reads them too."""
-_RECORD_BYTES: Final = 500  # of a record's own, about
+"""Limit for the offsets of one connector in memory, because the server of all connectors also reads them."""
+_RECORD_BYTES: Final = 500  # approximate size of a record object itself
 
 Partition = Mapping[str, object]
 Offset = Mapping[str, object]
@@ -45,7 +45,7 @@ class SourceOffsets:
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
         """The partition's offset, or None. Found by the bytes of the key, so the order of the partition's entries matters, as in Connect.
-        An offset that was altered over REST, with its entries in Java's order, is found too."""
+        An offset that was altered over REST, with its entries in Java's order, is also found."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
         if found is None and len(partition) > 1:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
@@ -56,7 +56,7 @@ class SourceOffsets:
         return offset_topic.key_bytes(self.connector, partition)
 
     def spellings(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
-        """For each of ``partitions``, those with an offset that differ from it only in the order of their entries."""
+        """For each of ``partitions``, the partitions with an offset that differ from it only in the order of their entries."""
         known: dict[bytes, list[Partition]] = {}
         for record in self.by_key.values():
             known.setdefault(_sorted_key(self.connector, record.partition), []).append(record.partition)
@@ -67,11 +67,11 @@ class SourceOffsets:
         return [dict(record.partition) for record in self.by_key.values()]
 
     def pairs(self) -> list[tuple[dict[str, object], dict[str, object] | None]]:
-        """Each partition with its offset as a lookup by its key finds it: None if the writer ordered the entries differently."""
+        """Each partition with the offset that a lookup by its key finds. None if the writer ordered the entries differently."""
         return [(partition, self.get(partition)) for partition in self.partitions()]
 
     def over(self, other: "SourceOffsets") -> "SourceOffsets":
-        """These offsets, and those of ``other`` for keys that are missing here."""
+        """These offsets, plus those of ``other`` for keys that are missing here."""
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 
@@ -83,7 +83,7 @@ def decode_produced(records: Iterable[ProducedOffset]) -> dict[bytes, OffsetReco
 
 class OffsetStore(Closing):
     """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
-    a topic of its own; None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction. Opens nothing
+    a topic of its own. None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction. Opens nothing
     before the first use. Not thread-safe."""
 
     def __init__(
@@ -99,25 +99,25 @@ class OffsetStore(Closing):
         self._config = _consumer_config(settings, overrides)
         self._timeout_seconds = timeout_seconds
         self._settle_seconds = timeout_seconds if settle_seconds is None else settle_seconds
-        self._reader = TopicReader(self.topic, self._config, raw)  # what is replaced later is never decoded
+        self._reader = TopicReader(self.topic, self._config, raw)  # records that are replaced later are never decoded
         self._connector: str | None = None
-        self._records: dict[tuple[int, bytes], LogRecord] = {}  # of that connector
+        self._records: dict[tuple[int, bytes], LogRecord] = {}  # of this connector
         self._bytes = 0
         self._unreadable: set[tuple[int, bytes]] = set()
         self.skipped = self._reader.skipped
 
     def read(self, connector: str) -> SourceOffsets:
-        """The connector's committed offsets. Waits while an open transaction holds some of them, but not for other connectors' offsets.
+        """The connector's committed offsets. Waits while an open transaction hides some of them, but not for other connectors' offsets.
 
         Raises TopicMissingException, StoreTimeoutException, StoreException for more than ``MOST_BYTES``. The first call for a connector
-        reads the whole topic, later ones what is new.
+        reads the whole topic, later calls read new records.
         """
         self._catch_up(connector)
         by_key: dict[bytes, OffsetRecord] = {}
         for (partition, key), record in self._records.items():
             decoded = decode_offset(record)
             if not isinstance(decoded, OffsetRecord):
-                if (partition, key) not in self._unreadable:  # each record is decoded at each read, and counts once
+                if (partition, key) not in self._unreadable:  # each read decodes the record again, but counts it once
                     self._unreadable.add((partition, key))
                     self.skipped.note(decoded.reason, decoded, partition=partition, offset=record.offset)
             elif decoded.offset is not None:
@@ -125,7 +125,8 @@ class OffsetStore(Closing):
         return SourceOffsets(connector, by_key)
 
     def records(self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]) -> list[ProducedOffset]:
-        """The records that set these offsets; None removes one. Each has the partition that Java's partitioner chooses for its key."""
+        """The records that set these offsets. None removes one. Each record has the partition that Java's partitioner chooses for its
+        key."""
         count = self._reader.partitions()
         return [
             ProducedOffset(partition_for(wire.key, count), wire.key, wire.value)
@@ -137,7 +138,7 @@ class OffsetStore(Closing):
 
         A real worker without exactly-once support is such a reader, and would use the last record of an aborted transaction. If that
         differs from the committed one, the committed value, or a tombstone, must follow it. Call it after all ids of the connector were
-        taken over: an open transaction would look like an aborted one.
+        taken over, because an open transaction would look like an aborted one.
         """
         self._catch_up(connector)
         last: dict[tuple[int, bytes], LogRecord] = {}
@@ -160,7 +161,7 @@ class OffsetStore(Closing):
         return again
 
     def _catch_up(self, connector: str) -> None:
-        """Reads to the end. Keeps nothing of other connectors: a config may name any topic for its offsets, however large."""
+        """Reads to the end. Keeps nothing of other connectors, because a config may name any topic for its offsets, however large."""
         if connector != self._connector:
             self._reader.rewind()
             self._forget()
@@ -211,7 +212,7 @@ def _consumer_config(settings: WorkerSettings, overrides: Mapping[str, str] | No
 
 
 def _is_of(connector: str, key: bytes | None) -> bool:
-    """Whether the key is one of the connector's. Compares plain keys by their first bytes, and parses others."""
+    """Whether the key belongs to the connector. Compares plain keys by their first bytes, and parses others."""
     if key is None or key.startswith(offset_topic.key_bytes(connector, {})[:-3]):
         return key is not None
     if key.startswith(b'["') and b"\\" not in key:

@@ -1,4 +1,4 @@
-"""The lag of a sink: from its committed offsets, which Connect's API has, to the ends of its topics, which Kafka has."""
+"""The lag of a sink: from its committed offsets, which Connect's API returns, to the ends of its topics, which Kafka returns."""
 
 from collections.abc import Iterable, Mapping
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
 ) -> dict[TopicPartition, int]:
-    """The lag of each partition in records, for a client of a Connect server, which may have the settings of other brokers.
+    """The lag of each partition in records, for a client of a Connect server. The client may have the settings of other brokers.
 
     Raises as ``partition_lags``, and ConfigException if the brokers in ``settings`` are not the server's cluster.
     """
@@ -33,7 +33,8 @@ def sink_lag(
 
 def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets: Iterable[OffsetView]) -> list[PartitionLag]:
     """For each partition that the sink reads: its committed offset, its end for a read_committed reader, and the records between them.
-    Without a committed offset, they count from the partition's beginning. A backfill counts within its ranges. By topic and partition.
+    Without a committed offset, records count from the partition's beginning. A backfill counts within its ranges. Sorted by topic and
+    partition.
 
     ``offsets`` are all committed offsets of the connector. Raises BadRequestException for a source, and as ``TopicAdmin``.
     """
@@ -55,7 +56,7 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
 
 
 def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, int]:
-    """The committed offsets of a sink in an answer of the API. Raises BadRequestException for a source's offsets."""
+    """The committed offsets of a sink in a response of the API. Raises BadRequestException for a source's offsets."""
     positions = {}
     for view in offsets:
         if view.partition is None or TOPIC not in view.partition:
@@ -67,7 +68,8 @@ def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, i
 
 
 def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, int] | None:
-    """The partition counts of the existing topics that a sink names, or that match its pattern. None: it has neither."""
+    """The partition counts of the existing topics that a sink names, or that match its pattern. None: it has neither names nor a
+    pattern."""
     if named := named_topics(config):
         return admin.partitions(topic for topic in named if not refusal_of_topic(topic))
     pattern = config.get("topics.regex", "").strip()
@@ -76,7 +78,7 @@ def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, in
 
 def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
     """The partition counts of the topics that the sink names, that match its pattern, or in which it has committed offsets."""
-    if "${" in (config.get("topics") or ""):  # a server's variable: only the topics that the sink has read are known
+    if "${" in (config.get("topics") or ""):  # a variable of the server: only the topics that the sink has read are known
         return admin.partitions(committed)
     found = topics_of_sink(config, admin)
     if found is None:

@@ -28,13 +28,13 @@ from airflow_provider_connect.runtime.wire.record import author_of, claim_of
 KEPT_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``."""
 
-_FETCH_WAIT_MS = 2000  # for an idle reader; a new record arrives at once all the same
+_FETCH_WAIT_MS = 2000  # for an idle reader; a new record still arrives at once
 
 
 @dataclass(frozen=True, slots=True)
 class StateRecord:
-    """The value of one record, its position and timestamp (ms; -1: none); if known, also the claim of the run that wrote it, and the user
-    who asked for it."""
+    """The value of one record, its position and timestamp (ms; -1: none). If known, also the claim of the run that wrote it, and the user
+    who requested it."""
 
     at: TopicPartition
     offset: int
@@ -45,7 +45,7 @@ class StateRecord:
 
 
 class UnreadableTopicException(StoreException):
-    """``topic`` cannot be read, or not beyond some record; other topics can: a config may name any topic for its connector's offsets."""
+    """``topic`` cannot be read, or not beyond some record. Other topics can be: a config may name any topic for its connector's offsets."""
 
     def __init__(self, topic: str, cause: ConnectException) -> None:
         super().__init__(cause.message)
@@ -72,18 +72,19 @@ class StateStream(Closing):
         return found
 
     def absence_seconds(self, topics: Iterable[str]) -> dict[str, float]:
-        """How long a reader of each topic may pause, and then continue from its position without missing a tombstone."""
+        """How long a reader of each topic may pause, and still continue from its position without missing a tombstone."""
         names = list(topics)
         try:
             configs = self._admin.configs(names)
         except StoreTimeoutException:
             raise
-        except StoreException:  # not allowed to ask
+        except StoreException:  # not authorized to ask
             configs = {}
         return {name: self._absence_seconds(name, configs.get(name, {})) for name in names}
 
     def _absence_seconds(self, topic: str, configs: Mapping[str, str | None]) -> float:
-        """Only the config topic needs the limit of ``absence_seconds``: elsewhere, a newer record of a key makes up for its tombstone."""
+        """Only the config topic needs the limit of ``absence_seconds``. Elsewhere, a newer record of a key compensates for its
+        tombstone."""
         kept = {"delete.retention.ms": str(KEPT_MS), **{name: value for name, value in configs.items() if value}}
         return absence_seconds(kept) if topic == self._settings.config_topic else float(kept["delete.retention.ms"]) / 2000
 
@@ -92,32 +93,33 @@ class StateStream(Closing):
         return self._admin.end_offsets(partitions)
 
     def held(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
-        """The first offset that each partition still holds, and the offset after its last record, committed or not."""
+        """The first offset that each partition still contains, and the offset after its last record, committed or not."""
         asked = list(partitions)
         firsts, ends = self._admin.beginning_offsets(asked), self._admin.end_offsets(asked, read_committed=False)
         return {at: (firsts[at], ends[at]) for at in asked}
 
     def read_whole(self, topic: str) -> list[StateRecord]:
-        """All records that the topic holds now, in the order of each partition. Raises StoreTimeoutException, UnreadableTopicException."""
+        """All records that the topic now contains, in the order of each partition. Raises StoreTimeoutException,
+        UnreadableTopicException."""
         with _named(topic), TopicReader(topic, self._config, self._decode) as reader:
             return reader.read_to_end()
 
     def follow(self, starts: Mapping[TopicPartition, int]) -> None:
-        """From now on, ``poll`` returns the records from these offsets on, and those of no other partition."""
+        """Makes ``poll`` return the records from these offsets on, and no records of other partitions."""
         self.unfollow()
         self._tail = TopicTail(self._config, starts, self._decode, fetch_wait_ms=_FETCH_WAIT_MS, reports_ends=True, refuse=_refuse)
 
     def unfollow(self) -> None:
-        """Ends ``follow``: the stream costs nothing until it is called again."""
+        """Ends ``follow``. The stream then costs nothing until its next use."""
         if self._tail is not None:
             self._tail.close()
             self._tail = None
 
     def poll(self, timeout_seconds: float) -> tuple[list[StateRecord], dict[TopicPartition, int]]:
-        """The records since the last call, and the next offset to read of each partition, after skipped records too.
+        """The records since the last call, and the next offset to read in each partition, also after skipped records.
 
-        Waits for a first record, ``timeout_seconds`` at most. While a broker is away, nothing is returned. Raises LogTruncatedException
-        when an offset to read from is no longer on its topic, UnreadableTopicException.
+        Waits for a first record for at most ``timeout_seconds``. While a broker is unavailable, returns nothing. Raises
+        LogTruncatedException when the next offset is no longer on its topic, UnreadableTopicException.
         """
         assert self._tail is not None, "follow first"
         return self._tail.poll(timeout_seconds), dict(self._tail.positions)
@@ -148,7 +150,7 @@ def _named(topic: str) -> Iterator[None]:
 
 
 def _refuse(partition: TopicPartition, error: KafkaError) -> None:
-    """Raises the exception for the error of a followed partition; returns if the error is one of a broker that is away."""
+    """Raises the exception for the error of a followed partition. Returns if the error only means that a broker is unavailable."""
     if error.code() in (KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.UNKNOWN_TOPIC_ID):
         raise LogTruncatedException(f"Partition {partition} no longer holds the offset to follow from: {error.str()}")
     try:
@@ -162,5 +164,5 @@ def _refuse(partition: TopicPartition, error: KafkaError) -> None:
 def _claim(record: LogRecord) -> Claim | None:
     try:
         return claim_of(record.headers)
-    except DataException:  # a header of a foreign writer
+    except DataException:  # a header of another writer
         return None

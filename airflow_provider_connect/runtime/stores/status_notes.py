@@ -22,7 +22,7 @@ class StatusNotes(Closing):
 
     @abstractmethod
     def flush(self, timeout_seconds: float) -> bool:
-        """Waits until all statuses so far are written or have failed for good. False: the time-out passed first."""
+        """Waits until all statuses so far are written or have failed for good. False: timed out."""
 
     @abstractmethod
     def metrics(self) -> dict[str, float]:
@@ -42,14 +42,14 @@ class StatusNotes(Closing):
         self._note(status)
 
     def delete_connector(self, connector: str) -> None:
-        """Removes the connector's status; readers then drop the statuses of its tasks too."""
+        """Removes the connector's status. Readers then drop the statuses of its tasks too."""
         self._note(ConnectorStatus(connector, State.DESTROYED))
 
     def delete_task(self, connector: str, task: int) -> None:
         self._note(TaskStatus(connector, task, State.DESTROYED))
 
     def delete_topic(self, connector: str, topic: str, author: str | None = None) -> None:
-        """Removes the topic from the connector's active topics; ``author`` is the user who asked for it, None: no user did."""
+        """Removes the topic from the connector's active topics. ``author`` is the user who requested it. None: no user did."""
         self._note(TopicReset(topic, connector, author=author))
 
     def _note(self, record: StatusRecord) -> None:

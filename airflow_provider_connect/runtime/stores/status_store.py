@@ -26,10 +26,10 @@ from airflow_provider_connect.runtime.wire import status_topic
 from airflow_provider_connect.runtime.wire.record import WireRecord
 
 ATTEMPT_TIMEOUT_MS = 10_000
-"""How long one attempt may take. With the default retries and their waits, a broker may be away for more than a minute."""
+"""How long one attempt may take. With the default retries and waits, a broker may be unavailable for more than a minute."""
 
 _POLL_SECONDS = 0.01
-_SHORT_TRACE = 1_000  # characters: a shorter trace would not make the record fit
+_SHORT_TRACE = 1_000  # characters; to shorten a shorter trace would not make the record fit
 _log = logging.getLogger(__name__)
 
 
@@ -46,7 +46,7 @@ class _Update:
     due: float = 0.0
 
     def shorten(self) -> bool:
-        """Shortens the trace to a quarter. False: it is short already, or there is no trace."""
+        """Shortens the trace to a quarter. False: it is already short, or there is no trace."""
         trace = None if isinstance(self.record, (TopicStatus, TopicReset)) else self.record.trace
         if isinstance(self.record, (TopicStatus, TopicReset)) or trace is None or len(trace) < _SHORT_TRACE:
             return False
@@ -56,7 +56,7 @@ class _Update:
 
 
 class StatusWriter(StatusNotes):
-    """Sends the statuses from a background thread, in order for each key, the latest value only.
+    """Sends the statuses from a background thread. Sends only the latest value of each key, in order.
 
     Retries a retriable failure by ``status.storage.retry.*``. Logs a status that fails for good, or too often, with its value. The thread,
     the producer and the connection are created with the first status. Safe to share between threads.
@@ -140,7 +140,7 @@ class StatusWriter(StatusNotes):
         return self._closed or bool(self._in_flight) or any(self._is_due(update) for update in self._pending.values())
 
     def _idle_seconds(self) -> float | None:
-        """The time until the first retry is due; None: no retry is pending."""
+        """The time until the first retry is due. None: no retry is pending."""
         waiting = [update.due for key, update in self._pending.items() if key not in self._in_flight]
         return max(0.0, min(waiting) - self._now()) if waiting else None
 
@@ -163,7 +163,7 @@ class StatusWriter(StatusNotes):
             self._record_outcome(update, kafka_error(error) or KafkaError(KafkaError._QUEUE_FULL))
 
     def _record_outcome(self, update: _Update, error: KafkaError | None) -> None:
-        """Counts the outcome of one attempt, and schedules a retry. A newer value of the key replaces one that is to be retried."""
+        """Counts the outcome of one attempt, and schedules a retry. A newer value of the key replaces one that awaits a retry."""
         with self._changed:
             self._in_flight.pop(update.key, None)
             if error is None:
@@ -207,7 +207,7 @@ def _poll(producer: Producer) -> None:
 
 
 class StatusStore(Closing):
-    """Reads the statuses. ``only``: leaves out other connectors, except those whose names begin with this one. Not thread-safe."""
+    """Reads the statuses. ``only`` leaves out all connectors except this one and those whose names begin with it. Not thread-safe."""
 
     def __init__(self, settings: WorkerSettings, *, only: str | None = None) -> None:
         config = internal_client_config(settings, ClientKind.CONSUMER, "statuses")
@@ -217,7 +217,7 @@ class StatusStore(Closing):
         self.skipped = self._reader.skipped
 
     def read(self) -> StatusState:
-        """The statuses at the topic's end; each call updates and returns the same object. Raises TopicMissingException,
+        """The statuses at the topic's end. Each call updates and returns the same object. Raises TopicMissingException,
         StoreTimeoutException."""
         self._reader.read(self._apply, forget=self._forget)
         return self._state

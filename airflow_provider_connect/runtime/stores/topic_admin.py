@@ -1,4 +1,4 @@
-"""Creates and describes topics by an admin client; and creates and checks the internal topics by Connect's rules."""
+"""Creates and describes topics through an admin client, and creates and checks the internal topics by Connect's rules."""
 
 import logging
 import time
@@ -56,7 +56,7 @@ class TopicSpec:
 
 
 class Creation(StrEnum):
-    """The outcome of creating a topic. FORBIDDEN: this client may not create it, and cannot find out whether it exists."""
+    """The outcome of creating a topic. FORBIDDEN: this client may neither create it nor find out whether it exists."""
 
     CREATED = "created"
     EXISTS = "exists"
@@ -76,7 +76,7 @@ class TopicIdentity:
 
 
 def known_ids(topics: Mapping[str, TopicIdentity]) -> dict[str, str]:
-    """The id of each topic; empty if the brokers give topics no ids."""
+    """The id of each topic. Empty if the brokers give topics no ids."""
     return {name: topic.id for name, topic in topics.items() if topic.id != NO_TOPIC_ID}
 
 
@@ -118,7 +118,7 @@ class TopicAdmin:
         return {topic: found.partitions for topic, found in self.identities(topics).items()}
 
     def identities(self, topics: Iterable[str]) -> dict[str, TopicIdentity]:
-        """The identities of those topics that exist. One request; none if no topic is given."""
+        """The identities of those topics that exist, by one request. No request if no topic is given."""
         found = {}
         for topic, future in (self.describe_later(names) if (names := list(topics)) else {}).items():
             with suppress(TopicMissingException):
@@ -126,12 +126,13 @@ class TopicAdmin:
         return found
 
     def topic_ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """The ids of those topics that exist; see ``known_ids``."""
+        """The ids of those topics that exist. See ``known_ids``."""
         return known_ids(self.identities(topics))
 
     def matching(self, pattern: str) -> dict[str, int]:
-        """The number of partitions of each topic whose whole name matches. Kafka's internal topics never match, nor do the worker's: each
-        run writes to those, so their reader would never finish. Raises ConfigException for a pattern that is valid in Java only."""
+        """The number of partitions of each topic whose whole name matches. Kafka's internal topics never match. The worker's topics never
+        match either: each run writes to them, so their reader would never finish. Raises ConfigException for a pattern that is valid only
+        in Java."""
         matches = topics_pattern(pattern).matches
         internal = KAFKAS_OWN | {topic.name for topic in self._settings.internal_topics}
         return {topic: count for topic, count in self._all_partitions().items() if topic not in internal and matches(topic)}
@@ -155,11 +156,11 @@ class TopicAdmin:
         }
 
     def create(self, spec: TopicSpec) -> bool:
-        """Creates the topic. False: it exists already, or this client may not create topics, which Connect treats as success too."""
+        """Creates the topic. False: it already exists, or this client may not create topics. Connect treats the latter as success too."""
         return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Creates the topic if it does not exist, and waits until the brokers list it, which is later than their answer. Raises
+        """Creates the topic if it does not exist, and waits until the brokers list it, which happens after they answer. Raises
         StoreException if the broker refuses its settings, StoreTimeoutException."""
         outcome = self._creation(spec)
         if outcome is not Creation.FORBIDDEN:
@@ -187,28 +188,28 @@ class TopicAdmin:
         return Creation.CREATED
 
     def _wait_until_listed(self, topic: str) -> None:
-        """Waits for the connection's time-out at most. If the topic cannot be described, the caller's next request raises."""
+        """Waits for at most the connection's timeout. If the topic cannot be described, the caller's next request raises."""
         deadline = time.monotonic() + self._connection.timeout_seconds
         with suppress(ConnectException):
             while topic not in self.partitions([topic]) and time.monotonic() < deadline:
                 time.sleep(0.02)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
-        """The ends: the last stable offsets, or with ``read_committed`` false the high watermarks."""
+        """The ends: the last stable offsets, or if ``read_committed`` is false the high watermarks."""
         return self._offsets(partitions, OffsetSpec.latest, read_committed=read_committed)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offsets that the partitions still hold."""
+        """The first offsets that the partitions still contain."""
         return self._offsets(partitions, OffsetSpec.earliest, read_committed=True)
 
     def offsets_from(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The first offset whose record has this timestamp or a later one; partitions without such a record are left out."""
+        """The first offset whose record has this timestamp or a later one. Partitions without such a record are left out."""
         asked = {_KafkaPartition(*partition): OffsetSpec.for_timestamp(timestamp_ms) for partition in partitions}
         found = self._listed(asked, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True)
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         without = {at: newest for at, answer in found.items() if answer.offset < 0}
         for at, answer in (self._listed(without, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True) if without else {}).items():
-            if answer.timestamp >= timestamp_ms:  # the first answer came from a connection that was lost
+            if answer.timestamp >= timestamp_ms:  # else the first answer came from a connection that was lost
                 error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
                 raise self._connection.failure(error, f"listing offsets of {at}") from error
         return {TopicPartition(at.topic, at.partition): int(answer.offset) for at, answer in found.items() if answer.offset >= 0}
@@ -223,7 +224,7 @@ class TopicAdmin:
     def _listed(
         self, asked: "dict[_KafkaPartition, OffsetSpec]", level: IsolationLevel, *, may_be_empty: bool = False
     ) -> "dict[_KafkaPartition, ListOffsetsResultInfo]":
-        """The brokers' answers. Partitions without a leader are requested again until the connection's time-out."""
+        """The brokers' answers. Partitions without a leader are requested again until the connection's timeout."""
         deadline = time.monotonic() + self._connection.timeout_seconds
         while asked:
             try:
@@ -239,7 +240,7 @@ class TopicAdmin:
     def _answer(self, partition: _KafkaPartition, future: "Future[ListOffsetsResultInfo]", may_be_empty: bool) -> ListOffsetsResultInfo:
         stage = f"listing offsets of {partition}"
         found = self._connection.answer(future, stage)
-        if found.offset < 0 and not may_be_empty:  # librdkafka's answer, without an error, when the connection to the leader is lost
+        if found.offset < 0 and not may_be_empty:  # librdkafka answers so, without an error, when the connection to the leader is lost
             error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
             raise self._connection.failure(error, stage) from error
         return found
@@ -304,7 +305,7 @@ class TopicAdmin:
             _log.warning("%s", warning)
 
     def missing_rights(self, topics: Iterable[str]) -> dict[str, list[str]]:
-        """The rights of ``_NEEDED`` that this client's user lacks, by topic, in the words of ``kafka-acls.sh``. Topics that do not exist,
+        """The rights of ``_NEEDED`` that this client's user lacks, by topic, with the names of ``kafka-acls.sh``. Topics that do not exist,
         and those with all rights, are left out. Raises StoreException for a topic that the user may not describe."""
         found = self._connection.client.describe_topics(
             TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=self._connection.timeout_seconds
@@ -320,7 +321,7 @@ class TopicAdmin:
         return lacking
 
     def newest_time(self, topic: str) -> float | None:
-        """The greatest timestamp of a topic's records, in seconds since 1970; None: it has no records."""
+        """The largest timestamp of a topic's records, in seconds since 1970. None: it has no records."""
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         asked = {_KafkaPartition(topic, number): newest for number in range(self.partitions([topic]).get(topic, 0))}
         found = self._listed(asked, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True).values()
@@ -341,7 +342,7 @@ class TopicAdmin:
             configs = self.configs(topic.name for topic in topics)
         except StoreTimeoutException:
             raise
-        except StoreException as error:  # not allowed, or not supported by the broker
+        except StoreException as error:  # not authorized, or not supported by the broker
             _log.info("The clean-up policies of the internal topics could not be checked: %s", error)
             return
         for topic in topics:

@@ -20,7 +20,7 @@ _AGAIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """``offsets`` are the ends for a read_committed reader. ``unread`` has the reason for each partition that may exist and could not be
+    """``offsets`` are the ends for a read_committed reader. ``unread`` has the reason for each partition that may exist but could not be
     read. A partition that does not exist is in neither."""
 
     offsets: Mapping[TopicPartition, int]
@@ -28,13 +28,13 @@ class TopicEnds:
 
 
 def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -> TopicEnds:
-    """The ends, by two requests for all partitions. Retries for partitions that are about to move, until the connection's time-out.
-    Raises nothing if Kafka does not answer: all partitions are unread then."""
+    """The ends, by two requests for all partitions. Retries for partitions that are about to move, until the connection's timeout. Does not
+    raise if Kafka does not answer: then all partitions are unread."""
     asked = set(partitions)
     if not asked:
         return TopicEnds({}, {})
     connection = AdminConnection.of(settings)
-    client = connection.client  # a request that timed out drops the connection; the other answers still arrive through this client
+    client = connection.client  # a request that timed out drops the connection, but the other answers still arrive through this client
     try:
         left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked)
         offsets: dict[TopicPartition, int] = {}
@@ -54,7 +54,7 @@ def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -
 def _listed(
     connection: AdminConnection, client: AdminClient, asked: set[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
-    """One request: the ends, the reasons for partitions without one, and those of them for which a retry may succeed soon."""
+    """One request: the ends, the reasons for partitions without an end, and those of them for which a retry may succeed soon."""
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     specs = {_KafkaPartition(*partition): latest for partition in asked}
     ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
@@ -69,7 +69,7 @@ def _listed(
             if cause is not None and cause.code() in NO_LEADER:
                 again.add(partition)
             continue
-        if offset < 0:  # librdkafka's answer, without an error, when the connection to the leader is lost
+        if offset < 0:  # librdkafka answers so, without an error, when the connection to the leader is lost
             failed[partition] = "the connection to its leader was lost"
             again.add(partition)
         else:
@@ -78,8 +78,8 @@ def _listed(
 
 
 def _with_leader(admin: TopicAdmin, asked: set[TopicPartition]) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
-    """The partitions with a leader; and the reason for each other one that may exist. A partition without a leader would delay the answers
-    of a request for all partitions until its time-out."""
+    """The partitions with a leader, and for each other partition that may exist, the reason. A partition without a leader would delay the
+    answers for all partitions until the request's timeout."""
     found, unread = set[TopicPartition](), dict[TopicPartition, str]()
     for topic, future in admin.describe_later({partition.topic for partition in asked}).items():
         mine = {partition for partition in asked if partition.topic == topic}

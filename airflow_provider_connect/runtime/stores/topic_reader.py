@@ -1,10 +1,10 @@
 """Reads topics and decodes their records. Knows no topic and no format.
 
 ``TopicReader`` reads one topic to its end, and calls ``apply`` with the value of each record as it arrives. ``TopicTail`` stays at the end
-of some partitions, and returns the values of new records. Both are given a decoder. A record that cannot be decoded never stops a reader.
+of some partitions, and returns the values of new records. Both receive a decoder. A record that cannot be decoded never stops a reader.
 
 A read to the end returns every record that was committed before the call. An open transaction hides records from read_committed until it
-ends. ``wait_for`` waits for that end, but only where a hidden record concerns the caller.
+ends. With ``wait_for`` a read waits for that end, but only if a hidden record concerns the caller.
 """
 
 import logging
@@ -32,9 +32,10 @@ from airflow_provider_connect.runtime.stores.log_consumer import (
 
 Value = TypeVar("Value")
 Decoder = Callable[[LogRecord], Value | None]
-"""From a record to its value. Returns an ``Unreadable`` for a record that it cannot decode, None for one to leave out; never raises."""
+"""Converts a record to its value. Returns an ``Unreadable`` for a record that it cannot decode, None for a record to leave out. Never
+raises."""
 Apply = Callable[[Value], str]
-"""Returns why the value had no effect; empty: it had."""
+"""Returns why the value had no effect. Empty: it had an effect."""
 
 _SETTLE_SECONDS = 0.02
 _MOST_POLLED = 2000
@@ -43,12 +44,12 @@ _log = logging.getLogger(__name__)
 
 
 def raw(record: LogRecord) -> LogRecord:
-    """The decoder of a caller that needs the bytes."""
+    """The decoder for a caller that needs the bytes."""
     return record
 
 
 class OpenTransactionException(StoreTimeoutException):
-    """The record is part of a transaction that another process left open: the next owner of its id will end it."""
+    """The record is part of a transaction that another process left open. The next owner of the transaction's id will end it."""
 
 
 class SkippedRecords:
@@ -60,7 +61,7 @@ class SkippedRecords:
         self.count = 0
 
     def note(self, reason: str, value: object, *, partition: int = 0, offset: int) -> None:
-        """Counts a record that was skipped; does nothing for an empty ``reason``."""
+        """Counts a skipped record. Does nothing if ``reason`` is empty."""
         if not reason:
             return
         self.count += 1
@@ -72,9 +73,9 @@ class SkippedRecords:
 
 
 class TopicReader(Closing, Generic[Value]):
-    """Reads one topic to its end: all records at first, then the new ones at each read, in the order of each partition.
+    """Reads one topic to its end: first all records, then at each read the new ones, in the order of each partition.
 
-    Opens nothing before the first use; a use after ``close`` starts at the beginning. Not thread-safe.
+    Opens nothing before the first use. After ``close``, the next use starts at the beginning. Not thread-safe.
     """
 
     def __init__(
@@ -108,7 +109,7 @@ class TopicReader(Closing, Generic[Value]):
         return len(self._positions)
 
     def start_at(self, positions: Mapping[int, int]) -> None:
-        """The next read starts at these offsets of partitions, in other partitions where it would have started."""
+        """Makes the next read start at these offsets. Other partitions start where they would have started."""
         for partition in range(self.partitions()):
             if partition in positions:
                 self._positions[partition] = positions[partition]
@@ -122,13 +123,15 @@ class TopicReader(Closing, Generic[Value]):
         wait_for: Callable[[bytes | None], bool] | None = None,
         settle_seconds: float = 30.0,
     ) -> None:
-        """Calls ``apply`` with the value of each record since the last read. After a time-out, the next read continues after the last one.
+        """Calls ``apply`` with the value of each record since the last read. After a timeout, the next read continues after the last
+        record.
 
         ``wait_for`` is called with the keys of records that an open transaction hides. If it accepts one, the read waits until the
-        transaction has ended, ``settle_seconds`` at most. A second consumer reads these keys, opened only when a transaction is open.
+        transaction has ended, for at most ``settle_seconds``. A second consumer reads these keys. It is opened only when a transaction is
+        open.
 
-        If the topic was recreated, ``forget`` is called and the new topic is read from its beginning; without ``forget``,
-        LogTruncatedException is raised: call ``rewind`` then, and discard what was applied. Raises TopicMissingException,
+        If the topic was recreated, ``forget`` is called and the new topic is read from its beginning. Without ``forget``,
+        LogTruncatedException is raised. Then call ``rewind``, and discard what was applied. Raises TopicMissingException,
         StoreTimeoutException, OpenTransactionException.
         """
         try:
@@ -142,7 +145,7 @@ class TopicReader(Closing, Generic[Value]):
             self._read_settled(apply, timeout_seconds, wait_for, settle_seconds)
 
     def read_to_end(self, timeout_seconds: float = 30.0) -> list[Value]:
-        """The values since the last read. After a time-out, the next read returns them all. Raises as ``read`` without ``forget``."""
+        """The values since the last read. After a timeout, the next read returns all of them. Raises as ``read`` without ``forget``."""
         values: list[Value] = []
         before = dict(self._positions)
 
@@ -188,7 +191,7 @@ class TopicReader(Closing, Generic[Value]):
             positions[partition.partition], self._high[partition.partition] = end.position, end.high
 
     def _hidden(self, wanted: Callable[[bytes | None], bool], timeout_seconds: float) -> dict[int, int]:
-        """By partition, the offset of the last wanted record that an open transaction hides."""
+        """By partition, the offset of the last relevant record that an open transaction hides."""
         starts = {TopicPartition(self.topic, number): self._positions[number] for number in self._hiding()}
         last: dict[int, int] = {}
 
@@ -209,7 +212,7 @@ class TopicReader(Closing, Generic[Value]):
         return bool(self._hiding())
 
     def rewind(self) -> None:
-        """The next read starts at the beginning again."""
+        """Makes the next read start at the beginning again."""
         self._positions, self._high = {}, {}
 
     def close(self) -> None:
@@ -220,12 +223,12 @@ class TopicReader(Closing, Generic[Value]):
 
 
 class TopicTail(Closing, Generic[Value]):
-    """Stays at the end of some partitions and never joins a group. While a broker is away, ``poll`` finds nothing; it finds the records of
-    that time when the broker is back.
+    """Stays at the end of some partitions and never joins a group. While a broker is unavailable, ``poll`` returns nothing. When the broker
+    is back, ``poll`` returns the records of that time.
 
-    ``starts``: the first offset to read, by partition. ``fetch_wait_ms``: how long a broker holds a request of an idle tail; a new record
-    arrives at once all the same. ``refuse`` is called with the error of a partition, and raises where the tail must end. With
-    ``reports_ends``, ``positions`` advances past markers of transactions too. Not thread-safe.
+    ``starts``: the first offset to read, by partition. ``fetch_wait_ms``: how long a broker holds a request of an idle tail. A new record
+    still arrives at once. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,
+    ``positions`` also advances past transaction markers. Not thread-safe.
     """
 
     def __init__(
@@ -246,10 +249,10 @@ class TopicTail(Closing, Generic[Value]):
         self._consumer.assign([_KafkaPartition(*partition, start) for partition, start in starts.items()])
 
     def poll(self, timeout_seconds: float = 0.0) -> list[Value]:
-        """The values since the last poll. Waits for a first record, ``timeout_seconds`` at most.
+        """The values since the last poll. Waits for a first record for at most ``timeout_seconds``.
 
-        Costs microseconds when there is no record, so a loop may call it between two batches. Raises what ``refuse`` raises, by default
-        LogTruncatedException when an offset is no longer on its topic.
+        Costs microseconds when there is no record, so a loop may call it between two batches. Raises the exception of ``refuse``, by
+        default LogTruncatedException when an offset is no longer on its topic.
         """
         first = self._consumer.poll(timeout_seconds)
         if first is None:
@@ -274,7 +277,7 @@ class TopicTail(Closing, Generic[Value]):
 
 
 def raise_if_lost(partition: TopicPartition, error: KafkaError) -> None:
-    """Raises the exception for the error of a partition; returns if the error is one of a broker that is away."""
+    """Raises the exception for the error of a partition. Returns if the error only means that a broker is unavailable."""
     if error.code() == KafkaError._AUTO_OFFSET_RESET:
         raise LogTruncatedException(f"Partition {partition} no longer holds the offset to follow from: {error.str()}")
     failure = translated(error, f"following {partition}")

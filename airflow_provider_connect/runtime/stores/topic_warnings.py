@@ -11,12 +11,12 @@ _HOUR_MS = 3_600_000
 
 
 def cleanup_policy(configs: Mapping[str, str | None]) -> str:
-    """A topic's ``cleanup.policy``, its words sorted and without blanks; empty: unknown."""
+    """A topic's ``cleanup.policy``, with its words sorted and without blanks. Empty: unknown."""
     return ",".join(sorted((configs.get("cleanup.policy") or "").replace(" ", "").split(",")))
 
 
 def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]:
-    """Warnings about internal topics with one replica, which may be the brokers' default: one disk holds all configs then."""
+    """Warnings about internal topics with one replica, which may be the brokers' default. Then a single disk holds all configs."""
     alone = sorted(name for name, count in replicas.items() if count < 2)
     if not alone or brokers < 2:
         return []
@@ -28,7 +28,7 @@ def replication_warnings(replicas: Mapping[str, int], brokers: int) -> list[str]
 
 
 def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
-    """A warning if replaced records stay for more than an hour; else empty. An active segment is never compacted."""
+    """A warning if replaced records stay for more than an hour, else empty. An active segment is never compacted."""
     lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
     if min(lag_ms, segment_ms) <= _HOUR_MS:
         return ""

@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.wire.record import author_headers, claim_h
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
     """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header, by which the
-    history of offsets finds the run; so is ``author``, the user who asked for a change of offsets."""
+    history of offsets finds the run. ``author``, the user who requested a change of offsets, is also written as a header."""
 
     topic: str
     partition: int
@@ -58,11 +58,12 @@ class TransactionalProducer:
 
     @property
     def open_seconds(self) -> float:
-        """How long the transaction has been open; 0.0: none is open."""
+        """How long the transaction has been open. 0.0: no transaction is open."""
         return time.monotonic() - self._begun if self.is_open else 0.0
 
     def send(self, records: Iterable[ProducerRecord]) -> None:
-        """Sends the records. Raises RecordTooLargeException for one that the client refuses; if the broker does, ``commit`` raises."""
+        """Sends the records. Raises RecordTooLargeException for a record that the client refuses. If the broker refuses it, ``commit``
+        raises."""
         with translating("writing offsets", self.producer):
             for record in records:
                 headers = claim_headers(record.claim) + author_headers(record.author)
@@ -79,18 +80,18 @@ class TransactionalProducer:
                     raise self._large.by_producer(record.topic, record.key, record.value) if is_too_large(error) else error from None
 
     def check(self) -> None:
-        """Raises RecordTooLargeException if the broker has refused a record of ``send`` so far."""
+        """Raises RecordTooLargeException if the broker has already refused a record of ``send``."""
         self._large.check()
 
     def write(self, records: Sequence[ProducerRecord]) -> None:
-        """Writes the records in a transaction of their own. Does nothing without records."""
+        """Writes the records in a separate transaction. Does nothing without records."""
         if records:
             self.begin()
             self.send(records)
             self.commit()
 
     def commit(self) -> None:
-        """Commits. After a RetriableException the outcome is unknown: only a new producer of the same id can find out."""
+        """Commits. After a RetriableException the outcome is unknown. Only a new producer of the same id can find out."""
         self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
         self.is_open = False
 
@@ -122,7 +123,7 @@ def take_over(producer: Producer, timeout_seconds: float) -> None:
 
 
 def init_transactions(producer: Producer, timeout_seconds: float) -> None:
-    """Calls the client's ``init_transactions``, without the half second that librdkafka waits after a request that came too early.
+    """Calls the client's ``init_transactions``, without the half second that librdkafka waits after a request that was sent too early.
 
     Its first request for a producer id may find no connected broker, and it retries 500 ms later (measured: 5 of 30 times). After the
     metadata of the cluster was fetched, this did not occur (0 of 60).
@@ -136,7 +137,7 @@ FENCE_SECONDS = 30.0
 
 
 class Fence:
-    """Fences the ids of tasks, eight at a time: 60 ms each, up to a second if a transaction is open."""
+    """Fences the ids of tasks, eight at a time. Takes 60 ms each, up to a second if a transaction is open."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._settings = settings
@@ -144,7 +145,7 @@ class Fence:
     def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
         """Fences the transactional ids of the connector's ``tasks``. Raises RetriableException if the broker does not answer.
 
-        ``overrides`` are those of the connector's own transactional producers: ids are fenced on the cluster that they are used on.
+        ``overrides`` are those of the connector's own transactional producers. Ids are fenced on the cluster on which they are used.
         """
         if not tasks:
             return
@@ -166,7 +167,7 @@ class Fence:
         return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
 
     def _fence(self, config: dict[str, Any]) -> None:
-        """confluent-kafka has no fenceProducers: a producer that takes over the id and closes does the same."""
+        """Has the effect of Java's fenceProducers, which confluent-kafka lacks: a producer takes over the id and closes."""
         producer = Producer(config)
         try:
             take_over(producer, FENCE_SECONDS)

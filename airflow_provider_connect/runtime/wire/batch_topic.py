@@ -19,7 +19,7 @@ def key_bytes(task: ConnectorTaskId) -> bytes:
 
 
 def encode(record: BatchRecord | BatchReset) -> WireRecord:
-    """The bytes of an entry; a BatchReset is a tombstone."""
+    """The bytes of an entry. A BatchReset is a tombstone."""
     if isinstance(record, BatchReset):
         return WireRecord(key_bytes(record.task), None, [])
     value: dict[str, object] = {
@@ -47,7 +47,7 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> BatchRecord | BatchReset | Unreadable:
-    """The record's content, or why it cannot be read. Never raises. Headers have no meaning here; ``timestamp`` is the record's, in ms."""
+    """The record's content, or why it cannot be read. Never raises. Headers have no meaning here. ``timestamp`` is the record's, in ms."""
     try:
         if key is None:
             raise DataException("record has no key")
@@ -66,7 +66,7 @@ def _entry(task: ConnectorTaskId, value: bytes | None, offset: int, timestamp: i
         return BatchReset(task, offset)
     try:
         return _read(task, map_of(values, "value"), offset, timestamp)
-    except ValueError as error:  # a claim, a type, or a partition
+    except ValueError as error:  # an invalid claim, type or partition
         raise DataException(f"entry cannot be read: {error}") from None
 
 

@@ -1,7 +1,8 @@
 """JSON as Kafka Connect's JsonConverter writes it (schemas off), byte for byte, and reads it (contract §2.2).
 
-Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading is as lenient as
-Jackson set up by Connect (leading zeros, trailing bytes, the last of two equal keys, integers wrapped to 64 bits) and as strict (no NaN).
+Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading is as lenient as Jackson
+with Connect's configuration (leading zeros, trailing bytes, the last of two equal keys, integers wrapped to 64 bits), and as strict (no
+NaN).
 """
 
 import base64
@@ -53,7 +54,7 @@ def _too_deep() -> DataException:
 
 
 def loads(data: bytes | bytearray | memoryview) -> JsonValue:
-    """The value of ``data``; maps keep the order of the text. Empty data and white space are null.
+    """The value of ``data``. Maps keep the order of the text. Empty data and white space are null.
 
     Raises DataException, and nothing else, for bytes that are not UTF-8 or not JSON, and for nesting deeper than ``MAX_DEPTH``.
     """
@@ -73,7 +74,7 @@ def loads(data: bytes | bytearray | memoryview) -> JsonValue:
 
 
 def _check_depth(value: JsonValue) -> None:
-    """Checks level by level. ``json_text.depth_of`` would load numpy, of which a plugin may bring a version of its own."""
+    """Checks level by level. ``json_text.depth_of`` would load numpy, of which a plugin may have its own version."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         inner = [member.values() if isinstance(member, dict) else member for member in level if isinstance(member, dict | list)]

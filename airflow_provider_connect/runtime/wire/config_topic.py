@@ -71,7 +71,7 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
 def _other_key_and_value(
     record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord | NoteRecord,
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Records for running workers, which do not change what runs; and records of ours."""
+    """Records for running workers, which do not change what runs, and records of ours."""
     match record:
         case NoteRecord():
             return f"note-{record.connector}", None if record.note is None else {"note": record.note}
@@ -91,7 +91,7 @@ def _properties(config: Mapping[str, str] | None) -> Mapping[str, object] | None
 
 
 def _target_state(state: TargetState | None) -> Mapping[str, object] | None:
-    """Workers from before STOPPED existed read ``state``, newer ones ``state.v2``."""
+    """Workers that do not know STOPPED read ``state``. Newer workers read ``state.v2``."""
     if state is None:
         return None
     return {"state": "PAUSED" if state is TargetState.STOPPED else str(state), "state.v2": str(state)}
@@ -126,7 +126,7 @@ def _read_task(subject: str, value: JsonValue, _: Headers | None, offset: int) -
 
 
 def _text_map(value: JsonValue) -> dict[str, str]:
-    """Leaves out a key whose value is null: real workers accept one, and fail on it later; here it counts as not set."""
+    """Leaves out a key whose value is null. Real workers accept it, and fail on it later. Here it counts as not set."""
     properties = map_of(map_of(value, "value").get("properties"), "properties")
     texts = {name: optional_text_of(text, f"property {name!r}") for name, text in properties.items()}
     return {name: text for name, text in texts.items() if text is not None}

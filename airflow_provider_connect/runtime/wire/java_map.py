@@ -14,7 +14,7 @@ _MAP_CLASS = b"\x00\x11java.util.HashMap\x05\x07\xda\xc1\xc3\x16\x60\xd1\x03\x00
 _BYTES_CLASS = b"\x00\x02[B\xac\xf3\x17\xf8\x06\x08\x54\xe0\x02\x00\x00" + _END + _NULL
 _LOAD_FACTOR = 0.75
 _FIRST_HANDLE = 0x7E0000
-_BYTES_HANDLE = _FIRST_HANDLE + 2  # the map's class and the map itself come before it
+_BYTES_HANDLE = _FIRST_HANDLE + 2  # the map's class and the map itself come first
 
 
 def encode(entries: Mapping[bytes, bytes | None]) -> bytes:

@@ -1,6 +1,6 @@
 """The offsets topic: a source partition's offset ↔ the bytes that Kafka Connect writes and reads (contract §2.6).
 
-Connect finds an offset by the exact bytes of its key; only ``key_bytes`` writes them.
+Connect finds an offset by the exact bytes of its key. Only ``key_bytes`` writes keys.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
 
 
 def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
-    """The bytes of an offset; None: the partition's offset is removed. Raises DataException for values that are not mappings."""
+    """The bytes of an offset. None: the partition's offset is removed. Raises DataException for values that are not mappings."""
     if not isinstance(partition, Mapping) or not isinstance(offset, Mapping | None):
         raise DataException(f"Source partitions and offsets must be mappings, got {partition!r} and {offset!r}")
     return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])

@@ -37,12 +37,12 @@ class WireRecord(NamedTuple):
 
 
 def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
-    """The headers of a record that the holder of ``claim`` writes; empty without a claim."""
+    """The headers of a record that the holder of ``claim`` writes. Empty without a claim."""
     return [] if claim is None else [(CLAIM_HEADER, str(claim).encode())]
 
 
 def claim_of(headers: Headers | None) -> Claim | None:
-    """The claim in the headers; None: they have none, like those of a real worker. Raises DataException for a malformed one."""
+    """The claim in the headers. None: there is no claim, as in records of a real worker. Raises DataException for a malformed claim."""
     values = [value for name, value in headers or () if name == CLAIM_HEADER]
     if not values:
         return None
@@ -53,12 +53,12 @@ def claim_of(headers: Headers | None) -> Claim | None:
 
 
 def author_headers(author: str | None) -> list[tuple[str, bytes]]:
-    """The header of a record that a user asked for; empty if no user is known."""
+    """The header of a record that a user requested. Empty if no user is known."""
     return [(AUTHOR_HEADER, author[:_LONGEST_AUTHOR].encode(errors="replace"))] if author else []
 
 
 def author_of(headers: Headers | None) -> str | None:
-    """The user who asked for the record; None: unknown. Never raises: a foreign writer may have written the text."""
+    """The user who requested the record. None: unknown. Never raises, because another writer may have written the text."""
     values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
 
@@ -75,7 +75,7 @@ def owner_of(headers: Headers | None) -> str | None:
 
 
 def key_text(key: bytes | None) -> str:
-    """The key as text. Raises DataException for a record without a key, or with one that is not UTF-8."""
+    """The key as text. Raises DataException for a record without a key, or with a key that is not UTF-8."""
     if key is None:
         raise DataException("record has no key")
     try:
@@ -85,7 +85,7 @@ def key_text(key: bytes | None) -> str:
 
 
 def key_in_message(key: bytes | None) -> str:
-    """The key for a message, cut to 200 bytes."""
+    """The key for a message, truncated to 200 bytes."""
     return "record" if key is None else key[:200].decode(errors="backslashreplace")
 
 
@@ -113,7 +113,7 @@ def number_of(value: JsonValue, name: str) -> float:
 
 
 def count_of(value: JsonValue, name: str) -> int:
-    """A number of tasks, ``MOST_TASKS`` at most, since readers count up to it."""
+    """A number of tasks, at most ``MOST_TASKS``, since readers count up to it."""
     count = integer_of(value, name)
     if not 0 <= count <= MOST_TASKS:
         raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")

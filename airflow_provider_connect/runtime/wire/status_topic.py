@@ -28,7 +28,7 @@ _DIGITS = 10
 
 
 def encode(record: StatusRecord) -> WireRecord:
-    """The bytes of a status; state DESTROYED and a TopicReset are tombstones. The claim and the author, if known, are headers."""
+    """The bytes of a status. State DESTROYED and a TopicReset are tombstones. The claim and the author, if known, are headers."""
     match record:
         case ConnectorStatus():
             key, value = f"status-connector-{record.connector}", _state(record)
@@ -45,7 +45,7 @@ def encode(record: StatusRecord) -> WireRecord:
 
 
 def concerns(key: bytes | None, connector: str) -> bool:
-    """Whether a record of this key may be one of the connector's. Never false for one that is, seldom true for others."""
+    """Whether a record with this key may belong to the connector. Never false if it does, seldom true if it does not."""
     name = connector.encode()
     return key is not None and (
         key.startswith((b"status-connector-" + name, b"status-task-" + name)) or key.endswith(b":connector-" + name)
@@ -88,7 +88,7 @@ def decode(
 
 
 def _failures(headers: Headers | None) -> int:
-    """The number in the header; 0 if it is missing, as in a real worker's status, or not a number."""
+    """The number in the header. 0 if it is missing, as in a real worker's status, or not a number."""
     values = [value or b"" for name, value in headers or () if name == FAILURES_HEADER]
     return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 

@@ -1,4 +1,4 @@
-"""Calls that may never return, bounded in time: into the Kafka client, and the import of a connector's class."""
+"""Calls into the Kafka client, and imports of connector classes, with a time limit: they may never return."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _OURS = "airflow_provider_connect."
 def within(seconds: float, act: Callable[[], object], doing: str) -> None:
     """Call ``act`` in a thread of its own, and raise what it raises.
 
-    Raises RetriableException after ``seconds``: the thread then continues until the process ends. So ``act`` must be a call whose late
-    success does no harm.
+    Raises RetriableException after ``seconds``. The thread then continues until the process ends, so ``act`` must do no harm if it succeeds
+    late.
     """
     raised: list[BaseException] = []
 
@@ -39,7 +39,7 @@ def within(seconds: float, act: Callable[[], object], doing: str) -> None:
 
 
 def connector_class(plugin: Plugin, settings: WorkerSettings) -> type:
-    """The class of ``plugin``, whose import runs its author's code. Raises ConfigException when it cannot be imported, or not within
+    """The class of ``plugin``. The import runs the author's code. Raises ConfigException if it fails or exceeds
     ``plugin.probe.timeout.ms``."""
     if plugin.location is None and plugin.reference.startswith(_OURS):
         return plugin.load()

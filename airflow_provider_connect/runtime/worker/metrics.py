@@ -1,4 +1,4 @@
-"""What a task counted in one run, under Kafka Connect's metric names. Knows nothing of where the metrics go."""
+"""The counters of a task in one run, under Kafka Connect's metric names. Knows nothing of where the metrics go."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _Extremes:
 
 @dataclass(slots=True)
 class TaskMetrics:
-    """Counters of one task in one run. ``by_name`` returns them by Connect's names (contract §14); durations are milliseconds.
+    """Counters of one task in one run. ``by_name`` returns them by Connect's names (contract §14). Durations are in milliseconds.
 
-    Counted by the task's thread; other threads may call ``by_name`` meanwhile.
+    The task's thread counts. Other threads may call ``by_name`` meanwhile.
     """
 
     is_source: bool
@@ -43,7 +43,7 @@ class TaskMetrics:
     record_failures: int = 0
     record_errors: int = 0
     records_skipped: int = 0
-    last_error: Callable[[], str] = str  # of the last record that was skipped; it may hold secrets
+    last_error: Callable[[], str] = str  # of the last record that was skipped; may contain secrets
     errors_logged: int = 0
     dead_letters: int = 0
     dead_letter_failures: int = 0
@@ -51,7 +51,7 @@ class TaskMetrics:
     records_in: int = 0
     records_out: int = 0
     records_dropped: int = 0
-    records_refused: int = 0  # of those that were put: the task has reported them
+    records_refused: int = 0  # of the records that were put: the task has reported them
     bytes: int = 0
     commits: int = 0
     failed_commits: int = 0
@@ -64,7 +64,7 @@ class TaskMetrics:
 
     @contextmanager
     def timed_call(self) -> Iterator[None]:
-        """Around each ``poll`` or ``put``."""
+        """Time each ``poll`` or ``put``."""
         start = perf_counter()
         try:
             yield
@@ -87,21 +87,21 @@ class TaskMetrics:
 
     @property
     def records_delivered(self) -> int:
-        """What was written but for what was dropped with its transaction, or refused by the destination."""
+        """The records that were written, without those that were dropped with their transaction or refused by the destination."""
         return self.records_out - self.records_dropped - self.records_refused
 
     @property
     def records_committed(self) -> int:
-        """What was delivered up to the last commit."""
+        """The records delivered up to the last commit."""
         return max(self._committed - self.records_dropped - self.records_refused, 0)
 
     def drop(self) -> None:
-        """What was written since the last commit was taken back."""
+        """Note that what was written since the last commit was discarded."""
         self.records_dropped += self.records_out - self._committed
         self._committed = self.records_out
 
     def by_name(self) -> dict[str, float]:
-        """By the names of ``model.metric_names``."""
+        """Keys are the names of ``model.metric_names``."""
         tried = self.commits + self.failed_commits
         return (self._source_metrics() if self.is_source else self._sink_metrics()) | {
             "batch-size-max": self.batches.largest,
@@ -115,7 +115,7 @@ class TaskMetrics:
         }
 
     def note_failure(self) -> None:
-        """An operation on one record failed, whether or not it is retried."""
+        """Note that an operation on one record failed, whether or not it is retried."""
         self.record_failures += 1
         self.last_error_ms = int(time.time() * 1000)
 

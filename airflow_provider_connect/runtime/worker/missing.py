@@ -1,6 +1,6 @@
-"""What a connector waits for: something that its config names, and that does not exist yet. Its runs succeed with a warning, and lists
-show a note. What a connector cannot wait for fails its run (``MissingException``); ``docs/lifecycle.md`` has both in one table.
-"""
+"""What a connector waits for: something that its config names and that does not exist yet. Its runs succeed with a warning, and lists show
+a note. Anything missing for which a connector cannot wait fails its run (``MissingException``). One table in ``docs/lifecycle.md`` has
+both."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def missing_of(connector: object, mask: Callable[[str], str]) -> str | None:
 
 
 def missing_topics(config: Mapping[str, str], found: Collection[str]) -> str | None:
-    """A note on the topics of a sink's config that are not in ``found``, which exist. As in Kafka Connect, a sink waits for them."""
+    """A note on the topics of a sink's config that are not in ``found``, the existing topics. A sink waits for them, as in Connect."""
     lacking = sorted(set(named_topics(config)).difference(found))
     if lacking:
         subject = f"topic {lacking[0]}" if len(lacking) == 1 else f"topics {', '.join(lacking)}"
@@ -31,11 +31,11 @@ def missing_topics(config: Mapping[str, str], found: Collection[str]) -> str | N
 
 
 def warn_missing(connector: str, missing: str | None) -> None:
-    """Log what a connector waits for. Called once a run."""
+    """Log what a connector waits for. Called once per run."""
     if missing:
         log.warning("Connector %s waits: %s", connector, missing)
 
 
 def shortened_note(note: str) -> str:
-    """The note, as long as lists have room for."""
+    """The note, shortened to what lists have room for."""
     return cut(note, LONGEST_NOTE)

@@ -1,6 +1,6 @@
 """Rows in cursor order: which rows are new, and after which rows a run may end.
 
-The cursor is a column whose values never decrease. Rows with the same value stay together: those with the last value of a table wait for a
+The cursor is a column whose values never decrease. Rows with the same value stay together: the rows with a table's last value wait for a
 greater value, or for the end of the rows. So an offset is exact: all rows up to its value are in Kafka.
 """
 
@@ -17,11 +17,11 @@ from airflow_provider_connect.errors import ConnectException, DataException
 CURSOR: Final = "cursor"
 """The key of source offsets."""
 MOST_HELD_BYTES: Final = 256 << 20
-"""Bytes of rows with the same cursor value, which are one batch."""
+"""The limit of rows with the same cursor value, in bytes: they are one batch."""
 
 
 class LateRows(Protocol):
-    """What ``CursorOrder`` needs of ``overlap.Overlap``."""
+    """The part of ``overlap.Overlap`` that ``CursorOrder`` needs."""
 
     def new_rows(self, table: pa.Table) -> pa.Table: ...
 
@@ -47,10 +47,10 @@ class CursorOrder:
     def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
         """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, which a query may repeat.
 
-        Raises ConnectException for rows that are not in order, or for too many with the same value; DataException for null.
+        Raises ConnectException for rows that are not in order, or for too many rows with the same value; DataException for null.
         """
         if not len(table):
-            return  # without rows there are no fields yet
+            return  # a table without rows may have no fields
         values = self._values(table)
         if self._start is not None:
             table = table.slice(pc.sum(pc.less_equal(values, self._started(values.type))).as_py() or 0)

@@ -20,7 +20,7 @@ Form = Callable[[Batch], Any]  # Any: the argument of the author's function
 
 
 def form_of(function: Callable[..., Any]) -> tuple[str, Form]:
-    """The name of the first parameter, and the function that creates its argument from a batch.
+    """The name of the first parameter, and the function that creates the argument from a batch.
 
     Raises TypeError for an annotation that cannot be evaluated."""
     name = next(iter(parameters_of(function)))

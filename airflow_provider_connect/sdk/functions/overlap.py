@@ -1,7 +1,7 @@
 """Late rows: rows whose cursor is not above the committed one, but at most ``width`` below it.
 
-A source offset then has the cursor, the value from which rows are read again (``since``), and a hash of each row above ``since`` that is in
-Kafka. So each row is delivered once, late or not. The number of hashes is bounded: if more rows are within the width, it shrinks.
+A source offset then has the cursor, the value after which rows are read again (``since``), and a hash of each row above ``since`` that is
+in Kafka. So each row is delivered once, late or not. The number of hashes is limited. If more rows are within the width, the width shrinks.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Width = int | float | Decimal | datetime.timedelta
 class Overlap:
     """The late rows of one source partition.
 
-    ``offset`` is the last committed one; None if no row was delivered. ``key`` and the cursor are the fields that identify a row; None: all
-    fields.
+    ``offset`` is the last committed offset; None if no row was delivered. ``key`` and the cursor are the fields that identify a row; None:
+    all fields.
     """
 
     def __init__(self, column: str, width: Width, key: str | Sequence[str] | None, offset: Mapping[str, Any] | None, title: str) -> None:
@@ -62,11 +62,11 @@ class Overlap:
         if any(is_new):
             log.warning("%s: %d late rows, with a cursor up to the committed %s", self._title, sum(is_new), self._greatest)
         if count < len(values):
-            self._unseen.clear()  # these rows no longer exist: they would precede the new ones
+            self._unseen.clear()  # these rows no longer exist, since they would precede the new rows
         return table if all(is_new) else table.filter(pa.array([*is_new, *([True] * (len(values) - count))], pa.bool_()))
 
     def offset_after(self, table: pa.Table) -> dict[str, Any]:
-        """The source offset after these rows, which are sent now."""
+        """The source offset after these rows, which the caller sends now."""
         values = table.column(self._column)
         last = values[-1]
         if self._greatest is not None and pc.less(last, cursor_scalar(self._greatest, values.type)).as_py():

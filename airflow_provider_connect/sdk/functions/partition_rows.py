@@ -60,12 +60,12 @@ class SourceFunction:
         return self.cursor is not None or CURSOR in parameters_of(self.function)
 
     def may_be_partition(self, source_partition: Mapping[str, object]) -> bool:
-        """Whether ``partitions`` may contain it. True if a function returns the partitions; it is not called."""
+        """Whether ``partitions`` may contain this one. True if a function returns the partitions; the function is not called."""
         given = self.partitions
         return given is not None and (callable(given) or dict(source_partition) in list(given))
 
     def partition_values(self, config: Config) -> list[Partition]:
-        """The source partitions without duplicates, in the author's order. Raises ConnectException for a string, and for ambiguous ones."""
+        """The source partitions without duplicates, in the author's order. Raises ConnectException for a string or ambiguous partitions."""
         if self.partitions is None:
             return [WHOLE]
         found = call_with(self.partitions, self.signature.arguments(config)) if callable(self.partitions) else self.partitions
@@ -106,7 +106,7 @@ class SavedSchema:
         self._saved = rows.known
 
     def changed(self, first: Batch) -> list[Batch]:
-        """If the schema has changed, an empty batch with an offset that stores it. It is committed together with ``first``."""
+        """If the schema has changed, an empty batch whose offset stores the schema. The batch is committed together with ``first``."""
         if self.rows.known is self._saved:
             return []
         self._saved = self.rows.known
@@ -136,7 +136,7 @@ class PartitionRows:
         self._topic = topic
         self._source_partition = source_partition_of(partition)
         self._order = None if declared.cursor is None else self._order_of(declared.cursor, reached)
-        self._waiting: list[tuple[pa.Table, Any]] = []  # rows of nulls and their cursors, until a field has a type
+        self._waiting: list[tuple[pa.Table, Any]] = []  # rows of nulls with their cursors, until a field has a type
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
         given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
@@ -153,10 +153,10 @@ class PartitionRows:
         return CursorOrder(column, overlap.since, self.title, overlap)
 
     def next(self) -> list[Batch] | None:
-        """The batches of the next rows, possibly none. None at the end."""
+        """The batches of the next rows; the list may be empty. None at the end."""
         try:
             group = next(self._groups, None)
-        except DataException as error:  # if it were tolerated, later rows would be lost: the generator has ended
+        except DataException as error:  # tolerance would lose later rows, because the generator has ended
             raise ConnectException(f"{self.title}: {error}") from error
         try:
             if group is not None:
@@ -179,7 +179,7 @@ class PartitionRows:
         self._groups.close()
 
     def _remedy(self, error: DataException) -> str:
-        """What to do about a type clash; empty for other errors."""
+        """The remedy for a type clash; empty for other errors."""
         if not isinstance(error, ClashException):
             return ""
         remedy = "; set its type with schema="
@@ -189,7 +189,7 @@ class PartitionRows:
         return f"{remedy}, or, if all further rows have the new type, forget the old one: set the source offset of {partition} to null"
 
     def _line(self) -> str:
-        """`` (file, line number)`` of the function's current ``yield``, or of the function; empty if it is not an author's function."""
+        """`` (file, line number)`` of the function's current ``yield`` or of the function; empty for functions of the framework."""
         frame = getattr(getattr(self._yielded, "gi_yieldfrom", None), "gi_frame", None)
         code = getattr(inspect.unwrap(self.declared.function), "__code__", None) if frame is None else frame.f_code
         if code is None or code.co_filename.startswith(_OURS):
@@ -198,7 +198,7 @@ class PartitionRows:
 
     def _batches(self, rows: Any, cursor: Any) -> list[Batch]:
         if isinstance(rows, Batch):
-            if self._waiting:  # its offset would be after them
+            if self._waiting:  # the new rows' offset would be after them
                 raise NoFieldsException(self._waiting[0][0])
             offset = rows.source_offset if cursor is None else offset_of(cursor)
             found = [rows.replace(source_partition=self._source_partition, source_offset=offset)]
@@ -261,7 +261,7 @@ class PartitionRows:
 
 
 def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generator[Any]:
-    """What the function yields, or the rows that it returns."""
+    """The values that the function yields, or the rows that it returns."""
     result = call_with(function, given)
     if isinstance(result, Iterator) and not hasattr(result, "__arrow_c_stream__"):
         yield from result
@@ -270,9 +270,9 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
 
 
 def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resume: bool) -> Generator[tuple[Any, Any]]:
-    """Groups of rows with their cursor. Single dicts are collected until they are many or large, or a second has passed.
+    """Groups of rows with their cursor. Single dicts are collected until they are many or large, or for one second.
 
-    With ``can_resume``, dicts collected before an exception are yielded before it is raised. Otherwise the next run reads them again.
+    With ``can_resume``, dicts that were collected before an exception are yielded first. Otherwise the next run reads them again.
     """
     single: list[Any] = []
     size = 0
@@ -334,14 +334,14 @@ def _rough_size_within(value: Any) -> int:
 
 
 def _is_pair(yielded: Any) -> bool:
-    """Whether it is a pair of rows and a cursor, rather than two dicts or two record batches, which are rows."""
+    """Whether it is a pair of rows and a cursor. Two dicts or two record batches are rows."""
     if not isinstance(yielded, tuple) or len(yielded) != 2:
         return False
     return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
 
 
 def cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
-    """The argument ``cursor``. Without an offset, the parameter's default or None. Times and decimals are parsed by the annotation."""
+    """The argument ``cursor``. Without an offset, the parameter's default or None. Times and decimals are parsed as the annotation asks."""
     parameter = parameters_of(function)[CURSOR]
     if reached is None:
         return {} if parameter.default is not parameter.empty else {CURSOR: None}

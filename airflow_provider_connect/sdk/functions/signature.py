@@ -1,8 +1,9 @@
 """A function's parameters as settings: the ConfigDef that they declare, and the arguments of a call.
 
-The parameter ``page_size`` is the setting ``page.size``. Its annotation is its type: ``str``, ``int``, ``float``, ``bool``, ``Password``,
-``list[str]``, or a ``Literal`` or ``StrEnum`` of choices, each also with ``| None``. ``Annotated`` adds validators such as ``Range``, an
-Importance, and the documentation, which may also be in the docstring's section ``Args:``. A dataclass adds one setting per field.
+The parameter ``page_size`` is the setting ``page.size``. Its annotation is the type: ``str``, ``int``, ``float``, ``bool``, ``Password``,
+``list[str]``, or a ``Literal`` or ``StrEnum`` of choices. ``| None`` makes it optional. ``Annotated`` adds validators such as ``Range``, an
+Importance, and the documentation. The docstring's section ``Args:`` may have the documentation instead. A dataclass adds one setting per
+field.
 """
 
 from __future__ import annotations
@@ -71,7 +72,7 @@ def refuse_unknown(function: Callable[..., object] | None, known: Collection[str
 
 
 def call_with(function: Callable[..., Any], given: Mapping[str, Any]) -> Any:  # Any: the author's types
-    """Call ``function`` with those arguments of ``given`` that it has parameters for."""
+    """Call ``function`` with the arguments of ``given`` for which it has parameters."""
     return function(**{name: given[name] for name in parameters_of(function) if name in given})
 
 

@@ -70,11 +70,11 @@ def sink(function: Callable[..., Any], /) -> type[FunctionSink]: ...
 @overload
 def sink() -> Callable[[Callable[..., Any]], type[FunctionSink]]: ...
 def sink(function: Callable[..., Any] | None = None, /) -> type[FunctionSink] | Callable[[Callable[..., Any]], type[FunctionSink]]:
-    """Turn a function of a batch into a sink connector. The function's first parameter gets the records; the others are settings.
+    """Turn a function of a batch into a sink connector. Its first parameter gets the records; the others are settings.
 
-    The annotation of the first parameter determines its form. ``list[dict]``, or no annotation: a list of values, with None for null.
-    ``pa.Table`` or a frame of polars or pandas: a column for each field. ``Batch``: also keys, headers and offsets. Parameters ``context``
-    (the SinkTaskContext) and ``allowed_paths`` are optional; the framework fills them.
+    The annotation of the first parameter determines the form of the records. ``list[dict]``, or no annotation: a list of values, with None
+    for null. ``pa.Table`` or a frame of polars or pandas: a column for each field. ``Batch``: also keys, headers and offsets. Parameters
+    ``context`` (the SinkTaskContext) and ``allowed_paths`` are optional; the framework fills them.
 
     The function is called in the task's thread, once for each batch with records. When it returns, its records must be durable. After a
     RetriableException it is called again with the same records. DataException means that no record was written; with
@@ -107,8 +107,8 @@ def _connector_class(author: Callable[..., Any]) -> type[FunctionSink]:
 def _may_be_batch(author: Callable[..., Any], parameter: str) -> bool:
     """Whether the function may take whole batches, with keys and headers.
 
-    An annotation that is a string is not evaluated, because that could import pyarrow. Such a parameter counts as taking batches unless the
-    string plainly names values only.
+    An annotation that is a string is not evaluated, because that could import pyarrow. Such a parameter is assumed to take batches, unless
+    the string clearly names values.
     """
     annotation = author.__annotations__.get(parameter)
     if not isinstance(annotation, str):

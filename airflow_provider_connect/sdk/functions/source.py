@@ -119,7 +119,7 @@ class FunctionSourceTask(SourceTask):
         return PartitionRows(self, declared, self._config, partition, topic=topic, reached=reached, schema=schema)
 
     def _row_schema(self, partition: Partition) -> SavedSchema:
-        """The declared schema, or the one of earlier runs."""
+        """The declared schema, or the schema of earlier runs."""
         source_partition = schema_partition_of(partition)
         fields = (self.context.offset(source_partition) or {}).get(FIELDS)
         remembered = None if fields is None else decode_schema(fields)
@@ -148,7 +148,7 @@ class FunctionSource(SourceConnector):
     task_class: ClassVar[type[SourceTask]]
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """Deals the partitions to the tasks in turn."""
+        """Distributes the partitions evenly over the tasks."""
         partitions = self.declared.partition_values(self.config)
         count = min(max_tasks, len(partitions))
         shares = [partitions[number::count] for number in range(count)]
@@ -158,7 +158,7 @@ class FunctionSource(SourceConnector):
         return [self.config_def.parse(config)[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """SUPPORTED with a cursor. Without one, each run reads everything again."""
+        """SUPPORTED with a cursor. Without a cursor, each run reads all rows again."""
         return ExactlyOnceSupport.SUPPORTED if self.declared.has_cursor else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
@@ -222,13 +222,14 @@ def source(
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
     """Turn a generator of rows into a source connector, whose settings are the function's parameters and ``topic``.
 
-    The framework fills these parameters, if the function has them: ``partition``; ``cursor``, the last committed value (in the first run
-    the parameter's default, or None); ``context``, the SourceTaskContext; ``allowed_paths``, the files that it may open. The function
-    yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. A task calls it once per partition and run, in its own
-    thread, and again after a RetriableException.
+    The framework fills the parameters ``partition``, ``cursor``, ``context`` (the SourceTaskContext) and ``allowed_paths`` (the files that
+    it may open), if the function has them. ``cursor`` is the last committed value, or in the first run the parameter's default or None. The
+    function yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. Once per partition and run, a task calls it in the
+    task's own thread, and again after a RetriableException.
 
     ``partitions``: the parts that can be read separately, as strings, numbers or dicts, or a function of settings that returns them. Each
-    has its own cursor. They are distributed over at most ``tasks.max`` tasks. The function needs the parameter ``partition``.
+    partition has its own cursor. Partitions are distributed over at most ``tasks.max`` tasks. The function needs the parameter
+    ``partition``.
 
     ``cursor``: the field by which rows are sorted within a partition, oldest first. Rows with the same value are delivered together. Rows
     up to the committed value are skipped.
@@ -238,8 +239,8 @@ def source(
     ``has_new_data``: a function that returns whether a run would find rows, or None if unknown. Its parameters are settings, ``partition``,
     ``cursor`` and ``allowed_paths``. It is called in the Airflow task process before each run.
 
-    ``schema``: the fields of the rows, as an Arrow schema or a dataclass. Other fields are left out. Without it, the schema is inferred,
-    only widens, and is stored among the source offsets.
+    ``schema``: the fields of the rows, as an Arrow schema or a dataclass. Other fields are left out. Without ``schema``, the schema is
+    inferred, can only widen, and is stored among the source offsets.
 
     ``overlap``: how far below the committed cursor late rows may be: a number, or a timedelta for times. The function gets the cursor minus
     this width, and each row within it is delivered once. Needs ``cursor``.

@@ -1,6 +1,6 @@
 """``@transformation`` turns a function of values, or an Arrow expression, into a transformation.
 
-It changes values and drops records. Keys, headers and topics are kept, and so are null values, for which the function is not called.
+It changes values and drops records. It keeps keys, headers, topics and null values. The function is not called for null values.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ class FunctionTransformation(Transformation):
         if not isinstance(self._expression, Mapping):
             return _kept(batch, _evaluated(table, {"kept": self._expression}).column(0))
         computed = _evaluated(table, self._expression)
-        if batch.value is not None and is_json(batch.value.type):  # an object keeps its other keys
+        if batch.value is not None and is_json(batch.value.type):  # keep the object's other keys
             changed = [
                 value if value is None else {**value, **row} if isinstance(value, dict) else row.get(VALUE, value)
                 for value, row in zip(values_of_batch(batch), computed.to_pylist(), strict=True)
@@ -89,7 +89,7 @@ class FunctionTransformation(Transformation):
         if not all(value is None or isinstance(value, Mapping) for value in left):
             return kept.replace(value=column_of(left, batch.value_schema))
         rows = self._row_schema(batch.topic, type)
-        if not rows.known.names and all(value is None for value in left):  # no row so far to infer fields from
+        if not rows.known.names and all(value is None for value in left):  # no row yet from which to infer fields
             return kept
         return _with_table(kept, rows.table([value or {} for value in left]))
 
@@ -105,7 +105,7 @@ class FunctionTransformation(Transformation):
 
 
 def _evaluated(table: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.Table:
-    """A column for each expression. Raises DataException for one that cannot be evaluated on the table."""
+    """A column for each expression. Raises DataException for an expression that cannot be evaluated on the table."""
     source = acero.Declaration("table_source", acero.TableSourceNodeOptions(table))
     project = acero.Declaration("project", acero.ProjectNodeOptions(list(expressions.values()), list(expressions)), [source])
     try:
@@ -115,7 +115,7 @@ def _evaluated(table: pa.Table, expressions: Mapping[str, pc.Expression]) -> pa.
 
 
 def _kept(batch: Batch, mask: pa.Array) -> Batch:
-    """The records whose mask is true, and those with a null value."""
+    """The records whose mask is true, and the records with a null value."""
     if not pa.types.is_boolean(mask.type) or len(mask) != len(batch):
         raise DataException(f"A filter must return one boolean per record, got {len(mask)} of {mask.type} for {len(batch)} records")
     plain = mask.combine_chunks() if isinstance(mask, pa.ChunkedArray) else mask
@@ -155,13 +155,13 @@ def transformation(
 ) -> type[FunctionTransformation] | Callable[[Callable[..., Any]], type[FunctionTransformation]]:
     """Turn a function into a transformation.
 
-    If the result is annotated as ``pc.Expression``, all parameters are settings and the function is called once per task: records for which
-    the expression is true are kept. With ``dict[str, pc.Expression]`` each expression adds or replaces the field of its name.
+    If the result is annotated as ``pc.Expression``, all parameters are settings, and the function is called once per task. Records for
+    which the expression is true are kept. With ``dict[str, pc.Expression]``, each expression adds or replaces the field of its name.
 
-    Otherwise the first parameter gets the values, and the others are settings. Its annotation determines the form. ``dict``, or no
-    annotation: one value; the function returns the new value, or None to drop the record. ``pa.Table`` or a frame of polars or pandas: all
-    values; the function returns a frame with as many rows, or an Arrow mask of the records to keep. ``Batch``: the function returns what
-    ``Transformation.apply_batch`` returns.
+    Otherwise the first parameter gets the values, and the others are settings. The annotation of the first determines the form. ``dict``,
+    or no annotation: one value; the function returns the new value, or None to drop the record. ``pa.Table`` or a frame of polars or
+    pandas: all values; the function returns a frame with as many rows, or an Arrow mask of the records to keep. ``Batch``: the function
+    returns what ``Transformation.apply_batch`` returns.
 
     Raises TypeError for a function without parameters whose result is not an expression, and for a parameter that cannot be a setting.
     """

@@ -1,6 +1,6 @@
-"""Reads the body of an HTTP response within limits of size and time, and decompresses it no further than the limit.
+"""Reads and decompresses the body of an HTTP response within limits of size and time.
 
-For a client that reads whole bodies itself (httpx, also inside libraries), ``limit_responses`` is a hook.
+``limit_responses`` is a hook for clients that read whole bodies themselves, such as httpx inside of libraries.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConnectException, RetriableException
 
-MOST_BYTES: Final = 64 * 1024 * 1024  # of one body, decompressed
+MOST_BYTES: Final = 64 * 1024 * 1024  # per decompressed body
 PACKED: Final = "gzip"
 """The only ``Accept-Encoding`` of requests, besides ``identity``."""
 
 
 class BoundedBody:
-    """Decompresses one body piece by piece. ``title`` names the request in messages; ``hint`` is what to do about a large body.
+    """Decompresses one body piece by piece. ``title`` names the request in messages; ``hint`` is the remedy for a large body.
 
-    Raises ConnectException for a body that is too large or not compressed as declared. Raises RetriableException for one that does not
-    arrive within ``seconds``, or that is incomplete.
+    Raises ConnectException for a body that is too large or not compressed as declared. Raises RetriableException for a body that is
+    incomplete or does not arrive within ``seconds``.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class BoundedBody:
         self._is_empty = False
         if time.monotonic() - self._begun > self._seconds:
             raise RetriableException(f"{self._title}: the body has not arrived within {self._seconds:.0f} s")
-        if self._unpacked is not None and self._unpacked.eof:  # zlib would keep what follows, and copy it with each piece
+        if self._unpacked is not None and self._unpacked.eof:  # zlib would keep all later bytes, and copy them with each piece
             self._behind += len(piece)
             if self._behind > self._most:
                 raise ConnectException(f"{self._title}: more than {self._most} bytes follow the end of the compressed body")
@@ -77,7 +77,7 @@ def limit_responses_async(seconds: float, *, most_bytes: int = MOST_BYTES) -> Ca
 def limit_responses(
     seconds: float, *, most_bytes: int = MOST_BYTES, stream_of: Callable[[Any, Any, BoundedBody], Any] | None = None
 ) -> Callable[[Any], None]:
-    """A hook for the event ``response`` of an httpx client, which limits the bodies that the client reads.
+    """A hook for the event ``response`` of an httpx client. It limits the bodies that the client reads.
 
     Any: httpx is imported only if a client is created, and libraries may use a fork of it."""
 

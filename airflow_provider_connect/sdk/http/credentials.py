@@ -1,6 +1,6 @@
-"""Credentials of a REST API: their settings, and what they add to each request. Knows no network.
+"""Credentials of a REST API: their settings, and the headers and parameters that they add to each request. Knows no network.
 
-An author declares an ``Authentication``. With a config it becomes ``Credentials``, which belong to one client.
+An author declares an ``Authentication``. From a config it creates ``Credentials``, which belong to one client.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Importance, NonEmptyString, Password, Type
 
 EARLY_SECONDS: Final = 30.0
-"""How long before its expiry a token is renewed."""
+"""A token is renewed this long before it expires."""
 _NO_EXPIRY_SECONDS: Final = 3600.0
 _LONGEST_SECONDS: Final = 1e9
 HIDDEN: Final = "[hidden]"
@@ -27,7 +27,7 @@ TokenRequest = Callable[[str, Mapping[str, str], Mapping[str, str]], Any]
 
 
 class Credentials:
-    """Headers and query parameters of each request; in this class they are constant. No message contains ``secrets``."""
+    """Headers and query parameters of each request. In this class they are constant. No message contains ``secrets``."""
 
     def __init__(
         self, *, headers: Mapping[str, str] | None = None, params: Mapping[str, str] | None = None, secrets: tuple[str, ...] = ()
@@ -41,7 +41,7 @@ class Credentials:
         return self._headers
 
     def renew(self) -> bool:
-        """Called after the API refused the credentials (401). Returns whether the next request will have other ones."""
+        """Called after the API refused the credentials (401). Returns whether the next request will have other credentials."""
         return False
 
     def mask(self, text: str) -> str:
@@ -107,7 +107,8 @@ class ApiKeyAuth(Authentication):
 class ClientCredentialsAuth(Authentication):
     """OAuth 2.0 client credentials (RFC 6749, 4.4): the settings ``client.id`` and ``client.secret`` obtain a token from ``token_url``.
 
-    They are sent in the header, or with ``in_body`` in the form. The token is renewed shortly before it expires, and once after a 401."""
+    Both settings are sent in the header, or with ``in_body`` in the form. The token is renewed shortly before it expires, and once after a
+    401."""
 
     token_url: str
     scope: str | None = None
@@ -127,7 +128,7 @@ class TokenCredentials(Credentials):
     def __init__(
         self, declared: ClientCredentialsAuth, client_id: str, client_secret: Password, now: Callable[[], float] = time.monotonic
     ) -> None:
-        # both are encoded as in a form before they are joined (RFC 6749, 2.3.1)
+        # id and secret are encoded as in a form before they are joined (RFC 6749, 2.3.1)
         self._basic = _basic(quote_plus(client_id), quote_plus(client_secret.value))
         self._lasting = (client_secret.value, self._basic)
         super().__init__(secrets=self._lasting)
@@ -149,7 +150,7 @@ class TokenCredentials(Credentials):
             if isinstance(seconds, str) and seconds.isdecimal():
                 seconds = float(seconds)
             lasts = float(min(seconds, _LONGEST_SECONDS)) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
-            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # may be in a late response
+            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # a late response may contain the last two
             self._headers = {"Authorization": f"Bearer {token}"}
             self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)
         return self._headers

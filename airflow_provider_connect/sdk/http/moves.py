@@ -18,8 +18,8 @@ MOST_KEYS: Final = 200_000
 class ResumedPages:
     """Pages that continue after the last row of an earlier run.
 
-    Changes since then may have moved rows to other pages, so reading starts with the page that had the last row. If the row is found there
-    or later, no row was missed. Until it is found, rows are read again."""
+    Changes since then may have moved rows to other pages, so reading starts with the page that had the last row. If that row is found there
+    or later, no row was missed. The rows before it are read again."""
 
     def __init__(self, last: str | None, *, is_sure: bool) -> None:
         self._last = last
@@ -27,7 +27,7 @@ class ResumedPages:
 
     @property
     def is_sure(self) -> bool:
-        """Whether it is certain so far that no row was missed."""
+        """Whether it is still certain that no row was missed."""
         return self._is_sure and self._last is None
 
     def new(self, rows: list[Row]) -> list[Row]:
@@ -43,10 +43,10 @@ class ResumedPages:
 class RowMoves:
     """Detects rows that move between the pages of one read.
 
-    If a page starts with rows of the previous page, rows were inserted before them: these repeated rows are skipped, and none was missed.
-    In three other cases rows may have moved to pages that were already read, and may be missed: a row comes again elsewhere, the total
-    shrinks, or the rows that two pages should share (``overlap``) are missing. ``key`` identifies a row; None: all fields, so equal rows
-    may differ."""
+    If a page starts with rows of the previous page, rows were inserted before them. The repeated rows are then skipped, and no row was
+    missed. In three other cases rows may have moved to pages that were already read, and may be missed. These cases are: a row is repeated
+    elsewhere, the total shrinks, or rows that two pages should share (``overlap``) are missing. ``key`` identifies a row; if it is None,
+    all fields do, so two rows may be equal."""
 
     def __init__(self, name: str, key: str | Sequence[str] | None, overlap: int) -> None:
         self.may_have_missed = False
@@ -86,7 +86,7 @@ class RowMoves:
         return new
 
     def end(self) -> None:
-        """Log how many rows came again."""
+        """Log how many rows were repeated."""
         if self._repeated or self._moved:
             log.warning("%s: %d rows were read twice, because rows moved between pages", self._name, self._repeated + self._moved)
 

@@ -1,7 +1,7 @@
 """Pages of a REST resource: the parameters of each request, and the position of the next page. Knows no network.
 
-The position of a page is a number or a string, as in an offset; None is the first page. A path into a body is names separated by dots,
-such as ``data.items``; a number is the index of a list entry, from 0.
+The position of a page is a number or a string, as in an offset; None is the first page. A path into a body consists of names that are
+separated by dots, such as ``data.items``. A number in a path is the index of a list entry, from 0.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class Pagination(Protocol):
     """A paging style of an API. The reader of a resource calls its methods, once per page."""
 
     positions_are_urls: ClassVar[bool] = False
-    """Whether a position is the whole URL of a page. ``params`` are not used for it then."""
+    """Whether a position is the whole URL of a page. ``params`` are then not used."""
     rows_move: ClassVar[bool] = True
     """Whether rows may move to another page when others are inserted, updated or deleted. False if a position identifies a row."""
     overlap: ClassVar[int] = 0
@@ -46,7 +46,7 @@ class Pagination(Protocol):
     def following(self, position: Position | None, page: Page) -> Position | None:
         """The position of the page after ``page``, which is at ``position``. None: ``page`` is the last.
 
-        Raises DataException for a body without what the style needs."""
+        Raises DataException for a body that lacks a required value."""
         raise NotImplementedError
 
 
@@ -63,8 +63,7 @@ class SinglePage(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class CursorPages(Pagination):
-    """The query parameter ``param`` gets a value of the previous response: the one at the path ``cursor``, or field ``last`` of the last
-    row.
+    """The query parameter ``param`` gets a value of the previous response: at the path ``cursor``, or from field ``last`` of the last row.
 
     The last page has no such value, or has false at the path ``more``. Give either ``cursor`` or ``last``."""
 
@@ -94,7 +93,7 @@ class OffsetPages(Pagination):
     """Pages of ``limit`` rows after an offset. The last page is empty, or reaches the number at the path ``total``.
 
     A page may have fewer rows than requested, because many APIs have their own limit. Each page repeats ``overlap`` rows of the previous
-    one: if they are missing, rows moved in the meantime."""
+    page. If these rows are missing, rows have moved."""
 
     limit: int = 100
     limit_param: str = "limit"
@@ -160,7 +159,7 @@ class LinkedPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class NextUrlPages(Pagination):
-    """The body has the URL of the next page at ``path``. It is null, empty or missing on the last page."""
+    """The body has the URL of the next page at ``path``. The URL is null, empty or missing on the last page."""
 
     positions_are_urls: ClassVar[bool] = True
     path: str = "next"
@@ -179,7 +178,7 @@ _REQUIRED: Any = object()
 
 
 def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSON
-    """The value at ``path``; the body itself for ``""``. Without one, returns ``default`` if given, else raises DataException."""
+    """The value at ``path``; the body itself for ``""``. If it is missing, returns ``default`` if given, else raises DataException."""
     found = body
     for name in path.split(".") if path else ():
         if isinstance(found, dict) and name in found:
@@ -195,7 +194,7 @@ def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSO
 
 
 def rows_at(body: Any, path: str) -> list[Row]:
-    """The rows at ``path``: a list of objects, or one object. Null means no rows; with a final ``?`` in the path, so does a missing value.
+    """The rows at ``path``: a list of objects, or one object. Null means no rows; if the path ends with ``?``, a missing value too.
 
     Raises DataException for other values."""
     found = value_at(body, path.removesuffix("?"), None if path.endswith("?") else _REQUIRED)

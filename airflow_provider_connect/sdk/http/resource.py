@@ -1,7 +1,7 @@
-"""Resources of a REST API as authors declare them, and their rows, page by page from an offset.
+"""Resources of a REST API as authors declare them, and their rows from an offset on, page by page.
 
-A resource whose rows are sorted by a cursor yields rows: the cursor of the last row is the offset. Any other resource yields pairs of rows
-and an offset, which has the position of the next page, or after the last page marks the read as complete.
+A resource whose rows are sorted by a cursor yields rows; the cursor of the last row is the offset. Any other resource yields pairs of rows
+and an offset. This offset has the position of the next page, or marks the read as complete after the last page.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 PARENT: Final = "parent."
 PAGE, LAST = "page", "last"
-"""Keys of an offset: the position of a page, and a digest of its last row that was read. Without ``last``, none of its rows was read."""
+"""Keys of an offset: the position of a page, and a digest of the last row that was read there. Without ``last``, no row was read there."""
 PARENT_ROW, CHILD_PAGE, CHILD_LAST = "parent", "child_page", "child_last"
 """Keys for the current parent: the digest of its row, and the page and last row among its children."""
 SINCE, HIGHEST, COMPLETE, REPEATS = "since", "highest", "complete", "repeats"
@@ -49,8 +49,9 @@ _MARK_BYTES: Final = 32
 class Incremental:
     """The query parameter ``param`` requests rows whose ``field`` is at least a value: the greatest of earlier runs, or ``start``.
 
-    With ``is_sorted``, the API returns rows sorted by the field, oldest first, and delivery is exactly once. Otherwise it is at least once:
-    rows with the greatest value are delivered again. ``overlap`` is how far below that value sorted rows may be late, as in ``@source``."""
+    With ``is_sorted``, the API returns rows sorted by the field, oldest first, and delivery is exactly once. Otherwise delivery is at least
+    once: rows with the greatest value are delivered again. ``overlap`` is the width of ``@source``: how far below the greatest value late
+    rows may be."""
 
     field: str
     param: str
@@ -66,8 +67,8 @@ class Resource:
     ``path`` and the strings of ``params`` (query parameters) may contain settings (``{account.id}``) and fields of the parent's row
     (``{parent.id}``). ``records`` is the path to the rows in a body (see ``pages.rows_at``); ``pages`` is the paging style. ``key`` is the
     field or fields of the record's key. ``schema`` is an Arrow schema or a dataclass of the rows; None: it is inferred. ``parent`` names
-    another resource: this one is read once for each row of the parent, and ``parent_fields`` copies fields of that row, as in
-    ``{"order_id": "id"}``.
+    another resource: the children are read for each of its rows. ``parent_fields`` copies fields of the parent's row, as in ``{"order_id":
+    "id"}``.
     """
 
     name: str
@@ -93,8 +94,8 @@ class Resource:
 
 
 Event = tuple[list[Row], Any, Mapping[str, Any], bool]
-"""Rows, the rows whose cursor counts (for children, the parent's), the offset's keys after them ({}: the read is complete), and whether all
-earlier rows have been read."""
+"""Four parts: rows; the rows whose cursor counts (for children, the parent's); the offset's keys after the rows ({}: the read is complete);
+whether all earlier rows have been read."""
 
 
 class ResourceReader:
@@ -119,13 +120,13 @@ class ResourceReader:
     def sorted_rows(self, cursor: Any) -> Iterator[list[Row]]:
         """The rows from ``cursor`` on; an empty list while the rate limit blocks requests.
 
-        After each page, the next request asks for rows from that page's last value on, as long as responses have new rows. The page's next
-        position could skip rows, because a row that is updated in the meantime moves to the end. Positions are used for strings with a
-        declared schema, since it may cast them to values with another order."""
+        As long as responses have new rows, each request asks for rows from the last value of the previous page on. The page's next position
+        could skip rows, because a row that is updated in the meantime moves to the end. Positions are used for strings with a declared
+        schema, which may cast them to values with another order."""
         field = self._resource.incremental.field if self._resource.incremental is not None else ""
         since, last, is_by_value = cursor, list[Row](), True
         while True:
-            is_behind = not last  # whether rows below the requested value, which an API that rounds it repeats, are over
+            is_behind = not last  # whether rows below the requested value are over: an API that rounds the value repeats them
             for page in self._pages(self._resource, self._since(self._resource, since), None, None):
                 if page is None:
                     yield []
@@ -144,10 +145,10 @@ class ResourceReader:
                 return
 
     def has_rows_beyond(self, cursor: Any) -> bool | None:
-        """Whether there are sorted rows after ``cursor``. None: unknown. Requests only a few pages: those with the cursor's value and the
-        next."""
+        """Whether there are sorted rows after ``cursor``. None: unknown. Requests few pages: those with the cursor's value, and the next
+        page."""
         incremental = self._resource.incremental
-        if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # its strings are not those of the rows
+        if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # it may change the rows' strings
             return None
         count = 0
         for page in self._pages(self._resource, self._since(self._resource, cursor), None, None):
@@ -167,7 +168,8 @@ class ResourceReader:
     def rows(self, offset: Mapping[str, Any] | None) -> Iterator[Any]:
         """Pairs of rows and the offset after them, with empty lists between them.
 
-        Each page is held until the next one is read. So the last rows get the offset of a complete read, and empty pages need no offset."""
+        Each page is held until the next page is read. So the last rows get the offset of a complete read, and empty pages need no
+        offset."""
         start = {} if offset is None else dict(offset)
         since, highest = start.get(SINCE), start.get(HIGHEST, start.get(SINCE))
         held: tuple[list[Row], dict[str, Any]] | None = None
@@ -186,7 +188,7 @@ class ResourceReader:
             yield []
         if held is not None:
             yield held
-        elif start.keys() & _POSITIONS:  # no rows were left of an earlier run's read, so its end cannot be committed
+        elif start.keys() & _POSITIONS:  # an earlier run had read all rows, so no batch can commit the end of the read
             yield from self.rows(after)
 
     def _resumed(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
@@ -203,8 +205,8 @@ class ResourceReader:
             yield from self._events(since, {})
 
     def _events(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
-        """Events from the offset ``start``. If rows can move between pages, an offset has the last page that was read, otherwise the next
-        one."""
+        """Events from the offset ``start``. If rows can move between pages, an offset has the last page that was read; otherwise the next
+        page."""
         if self._parent is not None:
             yield from self._children(self._parent, since, start)
             return
@@ -256,7 +258,7 @@ class ResourceReader:
                 yield [], [], {} if following is None else at or _at(PAGE, following), continued.is_sure
 
     def _child_pages(self, parent_row: Row, start: Mapping[str, Any]) -> Iterator[tuple[list[Row], dict[str, Any] | None] | None]:
-        """The new rows of each page of one parent's children, with the offset's keys for them; keys are None after the last page."""
+        """The new rows of each page of one parent's children, and the offset's keys for these rows: None after the last page."""
         moves = self._resource.pages.rows_move
         continued = ResumedPages(start.get(CHILD_LAST), is_sure=_is_sure(start, moves, CHILD_PAGE, CHILD_LAST))
         for page in self._pages(self._resource, {}, parent_row, start.get(CHILD_PAGE)):
@@ -343,7 +345,7 @@ class ResourceReader:
 
 
 def _mark(position: Position | None) -> object:
-    """A short form of a position, to recognise it. A position may have megabytes, and there may be thousands."""
+    """A short form of a position, to recognise it: there may be thousands of positions with megabytes each."""
     is_long = isinstance(position, str) and len(position) > _MARK_BYTES
     return hashlib.blake2b(str(position).encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).digest() if is_long else position
 
@@ -371,7 +373,7 @@ def _is_cursor(value: Any) -> bool:
 
 
 def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
-    """The rows from the first one whose value is not below ``since``. Values of another kind are not below."""
+    """The rows from the first row on whose value is not below ``since``. A value of another kind is not below it."""
 
     def is_below(row: Row) -> bool:
         value = row.get(field)

@@ -1,7 +1,7 @@
-"""Requests to one REST API, limited in time, size, rate and number of redirects. All go to the host of the base URL.
+"""Requests to one REST API, limited in time, size, rate and number of redirects. All requests go to the host of the base URL.
 
-Neither responses nor the config are trusted: no URL in a response is followed to another host, and no message contains a query, a user or a
-secret. httpx is imported when a client is created.
+Neither responses nor the config are trusted. URLs in a response are not followed to another host, and no message contains a query, a user
+name or a secret. httpx is imported when a client is created.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _without_headers(record: logging.LogRecord) -> bool:
 
 
 def _shown_url(url: Any) -> str:
-    """An httpx URL without user, query and fragment."""
+    """An httpx URL without user name, query and fragment."""
     return f"{url.scheme}://{url.netloc.decode('ascii')}{_raw_path(url)}"
 
 
@@ -112,7 +112,7 @@ class RateLimit:
 
 
 class RestClient:
-    """Sends requests to one API, one at a time. A context manager, whose end closes the connections."""
+    """Sends requests to one API, one at a time. As a context manager it closes the connections at its end."""
 
     def __init__(
         self,
@@ -151,7 +151,7 @@ class RestClient:
         return f"{_raw_path(self._base).rstrip('/')}/{path.lstrip('/')}"
 
     def target_of_url(self, url: str, answered: str) -> str:
-        """The path and query of a URL in a response, without credentials. It may be relative to ``answered``, the URL of the request.
+        """The path and query of a URL in a response, without credentials. The URL may be relative to ``answered``, the URL of the request.
 
         Raises ConnectException for another host, which must not get the credentials."""
         try:
@@ -163,7 +163,7 @@ class RestClient:
             other = found.netloc.decode("ascii")
             raise ConnectException(f"A response of {self._base.host} leads to another host, {other}, which is not followed")
         secrets = {secret for secret in self._credentials.secrets if len(secret) >= _LEAST_OF_A_SECRET}
-        repeated = [name for name, value in found.params.multi_items() if value in secrets]  # offsets, which are visible, keep links
+        repeated = [name for name, value in found.params.multi_items() if value in secrets]  # offsets keep links, and are visible
         for name in (*self._credentials.params, *repeated):
             found = found.copy_remove_param(name)
         return str(found.raw_path.decode("ascii"))
@@ -172,8 +172,8 @@ class RestClient:
         """Request ``target``, a path and optional query, with additional parameters.
 
         Raises RetriableException for transient errors: lost connections, timeouts, the statuses 408, 425, 429, 500, 502 to 504, and 403
-        with ``Retry-After``; it has the pause that the response asks for. Raises RefusedException for any other status, DataException for a
-        body that is not JSON."""
+        with ``Retry-After``. The exception has the wait that the response asks for. Raises RefusedException for any other status, and
+        DataException for a body that is not JSON."""
         self._limit.count()
         received, url = self._redirected(target, params)
         if received.status == 401 and self._credentials.renew():
@@ -270,7 +270,7 @@ class RestClient:
         if text.strip():
             message += ": " + "".join(c if c.isprintable() else " " for c in text[:_SHOWN])
         seconds = retry_after_seconds(received.headers.get("retry-after"), datetime.now(UTC))
-        if status not in _TRANSIENT and (status != 403 or seconds is None):  # some APIs limit rates by 403
+        if status not in _TRANSIENT and (status != 403 or seconds is None):  # some APIs limit rates with 403
             raise RefusedException(message, status=status)
         raise RetriableException(message, retry_after_ms=None if seconds is None else seconds * 1000)
 

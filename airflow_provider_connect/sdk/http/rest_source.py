@@ -76,11 +76,11 @@ class RestSource(FunctionSource):
     api: ClassVar[_Api]
 
     def start(self, config: Config) -> None:
-        http_library()  # if it is missing, the connector fails instead of each task
+        http_library()  # if httpx is missing, the connector fails instead of each task
         super().start(config)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """As in ``Connector``, and checks that the packages of REST sources are installed."""
+        """Also checks that the packages of REST sources are installed."""
         values = super().validate(config)
         add_errors(values, PACKAGES.mistakes(BASE_URL, "[hidden]"))
         return values
@@ -102,7 +102,7 @@ class RestSource(FunctionSource):
         return None if None in answers else False
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """Deals the resources to the tasks in turn. Each task config has the number of tasks, because they share the rate limit."""
+        """Distributes the resources evenly over the tasks. Each task config has the number of tasks, because they share the rate limit."""
         configs = super().task_configs(max_tasks)
         return [{**config, TASK_COUNT: str(len(configs))} for config in configs]
 
@@ -111,7 +111,7 @@ class RestSource(FunctionSource):
         return list(dict.fromkeys(topic.replace(RESOURCE, name) for name in self.resources))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """SUPPORTED if every resource is sorted by a cursor. Otherwise pages may change between two requests."""
+        """SUPPORTED if every resource is sorted by a cursor. Other pages may change between two requests."""
         is_exact = all(resource.is_sorted for resource in self.resources.values())
         return ExactlyOnceSupport.SUPPORTED if is_exact else ExactlyOnceSupport.UNSUPPORTED
 
@@ -145,7 +145,7 @@ def rest_source(
     """Create a source connector class for a REST API. ``name`` is the class name; it must be the name of the variable for the class.
 
     The connector's settings are ``topic``, where ``${resource}`` is replaced by a resource's name; ``base.url``, with the default
-    ``base_url`` (None: required); ``request.timeout.ms``; those of ``auth``; and ``settings``, which fill placeholders in paths and
+    ``base_url`` (None: required); ``request.timeout.ms``; the settings of ``auth``; and ``settings``, which fill placeholders in paths and
     parameters. ``headers`` are sent with each request. ``requests_per_second`` limits the requests of all tasks together. ``topic`` is the
     default of the setting ``topic``.
 
@@ -205,7 +205,7 @@ def rest_source(
 
 @dataclass(frozen=True, slots=True)
 class _Access:
-    """What all requests of one task share: one token and one rate limit for all resources, kept after errors."""
+    """Shared by all requests of one task: one token and one rate limit for all resources. Both are kept after errors."""
 
     credentials: Credentials
     limit: RateLimit
@@ -213,7 +213,7 @@ class _Access:
 
 @dataclass(frozen=True, slots=True)
 class _Api:
-    """What all resources share. ``settings`` has the names of settings that fill placeholders."""
+    """Shared by all resources. ``settings`` has the names of settings that fill placeholders."""
 
     name: str
     resources: Mapping[str, Resource]

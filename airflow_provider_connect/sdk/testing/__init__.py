@@ -12,8 +12,8 @@
 
         def write_to_source(self, count): self.feed.add_events(count)
 
-Class attributes declare which capabilities a plugin has; the tests of the others are skipped. Needs pytest, which ``sdk`` itself does not
-import.
+Class attributes declare the capabilities of a plugin; the tests of other capabilities are skipped. This package needs pytest, which ``sdk``
+itself does not import.
 
 For an author's own tests, ``run`` runs a connector with several tasks in memory, and a ``Fault`` ends it at a given step. ``FakeReporter``
 keeps the records that a sink refuses.

@@ -1,6 +1,6 @@
 """Calls one task in memory as the framework does, including its reactions to exceptions. A fault may end the task.
 
-Knows nothing of pytest and of ``task_configs``.
+Knows nothing of pytest or ``task_configs``.
 """
 
 from __future__ import annotations
@@ -30,15 +30,15 @@ _IDLE_SECONDS: Final = 0.02
 
 
 class Killed(BaseException):
-    """Simulates the end of a process, for a ``Fault``. A BaseException, so that a plugin's ``except Exception`` does not catch it."""
+    """Simulates the end of a process, for a ``Fault``. It is a BaseException, so a plugin's ``except Exception`` does not catch it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Where a task is killed: ``before`` or ``after`` the ``nth`` execution of ``step``.
+    """The point at which a task is killed: ``before`` or ``after`` the ``nth`` execution of ``step``.
 
-    With ``line`` it is killed within the step, before the plugin executes a new line of its own code for the ``line``-th time, from 0. If
-    the step has fewer lines, nothing happens. Own code is the code in the directory of the task's class.
+    With ``line``, the task is killed within the step. The plugin's executed lines, in files of the directory of the task's class, are
+    counted from 0; repeated lines do not count. If the step executes fewer lines, nothing happens.
     """
 
     step: CommitStep
@@ -89,7 +89,7 @@ def _killed_at(line: int, folder: str) -> Iterator[None]:
 
     def each_call(frame: FrameType, event: str, argument: object) -> Any:
         file = frame.f_code.co_filename
-        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # else the end of the block could be killed
+        return each_line if os.path.dirname(file) == folder and file != __file__ else None  # lines of this module are not killed
 
     before = sys.gettrace()
     sys.settrace(each_call)
@@ -120,14 +120,14 @@ def records_of(polled: Batch | Sequence[Batch] | Sequence[SourceRecord]) -> Iter
 
 
 def offsets_after(records: Iterable[SourceRecord]) -> Offsets:
-    """The last offset of each source partition, after a round trip through JSON."""
+    """The last offset of each source partition, encoded to JSON and back."""
     return {partition_key(r.source_partition): json.loads(json.dumps(r.source_offset)) for r in records if r.source_offset is not None}
 
 
 class Polled(list[SourceRecord]):
     """The records of one ``poll``.
 
-    ``offsets`` has the last offset of each source partition, including those of batches without records. An empty offset deletes the
+    ``offsets`` has the last offset of each source partition, including offsets of batches without records. An empty offset deletes the
     partition's offset.
     """
 
@@ -139,10 +139,10 @@ class Polled(list[SourceRecord]):
 
 
 def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = lambda: None) -> Iterator[Polled]:
-    """The records of each ``poll`` until the run ends: with None, or after several polls without records.
+    """The records of each ``poll`` until it returns None, or returns no records several times.
 
     Repeats a poll that raises RetriableException, after calling ``retried``. Raises AssertionError if a poll takes longer than
-    ``limit_seconds``, or raises RetriableException for that long.
+    ``limit_seconds``, or raises RetriableException for longer.
     """
     idle, waiting_since = 0, None
     while idle < _IDLE_POLLS:
@@ -171,9 +171,9 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
 class SinkCalls:
     """Calls one sink task as the framework does, and reacts to its exceptions as the framework does.
 
-    After a RetriableException from ``put``, the batch is put again. After a RolledBackException, everything since the last commit is put
-    again, after an ``open`` if the reason is ``LOST``. After a DataException from ``put``, if there is a ``reporter``, ``put_accepted`` or
-    bisection finds the refused records. ``fault`` kills the task: the call raises ``Killed``.
+    After a RetriableException from ``put``, the batch is put again. After a RolledBackException, all batches since the last commit are put
+    again; if the reason is ``LOST``, ``open`` is called first. With a ``reporter``, ``put_accepted`` or bisection finds the refused records
+    after a DataException from ``put``. ``fault`` kills the task: the call raises ``Killed``.
     """
 
     def __init__(
@@ -194,7 +194,7 @@ class SinkCalls:
         self._committed: dict[TopicPartition, int] = {}
 
     def open(self) -> dict[TopicPartition, int]:
-        """Open the partitions. Returns the offsets that the destination knows, also as ``start``."""
+        """Open the partitions. Returns the offsets that the destination has, and keeps them as ``start``."""
         self.start = dict(self.task.open(self.partitions) or {})
         return self.start
 
@@ -207,7 +207,7 @@ class SinkCalls:
             self._positions[batch.topic_partition] = batch.next_offset
 
     def commit(self) -> dict[TopicPartition, int]:
-        """Commit what was put. Returns the offsets that ``pre_commit`` returned."""
+        """Commit all batches put so far. Returns the offsets from ``pre_commit``."""
         positions = dict(self._positions)
         if not positions:
             return {}
@@ -220,7 +220,7 @@ class SinkCalls:
 
     @property
     def committed(self) -> dict[TopicPartition, int]:
-        """The consumer group's offsets, never beyond what was put."""
+        """The consumer group's offsets, never beyond the records that were put."""
         return dict(self._committed)
 
     def _until_done(self, batches: list[Batch], positions: dict[TopicPartition, int] | None) -> Mapping[TopicPartition, int]:

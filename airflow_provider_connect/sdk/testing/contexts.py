@@ -107,8 +107,8 @@ class MemorySinkContext:
         scope: str = "suite",
         topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """``guarantee`` None: ``exactly_once`` if that is set, else ``at_least_once``. ``scope`` represents the Connect cluster.
-        ``topic_ids`` None: each topic has an id."""
+        """If ``guarantee`` is None, it is ``exactly_once`` with the flag ``exactly_once``, else ``at_least_once``. ``scope`` represents the
+        Connect cluster. If ``topic_ids`` is None, each topic has an id."""
         self.config = config
         self.topic_ids = {p.topic: f"id-of-{p.topic}" for p in assignment} if topic_ids is None else topic_ids
         self.assignment = assignment

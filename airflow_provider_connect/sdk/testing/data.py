@@ -21,12 +21,12 @@ from airflow_provider_connect.sdk.transformations import Transformation
 
 
 class ConverterSuite:
-    """The contract of a converter. Define ``converter`` and ``values``, and ``read_back`` if a value reads back differently."""
+    """The contract of a converter. Define ``converter`` and ``values``. Also define ``read_back`` if a value changes in a round trip."""
 
     bad_data: ClassVar[Sequence[bytes]] = ()
-    """Bytes that cannot be read: DataException."""
+    """Bytes that raise DataException when they are read."""
     bad_values: ClassVar[Sequence[tuple[Schema | None, Any]]] = ()
-    """Schemas and values that cannot be written: DataException."""
+    """Schemas and values that raise DataException when they are written."""
 
     def converter(self) -> Converter:
         """A new, configured converter."""
@@ -93,7 +93,7 @@ class ConverterSuite:
         assert [value for run in runs for value in values_of(run.column, run.schema)] == [None, None]
 
     def test_structs_are_written_or_refused(self) -> None:
-        """Values of a struct schema are ``Struct``, which is not a dict. A converter writes them or raises DataException."""
+        """A value of a struct schema is a ``Struct``, which is not a dict. A converter writes it or raises DataException."""
         converter, schema = self.converter(), Schema.struct({"name": STRING_SCHEMA})
         struct = Struct(schema, {"name": "tea"})
         with contextlib.suppress(DataException):
@@ -124,7 +124,7 @@ class TransformationSuite:
         raise NotImplementedError
 
     def records(self) -> Sequence[SourceRecord]:
-        """Records that show what it does. The suite sets their source partition and offsets."""
+        """Records that show its effect. The suite sets their source partition and offsets."""
         raise NotImplementedError
 
     def _source_records(self) -> list[SourceRecord]:
@@ -153,7 +153,7 @@ class TransformationSuite:
         _assert_same([_seen(record) for piece in pieces for record in piece.sink_records()], expected)
 
     def test_sink_offsets_are_kept(self) -> None:
-        """Records keep their partition and offset in Kafka, by which offsets are committed, even if their topic changes."""
+        """Even if a record's topic changes, the record keeps its Kafka partition and offset, which are used for commits."""
         before = {(record.topic_partition, record.kafka_offset) for record in self._sink_records()}
         for piece in self._sink_pieces(self.transformation()):
             for record in piece.sink_records():

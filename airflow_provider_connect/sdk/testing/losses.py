@@ -20,7 +20,7 @@ _METHODS: Sequence[str] = ("write", "flush", "write_offsets", "commit")
 
 
 class _Loss:
-    """Raises RetriableException the ``nth`` time that it is reached after it is armed."""
+    """Raises RetriableException at the ``nth`` call of ``reached`` after it is armed."""
 
     def __init__(self, nth: int) -> None:
         self.is_armed = False
@@ -48,7 +48,7 @@ class LossTests:
     def test_lost_connection_neither_loses_nor_duplicates_records(self) -> None:
         """Each method raises RetriableException once, before and after its work.
 
-        All batches since the last commit are then written again by the same instance, so ``forget`` must drop what ``write`` has kept.
+        The same instance then writes all batches since the last commit again, so ``forget`` must drop everything that ``write`` has kept.
         """
         sink = self.connector_class
         if not issubclass(sink, TransactionalSink) or not (self.exactly_once or self.overwrites):

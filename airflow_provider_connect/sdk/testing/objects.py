@@ -1,4 +1,4 @@
-"""The contract of a sink for objects without a schema, which the JsonConverter reads with ``schemas.enable=false``."""
+"""The contract of a sink for objects without a schema. JsonConverter reads them with ``schemas.enable=false``."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class ObjectTests:
 
     value_schema: ClassVar[Schema | None]
     needs_schema: ClassVar[bool] = False
-    """Whether the destination refuses objects without a schema. Their test is then skipped."""
+    """Whether the destination refuses objects without a schema. The test of these objects is then skipped."""
 
     def values(self, first: int, count: int) -> list[Any]:
         raise NotImplementedError

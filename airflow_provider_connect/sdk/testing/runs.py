@@ -106,11 +106,12 @@ def run(
 ) -> SourceRun | SinkRun:
     """Run ``connector`` once, with at most ``tasks`` tasks, to the end of its data.
 
-    ``offsets`` are the committed offsets, None for a first run. ``fault`` ends all tasks; the result is what was committed before.
+    ``offsets`` are the committed offsets, None for a first run. ``fault`` ends all tasks; the result has everything that was committed
+    before.
 
-    A source's tasks commit after each ``poll``. A sink's tasks get the ``batches`` of their partitions in order, without records before the
-    destination's offsets, or else before ``offsets``. They commit after every second batch and at the end. The config's
-    ``errors.tolerance`` decides about refused records. Each later run of a sink needs a larger ``claim_epoch``.
+    A source's tasks commit after each ``poll``. A sink's tasks get the ``batches`` of their partitions in order. Records before the
+    destination's offsets are left out; if it has none, records before ``offsets``. Tasks commit after every second batch and at the end.
+    The config's ``errors.tolerance`` applies to refused records. Each later run of a sink needs a larger ``claim_epoch``.
     """
     task_configs = plan(connector, config, tasks, allowed_paths)
     if isinstance(connector, SourceConnector):
@@ -174,7 +175,7 @@ def _run_source(connector: SourceConnector, done: SourceRun, fault: Fault | None
 
 
 def _read(task: SourceTask, steps: Steps, done: SourceRun, retried: Callable[[], None]) -> None:
-    """1 write the records of a poll 2 write their offsets 3 commit both 4 notify the task. Continues after a DataException of ``poll``."""
+    """(1) Write a poll's records. (2) Write their offsets. (3) Commit both. (4) Notify the task. A DataException of ``poll`` is skipped."""
     while True:
         try:
             for records in polls(task, _ENDLESS_SECONDS, retried):

@@ -35,17 +35,17 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
     exactly_once: ClassVar[bool] = False
     """Whether the destination commits data, offsets and claim together."""
     overwrites: ClassVar[bool] = False
-    """Whether a record that is written again replaces itself, as with ``KeyedSink``, so that a kill duplicates nothing."""
+    """Whether a record that is written again replaces itself, as with ``KeyedSink``, so that a kill causes no duplicates."""
     value_schema: ClassVar[Schema | None] = STRING_SCHEMA
     """The schema of ``values``."""
     partition: ClassVar[TopicPartition] = TopicPartition("suite", 0)
-    """The partition of the records. Tests of several partitions use the following ones too."""
+    """The partition of the records. Tests of several partitions also use the following partitions."""
     most_tasks: ClassVar[int] = 3
     """The number of tasks in tests with several tasks."""
     lines_between_kills: ClassVar[int] = 1
-    """A task is killed before each line of its code, or with a larger n before each n-th line. For tasks with hundreds of lines."""
+    """A task is killed before each n-th line of its code. Increase n for tasks with hundreds of lines."""
     refused_values: ClassVar[Sequence[Any]] = ()
-    """Values of ``value_schema`` that the destination refuses, each individually. Without any, their test is skipped."""
+    """Values of ``value_schema``, each of which the destination refuses. If there are none, the test of refused records is skipped."""
 
     def values(self, first: int, count: int) -> list[Any]:
         """``count`` values of ``value_schema``, for the offsets from ``first``. A dict may represent a Struct."""
@@ -58,7 +58,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
     def task(
         self, claim_epoch: int = 1, partitions: Collection[TopicPartition] | None = None, reporter: FakeReporter | None = None
     ) -> SinkTask:
-        """A started task, the only one of the connector."""
+        """The connector's only task, started."""
         [config] = self.task_configs()
         return self._started(config, claim_epoch, [self.partition] if partitions is None else partitions, reporter)
 
@@ -90,7 +90,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         )
 
     def deliver(self, task: SinkTask, first: int, count: int) -> Mapping[TopicPartition, int]:
-        """Put ``count`` records and commit them, with retries if the task asks for them. Returns the offsets of ``pre_commit``."""
+        """Put ``count`` records and commit them, with retries after RetriableExceptions. Returns the offsets of ``pre_commit``."""
         calls = SinkCalls(task, [self.partition])
         calls.put(self.batch(first, count))
         return calls.commit()
@@ -239,7 +239,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         assert self.delivered() == self.values(0, 6)
 
     def test_uncommitted_records_can_be_put_again(self) -> None:
-        """A task is closed without a commit if another one took over or a call failed."""
+        """A task is closed without a commit if another task took over or a call failed."""
         calls = self._opened()
         calls.put(self.batch(0, 3))
         calls.commit()
@@ -272,7 +272,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         dying = self._opened()
         dying.put(self.batch(0, 10))
         dying.commit()
-        dying.put(self.batch(10, 5))  # then it is killed
+        dying.put(self.batch(10, 5))  # then the task is killed
         task = self.task(2)
         assert task.open([self.partition]) == {self.partition: 10}
         self.deliver(task, 10, 5)
@@ -280,7 +280,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         assert self.delivered() == self.values(0, 15)
 
     def test_next_task_resumes_after_any_last_call(self) -> None:
-        """Each task but the last is killed after one more call than the previous one."""
+        """Each task except the last is killed after one more call than the previous task."""
         self._need_exactly_once()
         reached = 0
         for last in range(6):
@@ -304,7 +304,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         assert self.delivered() == self.values(0, reached + 2)
 
     def test_kill_at_any_line_neither_loses_nor_duplicates_records(self) -> None:
-        """The process of each of many tasks ends before another line of ``put`` or ``pre_commit``, in the directory of the task's class."""
+        """Each of many tasks is killed before a different line of ``put`` or ``pre_commit``, in files of its class's directory."""
         self._need_exactly_once()
         claims, reached = itertools.count(1), 0
         for step in (CommitStep.PUT, CommitStep.PRE_COMMIT):
@@ -322,7 +322,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
                     break
 
     def test_redelivered_records_overwrite_themselves_after_a_kill(self) -> None:
-        """They are put in other batches. The last kill is between the commit and the consumer group's offsets."""
+        """They are put in other batches. The last kill is between the commits of the destination and of the consumer group."""
         if not self.overwrites:
             pytest.skip("the suite does not declare that the connector overwrites")
         for first, step in ((0, CommitStep.PUT), (3, CommitStep.PRE_COMMIT), (6, CommitStep.COMMIT_GROUP)):
@@ -393,7 +393,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         return calls
 
     def _need_delivered(self, count: int) -> None:
-        """Assert that ``count`` records are there, once or at least once as the suite declares."""
+        """Assert that the destination has ``count`` records, each once or at least once as the suite declares."""
         if self.exactly_once or self.overwrites:
             assert self.delivered() == self.values(0, count)
         assert set(map(repr, self.delivered())) == set(map(repr, self.values(0, count)))

@@ -72,9 +72,9 @@ class SourceConnectorSuite(ConnectorSuite):
     most_tasks: ClassVar[int] = 3
     """The number of tasks in tests with several tasks."""
     can_resume: ClassVar[bool] = True
-    """Whether tasks resume from a committed offset. Otherwise those tests are skipped."""
+    """Whether tasks resume from a committed offset. Otherwise tests of resuming are skipped."""
     poll_limit_seconds: ClassVar[float] = 30.0
-    """How long a ``poll`` may take, and may continue after ``stop``."""
+    """The longest time of a ``poll``, and of its continuation after ``stop``."""
 
     def write_to_source(self, count: int) -> None:
         """Add ``count`` records that differ from all earlier ones."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator, Mapping
+from itertools import repeat
 from typing import Any
 
 import pytest
@@ -15,10 +15,9 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.worker.application.readiness import WORK, source_readiness
-from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
-from airflow_provider_connect.runtime.worker.application.task_loop import TaskLoop
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopEvent
+from airflow_provider_connect.runtime.worker.task.renewal import Renewal
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext
 from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
@@ -62,6 +61,71 @@ class Broken(PagesSource):
         raise type(self.error)(*self.error.args)
 
 
+class Stop:
+    """A StopSignal that gives its reason when it is asked the ``after``-th time."""
+
+    def __init__(self, after: int | None = None) -> None:
+        self.after, self.asked = after, 0
+
+    def reason(self) -> StopReason | None:
+        self.asked += 1
+        return StopReason.PAUSED if self.asked == self.after else None
+
+
+def renewal_of(
+    connector: SourceConnector,
+    mask: Callable[[str], str] = str,
+    *,
+    stop: Stop | None = None,
+    records: Iterator[int] | None = None,
+    sleep: Callable[[float], None] = lambda _: None,
+) -> Renewal:
+    task: Any = "a new task"
+    signal: Any = stop or Stop()
+    counts = records or repeat(0)
+    return Renewal(
+        "c-0",
+        connector,
+        TEXTS,
+        offsets=lambda: SourceOffsets("c", {}),
+        create_task=lambda _: task,
+        stop=signal,
+        records=lambda: next(counts),
+        mask=mask,
+        sleep=sleep,
+    )
+
+
+class Answers(PagesSource):
+    """Answers one after the other."""
+
+    def __init__(self, *answers: bool | None) -> None:
+        self.answers = list(answers)
+
+    def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
+        return self.answers.pop(0)
+
+
+def test_the_wait_for_new_data_doubles_up_to_that_of_the_connector() -> None:
+    waits: list[float] = []
+    connector = Answers(False, False, False, False, True)
+    connector.check_seconds = 0.1  # type: ignore[misc]  # of this instance alone
+    assert renewal_of(connector, sleep=waits.append)() == "a new task"
+    assert waits == [0.02, 0.04, 0.08, 0.1, 0.1]
+
+
+def test_the_wait_is_short_again_after_a_record_was_read() -> None:
+    waits: list[float] = []
+    renewal = renewal_of(Answers(False, False, True, None, True, True), records=iter([5, 5, 6, 6]), sleep=waits.append)
+    for _ in range(4):
+        assert renewal() == "a new task"
+    assert waits == pytest.approx([0.02, 0.04, 0.08, 0.1, 0.06, 0.02, 0.04])
+
+
+def test_a_wait_ends_with_the_reason_to_stop() -> None:
+    assert renewal_of(Answers(False, False, False), stop=Stop(after=3))() is StopReason.PAUSED
+
+
 @pytest.mark.parametrize("kind", [Parsed, Unannotated])
 def test_a_connector_is_given_its_parsed_config(kind: type[PagesSource]) -> None:
     connector = kind()
@@ -103,33 +167,15 @@ def test_the_check_has_the_connectors_default_settings_as_a_run_has_them() -> No
     config = {key: value for key, value in TEXTS.items() if key != "other"}
     assert source_readiness("c", connector, config, WorkerSettings.of({}), Mask()).state == WORK
     assert connector.given == TEXTS
-    payload: Any = SimpleNamespace(task=0, connector="c", settings={}, secrets={}, connector_config=config)
-    backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
-    host = TaskHost(backing, "w", None, mask=Mask())
-    checked: Any = SimpleNamespace(connector=connector)
-    assert TaskLoop(payload, host, StopEvent(), checked=checked)._has_new_data() is True
-    assert connector.given == TEXTS
 
 
-class NoOffsets:
-    def read(self, connector: str) -> SourceOffsets:
-        return SourceOffsets(connector, {})
-
-    def close(self) -> None:
-        """Nothing is open."""
-
-
-def test_a_hosted_task_logs_a_check_that_fails_again_and_again_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_run_that_stays_logs_a_check_that_fails_again_and_again_once(caplog: pytest.LogCaptureFixture) -> None:
     connector = Broken()
-    payload: Any = SimpleNamespace(task=0, connector="c", settings={}, secrets={}, connector_config=TEXTS)
-    checked: Any = SimpleNamespace(connector=connector)
-    backing: Any = SimpleNamespace(offsets=lambda location: NoOffsets())
-    host = TaskHost(backing, "w", None, mask=Mask({"the secret"}))
-    loop = TaskLoop(payload, host, StopEvent(), checked=checked)
+    renewal = renewal_of(connector, Mask({"the secret"}))
     with caplog.at_level(logging.INFO):
-        assert [loop._has_new_data() for _ in range(3)] == [None] * 3
+        assert [renewal.has_new_data() for _ in range(3)] == [None] * 3
         connector.error = OSError("another")
-        assert loop._has_new_data() is None
+        assert renewal.has_new_data() is None
     first, second = [record.getMessage() for record in caplog.records]
     assert first.startswith("Task c-0: its connector could not check for new data, so it runs\n")
     assert "OSError: no route, with [hidden]" in first

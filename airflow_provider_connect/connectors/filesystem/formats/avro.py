@@ -1,4 +1,4 @@
-"""``avro``: Avro container files. Schemas are converted as by the well-known Avro converter for Connect (``codecs.avro``)."""
+"""``avro``: Avro container files. Schemas are converted as in the well-known Avro converter for Connect (``codecs.avro``)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ _NAME: Final = re.compile(r"[^\W\d]\w*+")
 _MAGIC: Final = b"Obj\x01"
 _SYNC_BYTES: Final = 16
 _BLOCK_BYTES: Final = 1 << 20
-_FREE_BYTES: Final = 8 << 20  # of an uncompressed block, whatever its compressed size
+_FREE_BYTES: Final = 8 << 20  # of an uncompressed block, for any compressed size
 _RECORDS_AT_ONCE: Final = _BLOCK_BYTES // 64
-_MAX_RECORDS: Final = 1 << 20  # of a block whose records have no bytes
+_MAX_RECORDS: Final = 1 << 20  # in a block whose records have no bytes
 _EMPTY_A_BYTE: Final = 16  # values of zero bytes in a block, per byte of the block
 
 
@@ -85,7 +85,7 @@ class Avro:
 
 
 class _Values:
-    """Decodes the records of one file, and counts failures."""
+    """Decodes the records of one file and counts failures."""
 
     def __init__(self, type: AvroType, schema: Schema) -> None:
         self._type, self._schema = type, schema
@@ -93,7 +93,7 @@ class _Values:
 
     def pieces(self, records: list[bytes]) -> Iterator[Piece]:
         """The values of records in order, with an exception in place of each record that does not match the schema. Raises DataException if
-        nearly all fail, or if the values are much larger than the records."""
+        nearly all records fail, or if the values are much larger than the records."""
         if not records:
             return
         try:
@@ -127,8 +127,8 @@ def _written_type(schema: Schema | None) -> tuple[Schema, str, AvroType]:
 
 
 def _reject_unreadable(schema: Schema, path: str) -> None:
-    """Raise DataException for schemas that Avro readers reject: decimals with a scale below 0 or above the precision, and names with
-    characters other than letters, digits and underscores."""
+    """Raise DataException for schemas that Avro readers reject. These have decimals with a scale below 0 or above the precision, or names
+    with characters other than letters, digits and underscores."""
     if schema.logical_name == DECIMAL:
         precision = int((schema.parameters or {}).get(PRECISION, DEFAULT_PRECISION))
         if not 0 <= schema.scale <= precision:
@@ -145,7 +145,7 @@ def _reject_unreadable(schema: Schema, path: str) -> None:
 
 
 class AvroWriter:
-    """Each write becomes one or more blocks."""
+    """Writes one or more blocks for each call of ``write``."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema | None) -> None:
         self._schema, text, self._type = _written_type(schema)
@@ -171,12 +171,12 @@ class AvroWriter:
             self._file.write(b"".join((_varint(len(block)), _with_size(data), self._sync)))
 
     def close(self) -> None:
-        """Nothing to do: each write completes its blocks."""
+        """Does nothing, because each write completes its blocks."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Block:
-    """The records of a block of ``size`` bytes; ``error`` is why those in ``part`` of the file cannot be read."""
+    """The records of a block of ``size`` bytes. ``error`` is the reason why records in ``part`` of the file cannot be read."""
 
     records: list[bytes]
     size: int
@@ -185,7 +185,7 @@ class _Block:
 
 
 class _Header:
-    """The header of a file. Raises one of the exceptions that ``read`` catches for a file that is not Avro."""
+    """The header of a file. If the file is not Avro, raises one of the exceptions that ``read`` catches."""
 
     def __init__(self, file: NonClosingFile) -> None:
         if file.read(len(_MAGIC)) != _MAGIC:
@@ -229,7 +229,7 @@ class _Header:
             yield from self._block(count, data, begin - 1)
 
     def _block(self, count: int, packed: bytes, begin: int) -> Iterator[_Block]:
-        """The records of a block, some thousands at a time. Records have no length prefix: a reader that reads no field skips them to find
+        """The records of a block, some thousands at a time. Records have no length prefix, so a reader without fields skips them to find
         their ends."""
         assert self._unpack is not None
         records: list[bytes] = []
@@ -257,7 +257,7 @@ class _Header:
         yield _Block(records, start - begun)
 
     def _seek_marker(self, file: NonClosingFile, begin: int) -> bool:
-        """Seek to the end of the next sync marker; False: there is none."""
+        """Seek to the end of the next sync marker. False if there is no marker."""
         file.seek(begin)
         data = b""
         while piece := file.read(_BLOCK_BYTES):
@@ -270,8 +270,7 @@ class _Header:
 
 
 def _without_annotations(schema: Any, *, keeps_fields: bool = True) -> Any:  # Any: an Avro schema in JSON
-    """The parts of a schema that determine the size of values. With logical types, the library would spend hours to skip a large
-    decimal."""
+    """The parts of a schema that determine the size of values. With logical types, the library would need hours to skip a large decimal."""
     if isinstance(schema, list):
         return [_without_annotations(branch, keeps_fields=keeps_fields) for branch in schema]
     if not isinstance(schema, dict):
@@ -289,7 +288,7 @@ def _without_annotations(schema: Any, *, keeps_fields: bool = True) -> Any:  # A
 
 
 def _reject_empty_entries(type: AvroType) -> None:
-    """Raise DataException for arrays of zero-byte values: a small file could claim any number of them."""
+    """Raise DataException for arrays of zero-byte values, because a small file could claim any number of them."""
     inner = [field.type for field in type.fields] + list(type.branches) + ([] if type.items is None else [type.items])
     if type.kind == "array" and type.items is not None and _is_empty(type.items):
         raise DataException("An array of zero-byte values cannot be read")
@@ -363,7 +362,7 @@ def _snappy(data: bytes) -> bytes:
 
 def _decompress_snappy(data: bytes) -> bytes:
     size, shift = 0, 0
-    for byte in data[:5]:  # the data begins with its length
+    for byte in data[:5]:  # the data starts with its length
         size |= (byte & 0x7F) << shift
         shift += 7
         if byte <= 0x7F:

@@ -1,4 +1,4 @@
-"""``bytes``: raw values, each followed by a separator. Nothing is escaped, so values must not contain it."""
+"""``bytes``: raw values, each followed by a separator. Values are not escaped, so they must not contain the separator."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEPARATOR: Final = "format.bytearray.separator"
 
 
 class RawBytes:
-    """Bytes and texts. ``format.bytearray.separator`` is a line feed by default; ``\\\\n`` in it means a line feed."""
+    """Bytes and texts. By default, ``format.bytearray.separator`` is a line feed; ``\\\\n`` in it means a line feed."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
@@ -53,7 +53,8 @@ class RawBytes:
 
 
 class BytesWriter(TextWriter):
-    """Writes raw values. Raises DataException for null and for a value that contains the separator: it would be read as two."""
+    """Writes raw values. Raises DataException for null, and for a value that contains the separator, because it would be read as two
+    values."""
 
     def __init__(self, file: BinaryIO, codec: str, separator: bytes) -> None:
         super().__init__(file, codec, separator)

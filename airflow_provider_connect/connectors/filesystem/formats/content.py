@@ -1,6 +1,6 @@
 """The content of a text file: uncompressed, in UTF-8, without a byte-order mark. All content before a fault is read.
 
-Knows neither lines nor records.
+Knows nothing of lines and records.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from airflow_provider_connect.errors import DataException
 
 NONE: Final = "none"
 _STEP_BYTES: Final = 256 << 10  # decompressed at a time
-_SMALLER: Final = 512  # factor by which steps shrink before a fault: each time the file is read again
+_SMALLER: Final = 512  # factor by which steps shrink before a fault; for each, the file is read again
 _MARKS: Final = (
     (codecs.BOM_UTF8, UTF_8),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),  # begins like that of UTF-16
+    (codecs.BOM_UTF32_LE, "utf-32-le"),  # starts like UTF-16's mark
     (codecs.BOM_UTF32_BE, "utf-32-be"),
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
@@ -37,15 +37,15 @@ def content_encoding(given: str) -> str:
 
 
 def encoding_of_mark(head: bytes) -> tuple[bytes, str] | None:
-    """The byte-order mark at the beginning of a file, and its encoding; None: no mark."""
+    """The byte-order mark at the start of a file, and its encoding. None if there is no mark."""
     return next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), None)
 
 
 class Content:
-    """Reads ``file`` from its beginning. ``encoding`` None: raw bytes. A byte-order mark takes precedence over ``encoding``.
+    """Reads ``file`` from its start. If ``encoding`` is None, reads raw bytes. A byte-order mark takes precedence over ``encoding``.
 
-    ``fault`` is the error of the compression, set when all content before it was read: the content ends there. Errors of the store are
-    raised. Bytes that are invalid in the encoding become bytes that are invalid UTF-8.
+    ``fault`` is the error of the compression. It is set when all content before the error was read. The content ends at that point. Errors
+    of the store are raised. Bytes that are invalid in the encoding become bytes that are invalid UTF-8.
     """
 
     def __init__(self, file: NonClosingFile, codec: str, encoding: str | None) -> None:
@@ -77,7 +77,7 @@ class Content:
         return data
 
     def _strip_mark(self, data: bytes) -> bytes:
-        """The data after the byte-order mark. Never empty before the end: an empty result would end the content."""
+        """The data after the byte-order mark. Not empty before the end, because an empty result would end the content."""
         self._is_started = True
         if self._encoding is None:
             return data
@@ -134,8 +134,8 @@ class _Decompressor:
         return data
 
     def _slow_stream(self) -> pa.NativeFile:
-        """A new stream at the same position. The library does not return what it decompressed before a fault. So the file is read again,
-        byte by byte near the fault, and decompressed in smaller steps: one byte may expand to thousands."""
+        """A new stream at the same position. The library does not return data that it decompressed before a fault. So the file is read
+        again, byte by byte near the fault. It is decompressed in smaller steps, because one byte may expand to thousands."""
         self._file.seek(0)
         self._source = _Source(self._file, single_from=self._before)
         stream, left = _stream(self._source, self._codec), self._position
@@ -145,8 +145,8 @@ class _Decompressor:
 
 
 class _Source(io.RawIOBase):
-    """Compressed bytes for the library. ``position`` is the current position, ``before`` that before the last read; from ``single_from``
-    on, each read returns one byte.
+    """Compressed bytes for the library. ``position`` is the current position, and ``before`` is the position before the last read. From
+    ``single_from`` on, each read returns one byte.
     """
 
     def __init__(self, file: NonClosingFile, single_from: int | None = None) -> None:

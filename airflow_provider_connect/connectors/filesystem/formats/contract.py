@@ -1,6 +1,6 @@
 """The interface of file formats: a writer of columns, a reader of columns, and splits of a file that several tasks can read.
 
-Knows no store: a file is an open binary file, which the caller closes.
+Knows nothing of stores: a file is an open binary file, which the caller closes.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ BROKEN: Final = (DataException, OSError, EOFError, ValueError, LookupError, Type
 """Exceptions, in addition to Arrow's, that libraries raise for invalid files."""
 
 Piece: TypeAlias = "tuple[pa.Array, Schema | None] | DataException"
-"""Values with their schema; or an exception, returned rather than raised, for a record or the rest of a file that cannot be read."""
+"""Values with their schema. For an unreadable record or rest of a file, an exception, which is returned instead of raised."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class Split:
-    """A part of a file from ``begin`` to ``end`` (exclusive): bytes of text, row groups of Parquet, stripes of ORC."""
+    """A part of a file from ``begin`` to ``end`` (exclusive), in bytes of text, row groups of Parquet, or stripes of ORC."""
 
     begin: int
     end: int
@@ -44,11 +44,11 @@ class FileWriter(Protocol):
 
     @property
     def bytes_written(self) -> int:
-        """Approximate bytes of the file: buffered values count with their size in memory."""
+        """Approximate size of the file, in bytes. Buffered values count with their size in memory."""
         ...
 
     def write(self, values: pa.Array) -> None:
-        """Write values of the writer's type. Raises DataException for values that the format cannot hold."""
+        """Write values of the writer's type. Raises DataException for values that the format does not support."""
         ...
 
     def close(self) -> None: ...
@@ -59,22 +59,23 @@ class FileFormat(Protocol):
 
     @property
     def extension(self) -> str:
-        """The extension of its file names, with the dot: ``.json.gz``."""
+        """The extension of file names, with the dot: ``.json.gz``."""
         ...
 
     def accepts(self, schema: Schema | None, arrow_type: pa.DataType) -> None:
         """Raise DataException if values of this schema and type cannot be written."""
 
     def writer(self, file: BinaryIO, schema: Schema | None, arrow_type: pa.DataType) -> FileWriter:
-        """Begin a file. Raises DataException as ``accepts`` does."""
+        """Start a file. Raises DataException as ``accepts`` does."""
         ...
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """The values of a seekable file, or of a split of it: the same pieces at each call. Errors of the file system are raised."""
+        """The values of a seekable file, or of a split of the file. Each call returns the same pieces. Errors of the file system are
+        raised."""
         ...
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """Independently readable parts of a file of ``size`` bytes, each of about ``wanted_bytes``. Always the same for a file."""
+        """Independently readable parts of a file of ``size`` bytes, each of about ``wanted_bytes``. The result for a file never changes."""
         ...
 
 
@@ -91,15 +92,15 @@ class CountingFile(io.RawIOBase):
 
     def write(self, data: object) -> int:
         view = memoryview(data)  # type: ignore[arg-type]  # the library passes a buffer
-        if not self._file.closed:  # a discarded file: the library writes its end on release
+        if not self._file.closed:  # when a discarded file is released, the library writes its end
             self._file.write(view)
         self.count += view.nbytes
         return view.nbytes
 
 
 class NonClosingFile(io.RawIOBase):
-    """Reads a file from its beginning; ``close`` does nothing, as libraries close what they read. ``error`` is the exception of a read,
-    which a library may hide."""
+    """Reads a file from its start. ``close`` does nothing, because libraries close the files that they read. ``error`` is the exception of
+    a read, which a library may hide."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()
@@ -127,17 +128,17 @@ class NonClosingFile(io.RawIOBase):
         return self._file.tell()
 
     def close(self) -> None:
-        """Does nothing: the file is read again, and the caller closes it."""
+        """Does nothing, because the file is read again, and the caller closes it."""
 
 
 def group_splits(file: BinaryIO, wanted_bytes: int, read_sizes: Callable[[NonClosingFile], list[int]]) -> list[Split]:
-    """Splits of consecutive groups, each up to ``wanted_bytes``; at least one. ``read_sizes`` returns the bytes of each group."""
+    """Splits of consecutive groups, each up to ``wanted_bytes``. At least one split. ``read_sizes`` returns the bytes of each group."""
     kept = NonClosingFile(file)
     try:
         sizes = read_sizes(kept)
     except (pa.ArrowException, *BROKEN) as error:
         unreadable_error(kept, error)  # raises an error of the store
-        return [Split(0, 1)]  # its reader reports what is wrong
+        return [Split(0, 1)]  # its reader reports the fault
     found, begin, total = [], 0, 0
     for number, size in enumerate(sizes):
         if total and total + size > wanted_bytes:
@@ -177,7 +178,7 @@ def struct_columns(values: pa.Array, schema: Schema, name: str) -> list[pa.Array
 
 
 def unreadable_error(file: NonClosingFile, error: Exception, part: str = "The rest of the file") -> DataException:
-    """The exception for an invalid part of a file. An error of the store is raised instead: a later attempt may succeed."""
+    """The exception for an invalid part of a file. An error of the store is raised instead, because a later attempt may succeed."""
     if file.error is not None:
         raise file.error
     return DataException(f"{part} cannot be read: {error}")

@@ -35,7 +35,8 @@ _RULES: Final = JsonRules(is_numeric=True, fills_defaults=False)
 
 
 class Csv:
-    """``csv.delimiter`` is a comma by default; ``csv.header=false``: no header line, and fields are named ``f0``, ``f1`` … when read."""
+    """By default, ``csv.delimiter`` is a comma. With ``csv.header=false``, there is no header line, and fields are named ``f0``, ``f1`` …
+    when they are read."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
@@ -59,7 +60,7 @@ class Csv:
         return CsvWriter(file, self._codec, check_struct(schema, "CSV"), delimiter=self._delimiter, has_header=self._has_header)
 
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
-        """A row with a wrong number of columns, or that is not text, becomes an exception after the rows of its block."""
+        """A row that has a wrong number of columns, or is not text, becomes an exception after the rows of its block."""
         kept = NonClosingFile(file)
         rows = CsvRows(kept, self._codec, self._encoding, self._delimiter)
         try:
@@ -81,7 +82,7 @@ class Csv:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """One split: only a reader from the beginning knows whether a line break is within quotes."""
+        """One split, because only a reader from the start of the file can determine whether a line break is within quotes."""
         return [Split(0, size)]
 
 

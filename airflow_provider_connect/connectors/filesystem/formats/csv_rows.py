@@ -1,4 +1,4 @@
-"""The rows of a CSV file as columns of texts, and the rows that cannot be read. Knows nothing of names and schemas."""
+"""The rows of a CSV file as columns of texts, and the unreadable rows. Knows nothing of names and schemas."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from airflow_provider_connect.errors import DataException
 _HEAD_BYTES: Final = 1 << 16
 _ROWS_ALONE: Final = 64
 _MAX_ROW_BYTES: Final = 2 * CHUNK_BYTES
-"""Maximum size of a row: the library cannot read rows longer than two of its blocks."""
+"""Maximum size of a row, because the library cannot read rows longer than two of its blocks."""
 _TOO_LONG: Final = "straddl"
 """Part of the library's error message for a row that is too long."""
 _QUOTED: Final = re.compile(b'"[^"]*("|$)')
 
 
 class CsvRows:
-    """Iterated once. Yields batches of text columns; an empty field without quotes is null. With one column, an empty line is null; with
-    more columns, it is ignored."""
+    """Can be iterated once. Yields batches of text columns. An empty field without quotes is null. With one column, an empty line is null;
+    with more columns, it is ignored."""
 
     def __init__(self, file: NonClosingFile, codec: str, encoding: str, delimiter: str) -> None:
         self._file, self._codec, self._encoding, self._delimiter = file, codec, encoding, delimiter
@@ -36,13 +36,13 @@ class CsvRows:
         self._passed = 0  # rows returned
         self._skipped_rows = 0  # rows skipped because of errors
         self._has_too_many_errors = False
-        self._is_second = False  # whether this is the second reading, which removes rows that are too long for the library
-        self._again = (0, 0)  # rows returned and skipped in the first reading
+        self._is_second = False  # whether the file is read a second time, without rows that are too long for the library
+        self._again = (0, 0)  # rows that were returned and skipped at first
         self._source = _Source(Content(file, codec, encoding))
 
     @property
     def fault(self) -> Exception | None:
-        """Why the rest of the file cannot be read."""
+        """The reason why the rest of the file cannot be read."""
         return self._source.content.fault
 
     def take_errors(self) -> Iterator[DataException]:
@@ -92,7 +92,7 @@ class CsvRows:
         return batch.slice(0, batch.num_rows - 1)
 
     def _texts(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """Bytes as text; rows that are not UTF-8 are skipped."""
+        """Bytes as text. Rows that are not UTF-8 are skipped."""
         names = batch.schema.names
         try:
             texts = pa.RecordBatch.from_arrays([column.cast(pa.string()) for column in batch.columns], names)
@@ -165,7 +165,7 @@ class CsvRows:
 
 
 class _Source(io.RawIOBase):
-    """Content for the library, followed by an end mark: ``end`` is a separate row, unless a quote is open or the content is truncated."""
+    """Content for the library, followed by an end mark. ``end`` is a separate row, unless a quote is open or the content is truncated."""
 
     def __init__(self, content: Content | ShortRows) -> None:
         super().__init__()
@@ -176,7 +176,8 @@ class _Source(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """``size`` bytes if available, with the end mark if it fits: the library reads nothing from a first piece without a line end."""
+        """``size`` bytes if available, including the end mark if it fits, because the library reads nothing from a first piece without a
+        line end."""
         if self.is_over:
             return b""
         data = self.content.read(size)
@@ -197,8 +198,8 @@ def _wrong_columns_message(row: Any) -> str:  # Any: pyarrow has no types
 
 
 def _count_columns(content: Content, delimiter: bytes) -> int:
-    """The number of columns in the first row; 0: no content. Raises DataException for too many columns: the library creates all of them
-    when it opens the file."""
+    """The number of columns in the first row. 0 if there is no content. Raises DataException for too many columns, because the library
+    creates them all when it opens the file."""
     head, row = b"", b""
     while len(head) < CHUNK_BYTES and (piece := content.read(_HEAD_BYTES)):
         head += piece
@@ -235,13 +236,13 @@ def _not_text_message(number: int, batch: pa.RecordBatch, row: int) -> str:
     return f"Row {number} is not text in the encoding of the file: {shown}"
 
 
-# The content of a CSV file without rows that are too long for its reader, each of which is reported.
-_START, _TEXT, _INSIDE, _QUOTE = range(4)  # start of a field; in an unquoted field; within quotes; after a quote within quotes
+# The content of a CSV file without rows that are too long for the reader. Each such row is reported.
+_START, _TEXT, _INSIDE, _QUOTE = range(4)  # at the start of a field, in an unquoted field, within quotes, after a quote within quotes
 _MARK: Final = ord('"')
 
 
 class ShortRows:
-    """Content without rows of more than ``most`` bytes; ``report`` gets the first byte and length of each such row."""
+    """Content without rows of more than ``most`` bytes. ``report`` receives the first byte and length of each such row."""
 
     def __init__(self, content: Content, delimiter: str, most: int, report: Callable[[int, int], None]) -> None:
         self._content, self._delimiter, self._most, self._report = content, delimiter.encode(), most, report
@@ -254,7 +255,7 @@ class ShortRows:
         return self._content.fault
 
     def read(self, size: int) -> bytes:
-        """Complete rows, about ``size`` bytes; empty at the end."""
+        """Complete rows of about ``size`` bytes. Empty at the end."""
         while data := self._content.read(min(size, self._most)):
             if found := self._rows(data):
                 return found
@@ -285,7 +286,7 @@ class ShortRows:
         self._parts = [*self._parts, data] if self._length <= self._most else []
 
     def _row_end(self, data: bytes, at: int) -> int:
-        """The position after the next line end outside quotes; -1: not in this data."""
+        """The position after the next line end outside quotes. -1 if this data has no such line end."""
         feed = turn = -1
         while at < len(data):
             if self._state == _INSIDE:

@@ -18,7 +18,7 @@ _OPTIONAL: Final = b"connect.optional"
 
 def table_schema(columns: pa.Schema) -> Schema:
     """The schema of a file's structs, from its column types and metadata. Raises DataException, which names the column, for a type that
-    Connect lacks."""
+    Connect does not have."""
     metadata = columns.metadata or {}
     own = {key: text for key, text in metadata.items() if key.startswith(b"connect.")}
     is_optional = own.pop(_OPTIONAL, b"false") == b"true"
@@ -63,7 +63,8 @@ def _is_in(rows: pa.Array, some: Iterable[int]) -> pa.Array:
 
 
 def _bad_rows(column: pa.Array, schema: Schema, rows: pa.Array) -> Iterator[tuple[int, str]]:
-    """The invalid ones of ``rows``, found by bisection, and the reasons. Uses ``take``: a cast of a slice also sees entries outside it."""
+    """The invalid rows among ``rows``, found by bisection, and the reasons. Uses ``take``, because a cast of a slice also checks entries
+    outside the slice."""
     try:
         _fitting(column.take(rows), schema)
     except DataException as error:
@@ -76,7 +77,7 @@ def _bad_rows(column: pa.Array, schema: Schema, rows: pa.Array) -> Iterator[tupl
 
 
 def _fitting(column: pa.Array, schema: Schema) -> pa.Array:
-    """The column in the types of ``schema``; times in nested structs may have more digits than Connect's."""
+    """The column in the types of ``schema``. Times in nested structs may have more digits than Connect's."""
     column = _plain(column)
     if schema.type is not SchemaType.STRUCT or column.type.equals(arrow_type(schema)):
         return cast_to_schema(column, schema)
@@ -94,8 +95,8 @@ def _plain_field(field: pa.Field) -> pa.Field:
 
 
 def _plain_type(type: pa.DataType) -> pa.DataType:
-    """The storage type of types that Connect lacks: JSON is text, a UUID 16 bytes, a duration a number. A column that is always null is
-    text."""
+    """The storage type for a type that Connect does not have: text for JSON, 16 bytes for a UUID, a number for a duration. A column that is
+    always null becomes text."""
     types = pa.types
     if isinstance(type, pa.BaseExtensionType):
         return _plain_type(type.storage_type)

@@ -1,4 +1,4 @@
-"""The formats of files by their names: ``file_format``."""
+"""The formats of files, by name: ``file_format``."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ FORMATS: Final[Mapping[str, Callable[[str | None, Mapping[str, str]], FileFormat
     "orc": Orc,
     "bytes": RawBytes,
 }
-"""Each is called with a codec name, None for the default, and a connector's settings, of which it reads its own."""
+"""Each is called with a codec name (None: the default), and with all settings of a connector, including settings of other formats."""
 
 
 def file_format(name: str, compression: str | None, options: Mapping[str, str]) -> FileFormat:
-    """The format ``name`` with a codec; None is the format's default.
+    """The format ``name`` with a codec. None means the format's default codec.
 
     ``options`` may be all settings of a connector. Raises ConfigException for an unknown name or codec and for invalid options.
     """
@@ -40,7 +40,8 @@ def file_format(name: str, compression: str | None, options: Mapping[str, str]) 
 
 
 def codec_of(name: str, path: str) -> str | None:
-    """The codec with which to read a file: for text formats by the extension of its path; None for formats that store it in the file."""
+    """The codec with which to read a file. For text formats, the path's extension determines it. None for formats that store the codec in
+    the file."""
     if name.lower() not in _TEXTS:
         return None
     return next((codec for codec, extension in EXTENSIONS.items() if extension and path.endswith(extension)), None)

@@ -23,7 +23,7 @@ from airflow_provider_connect.errors import ConfigException, DataException
 
 DECIMAL_FORMAT, REPLACE_NULL = "json.decimal.format", "json.replace.null.with.default"
 _LINES_AT_ONCE: Final = 10_000
-_MARK: Final = b"\xef\xbb\xbf"  # with which some programs begin a file
+_MARK: Final = b"\xef\xbb\xbf"  # some programs write this mark at the start of a file
 
 
 class JsonLines:
@@ -63,7 +63,7 @@ class JsonLines:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """One split for encodings other than UTF-8: a byte range may begin within a character."""
+        """One split for encodings other than UTF-8, because a byte range could start within a character."""
         file.seek(0)
         _, encoding = encoding_of_mark(file.read(4)) or (b"", self._encoding)
         return byte_splits(size, wanted_bytes if encoding == UTF_8 else size, self._codec)
@@ -95,7 +95,7 @@ def _texts(values: pa.Array, schema: Schema | None, rules: JsonRules) -> pa.Arra
 
 
 def _quote_non_finite(texts: pa.Array, rules: JsonRules) -> pa.Array:
-    """JSON texts with infinities and NaN, which Python writes as bare words, quoted as by JsonConverter."""
+    """JSON texts in which infinities and NaN are quoted as in JsonConverter. Python writes them without quotes."""
     is_odd = pc.match_substring_regex(texts, LETTER_OUTSIDE_STRINGS)
     if not pc.any(is_odd).as_py():
         return texts
@@ -110,8 +110,8 @@ class _Lines:
         self._good = self._bad = 0
 
     def pieces(self, lines: pa.Array) -> Iterator[Piece]:
-        """Lines (binary, no nulls) as JSON texts. If some lines are invalid, the valid ones are one column, followed by an exception for
-        each invalid one. Raises DataException if nearly all are invalid."""
+        """Lines (binary, no nulls) as JSON texts. If some lines are invalid, the valid lines are one column, followed by an exception for
+        each invalid line. Raises DataException if nearly all lines are invalid."""
         texts = lines.filter(pc.greater(pc.binary_length(lines), 0))
         if not len(texts):
             return

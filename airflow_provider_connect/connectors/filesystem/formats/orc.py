@@ -31,7 +31,7 @@ from airflow_provider_connect.errors import DataException
 _CODECS: Final = {"none": "uncompressed", "snappy": "snappy", "zlib": "zlib", "lz4": "lz4", "zstd": "zstd"}
 _MAX_DIGITS: Final = 38
 _MAX_MS: Final = (1 << 63) // 1_000_000
-"""Maximum distance of an instant from 1970: Arrow reads ORC timestamps as 64-bit nanoseconds."""
+"""Maximum distance of an instant from 1970, because Arrow reads ORC timestamps as 64-bit nanoseconds."""
 
 
 class Orc:
@@ -77,10 +77,10 @@ class Orc:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        """Groups of stripes of about ``wanted_bytes``, assuming stripes of equal size."""
+        """Groups of stripes of about ``wanted_bytes``, on the assumption that stripes have equal sizes."""
 
         def stripe_sizes(file: NonClosingFile) -> list[int]:
-            Tail(file)  # validates the tail, which the library does not
+            Tail(file)  # validates the tail, because the library does not
             count = _open_file(file).nstripes
             return [size // max(count, 1)] * count
 
@@ -145,7 +145,7 @@ def _reject_far_times(column: pa.Array, path: str) -> None:
 
 
 def _mask_nulls(column: pa.Array) -> pa.Array:
-    """The column with null fields in null structs: Arrow's writer would shift their values to the next struct."""
+    """The column with null fields in null structs. Otherwise, Arrow's writer would shift their values to the next struct."""
     type = column.type
     if pa.types.is_struct(type):
         children = [_mask_nulls(child) for child in column.flatten()]
@@ -162,7 +162,7 @@ def _mask_nulls(column: pa.Array) -> pa.Array:
 
 
 class OrcWriter:
-    """Writes structs; the library decides where a stripe ends."""
+    """Writes structs. The library decides where a stripe ends."""
 
     def __init__(self, file: BinaryIO, codec: str, schema: Schema) -> None:
         self._schema = schema

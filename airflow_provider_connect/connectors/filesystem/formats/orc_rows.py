@@ -1,7 +1,7 @@
-"""How many rows of an ORC file to read at once: the expanded size of its stripes is computed before they are read.
+"""The number of rows of an ORC file to read at once. The expanded size of stripes is computed before they are read.
 
-A run of a few bytes may expand to a million rows, each a long text of a dictionary. The library does not check sizes in advance, so the
-lengths of texts and lists are read from the file here. Only small files are measured: a large file cannot expand as much.
+A run of a few bytes may expand to a million rows, each with a long text from a dictionary. The library does not check sizes in advance, so
+the lengths of texts and lists are read from the file here. Only small files are measured, because a large file cannot expand as much.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ROWS: Final = 5  # the field of a stripe
 
 @dataclass(frozen=True, slots=True)
 class StripeRows:
-    """A stripe, and its rows in one or more pieces. The iterator raises the library's exception for an unreadable stripe."""
+    """A stripe with its rows in one or more pieces. The iterator raises the library's exception for an unreadable stripe."""
 
     number: int
     is_whole: bool
@@ -44,8 +44,8 @@ class StripeRows:
 
 
 def stripe_rows(source: Any, file: NonClosingFile, tail: Tail, stripes: range) -> Iterator[StripeRows]:
-    """The rows of each stripe. A stripe that may exceed ``MOST_BYTES`` is read some rows at a time; if a single row may exceed it, because
-    it may contain all lists, DataException is raised."""
+    """The rows of each stripe. A stripe that may exceed ``MOST_BYTES`` is read some rows at a time. Raises DataException if a single row
+    may exceed it, because that row may contain all lists."""
     measures = _measures(tail, stripes)
     large = [measure for measure in measures.values() if measure.bytes > MOST_BYTES]
     scanned = _Scanner(file, min((max(1, int(_MADE_BYTES * each.rows / each.bytes)) for each in large), default=1))
@@ -70,7 +70,7 @@ def _in_pieces(scanned: _Scanner, measure: _Measure) -> Iterator[Any]:
 
 
 def _measures(tail: Tail, stripes: range) -> dict[int, _Measure]:
-    """The measures of stripes; empty for a large file."""
+    """The measures of stripes. Empty for a large file."""
     if tail.size > _MEASURED_BYTES or not tail.is_known:
         return {}
     firsts = [*accumulate((stripe.get(_ROWS, 0) for stripe in tail.stripes), initial=0)]
@@ -86,7 +86,8 @@ def _measure(tail: Tail, stripe: dict[int, int], first: int) -> _Measure:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """The rows of a stripe, with upper bounds of their bytes in memory, and of those in lists (``listed``); or why they are unknown."""
+    """The rows of a stripe, with upper bounds of their bytes in memory and of the bytes in lists (``listed``), or the reason why these are
+    unknown."""
 
     first: int
     rows: int
@@ -96,7 +97,7 @@ class _Measure:
 
 
 class _Scanner:
-    """Reads the rows of a file from the first one, some at a time: the library can read parts of stripes only this way."""
+    """Reads the rows of a file from the first row, some at a time. The library cannot read parts of stripes in another way."""
 
     def __init__(self, file: NonClosingFile, rows: int) -> None:
         self._file = file
@@ -119,8 +120,8 @@ class _Scanner:
 
 
 class Tail:
-    """The tail of a file: its types and stripes. Raises DataException for an invalid tail, and for one that exceeds the limits: the library
-    would build all of it, recursively for nested types."""
+    """The tail of a file: its types and stripes. Raises DataException for an invalid tail, and for a tail that exceeds the limits, because
+    the library would create all its types, recursively."""
 
     def __init__(self, file: NonClosingFile) -> None:
         self._file = file
@@ -168,7 +169,7 @@ class Tail:
             raise DataException(f"its types have more than {MOST_LEVELS} levels")
 
     def measure(self, stripe: dict[int, int], first: int) -> _Measure:
-        """The measure of a stripe. Damaged parts are not counted: the library rejects them."""
+        """The measure of a stripe. Damaged parts are not counted, because the library rejects them."""
         begin, rows = stripe.get(1, 0), stripe.get(_ROWS, 0)
         end = begin + stripe.get(2, 0) + stripe.get(3, 0)
         streams: list[dict[int, int]] = []
@@ -199,7 +200,8 @@ class Tail:
         return _Measure(first, rows, total, listed)
 
     def _decompress(self, start: int, size: int) -> bytes:
-        """Decompress a stream: chunks with a header of three bytes, the size and a bit that is set if the chunk is not compressed."""
+        """Decompress a stream of chunks. Each has a header of three bytes: the size, and a bit that is set if the chunk is not
+        compressed."""
         self._file.seek(start)
         data = self._file.read(size)
         if not self._codec:
@@ -222,7 +224,7 @@ def _chunk(codec: str, data: bytes, most: int) -> bytes:
         return bytes(pa.CompressedInputStream(pa.BufferReader(data), codec).read(most))
     if codec == "snappy":
         size, _ = varint(data, 0)
-    else:  # no size is stored: find the smallest that fits
+    else:  # no size is stored: find the smallest sufficient size
         size = bisect_left(range(most), True, key=lambda size: _fits(codec, data, size))
     return bytes(pa.decompress(data, min(size, most), codec, asbytes=True))
 

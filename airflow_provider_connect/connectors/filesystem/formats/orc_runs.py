@@ -1,6 +1,7 @@
-"""Run-length encoded lengths in ORC streams, both versions: their sum and maximum, without an object for each.
+"""The sum and maximum of run-length encoded lengths in ORC streams (both versions), without an object for each length.
 
-The source is the ORC specification v1, "Run Length Encoding". A truncated stream ends the count: the library rejects it.
+The source is the ORC specification v1, "Run Length Encoding". The count ends where a stream is truncated, because the library rejects such
+a stream.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Run(NamedTuple):
 
 
 def all_runs(data: bytes, *, is_first_version: bool) -> Run:
-    """The sum and maximum of a stream's numbers; upper bounds for descending and patched runs."""
+    """The sum and maximum of a stream's numbers. For descending and patched runs, they are upper bounds."""
     total = largest = at = 0
     next_run = _first_version if is_first_version else _second_version
     while at < len(data):

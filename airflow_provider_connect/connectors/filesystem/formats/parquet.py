@@ -1,5 +1,5 @@
-"""``parquet``: structs as columns. The file stores the whole schema: fields in the metadata of Arrow's schema; the struct's name, version,
-doc, parameters and default in the metadata of the file."""
+"""``parquet``: structs as columns. The file stores the whole schema. The fields are in the metadata of Arrow's schema. The struct's name,
+version, doc, parameters and default are in the metadata of the file."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ from airflow_provider_connect.data.expansion import MOST_BYTES, MOST_MADE, check
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
 
-ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of it in the file
-_EXTENSIONS: Final = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "brotli": ".br", "none": ""}  # parquet-java's
+ROW_GROUP_BYTES: Final = 32 << 20  # in memory; about a fifth of this in the file
+_EXTENSIONS: Final = {"snappy": ".snappy", "gzip": ".gz", "zstd": ".zstd", "lz4": ".lz4", "brotli": ".br", "none": ""}  # as in parquet-java
 
 
 class Parquet:
@@ -141,19 +141,19 @@ class ParquetWriter:
                 raise DataException(f"Values cannot be written to a Parquet file: {error}") from error
 
 
-# How many rows of a Parquet row group to read at once: the expanded size of its pages is computed before they are read.
-# A page of a few bytes may expand to a million nulls, or to a million copies of a long text. So the bytes of a group do not show the size
+# The number of rows of a Parquet row group to read at once. The expanded size of its pages is computed before they are read. A page of a
+# few bytes may expand to a million nulls, or to a million copies of a long text. So the size of a group in the file does not show the size
 # of its rows.
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
 _MADE_BYTES: Final = 8 * CHUNK_BYTES
-_PROBED_BYTES: Final = 4 << 20  # of a group: a larger one cannot expand as much
+_PROBED_BYTES: Final = 4 << 20  # of a group; a larger group cannot expand as much
 _BY_PREFIX: Final = "DELTA_BYTE_ARRAY"
 
 
 def rows_per_read(source: Any, file: NonClosingFile, group: int) -> int:  # Any: pyarrow has no types
-    """How many rows have about ``CHUNK_BYTES`` in the file, and not much more in memory.
+    """The number of rows that have about ``CHUNK_BYTES`` in the file, and not much more in memory.
 
-    Raises DataException for a group whose lists may exceed ``MOST_BYTES``: one row may contain all of them."""
+    Raises DataException for a group whose lists may exceed ``MOST_BYTES``, because one row may contain all lists."""
     found = source.metadata.row_group(group)
     columns = [found.column(number) for number in range(found.num_columns)]
     packed = compressed_bytes(source, group)
@@ -173,13 +173,13 @@ def rows_per_read(source: Any, file: NonClosingFile, group: int) -> int:  # Any:
 
 
 def compressed_bytes(source: Any, group: int) -> int:
-    """The bytes of a group's pages in the file."""
+    """The size of a group's pages in the file, in bytes."""
     found = source.metadata.row_group(group)
     return sum(found.column(number).total_compressed_size for number in range(found.num_columns))
 
 
 def _longest(file: NonClosingFile, source: Any, group: int, columns: list[Any], rows: int) -> dict[str, int]:
-    """The maximum bytes of a value in each column, for columns with dictionary or prefix encoding."""
+    """The maximum size of a value in each column, in bytes, for columns with dictionary or prefix encoding."""
     if rows * sum(column.total_uncompressed_size for column in columns) <= _MADE_BYTES:
         return {}
     found = {column.path_in_schema: column.total_uncompressed_size for column in columns if _BY_PREFIX in column.encodings}
@@ -206,9 +206,9 @@ def _longest_entry(column: pa.Array) -> int:
     return _longest_entry(column.values) if pa.types.is_list(column.type) else 0
 
 
-# The uncompressed size of a Parquet column's pages, from the page headers: the footer may claim anything, and with brotli three kilobytes
-# may be a page of two gigabytes, which the library decompresses at once.
-# Headers are messages in Thrift's compact protocol (parquet.thrift, PageHeader).
+# The uncompressed size of a Parquet column's pages, from the page headers, because the footer may have any number. With brotli, three
+# kilobytes may be a page of two gigabytes, which the library decompresses at once. Headers are messages in Thrift's compact protocol
+# (parquet.thrift, PageHeader).
 _UNPACKED, _PACKED = 2, 3  # fields of a header
 _FLAGS: Final = (1, 2)
 _BYTE, _INTEGERS, _DOUBLE, _BINARY, _STRUCT = 3, (4, 5, 6), 7, 8, 12
@@ -216,7 +216,8 @@ _MAX_LEVELS: Final = 20
 
 
 def uncompressed_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarrow has no types
-    """The uncompressed bytes of a column's pages in a row group. Reads the whole column. Raises DataException for invalid headers."""
+    """The uncompressed size of a column's pages in a row group, in bytes. Reads the whole column. Raises DataException for invalid
+    headers."""
     start = column.data_page_offset
     if column.has_dictionary_page and 0 < column.dictionary_page_offset < start:
         start = column.dictionary_page_offset
@@ -233,7 +234,7 @@ def uncompressed_bytes(file: NonClosingFile, column: Any) -> int:  # Any: pyarro
 
 
 def _header(data: bytes, at: int) -> tuple[int, int, int]:
-    """The uncompressed and compressed bytes of the page after a header, and the page's position."""
+    """The uncompressed and compressed sizes of the page after a header, in bytes, and the page's position."""
     sizes = {_UNPACKED: 0, _PACKED: 0}
     field = 0
     while head := data[at]:
@@ -249,7 +250,7 @@ def _header(data: bytes, at: int) -> tuple[int, int, int]:
 
 
 def _field(data: bytes, at: int, before: int, head: int) -> tuple[int, int, int]:
-    """Number and kind of a field, and the position of its value."""
+    """The number and kind of a field, and the position of its value."""
     if head >> 4:
         return before + (head >> 4), head & 15, at + 1
     number, at = varint(data, at + 1)

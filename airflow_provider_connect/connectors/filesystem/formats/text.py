@@ -47,7 +47,7 @@ class TextWriter:
 
 
 def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
-    """Byte ranges; one for a compressed file, which can only be read from its beginning."""
+    """Byte ranges. A compressed file has one range, because it can only be read from its start."""
     if codec != NONE or not size:
         return [Split(0, size)]
     return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
@@ -56,19 +56,19 @@ def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
 def read_texts(
     file: NonClosingFile, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
 ) -> Iterator[pa.Array | DataException]:
-    """The texts between separators, as binary columns; after the last separator only if not empty. Of a file that is damaged from some
-    point on, the texts before it, then a DataException. ``encoding`` as for ``Content``.
+    """The texts between separators, as binary columns. A text after the last separator counts only if it is not empty. If a file is damaged
+    from some position on, yields the texts before it, then a DataException. For ``encoding``, see ``Content``.
 
-    A split contains the texts that begin in it: it skips the end of a text of the previous split, and reads its own last text to its end.
-    Its separator must be one byte. A text of more than ``MAX_LINE_BYTES`` is a DataException.
+    A split contains the texts that start in it. The end of a text of the previous split is skipped, and the split's last text is read to
+    its end. The separator of splits must be one byte. A text of more than ``MAX_LINE_BYTES`` becomes a DataException.
     """
     begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
-    base = max(begin - 1, 0)  # a text that begins at ``begin`` has a separator before it
+    base = max(begin - 1, 0)  # a text that starts at ``begin`` has a separator before it
     stream = Content(file, codec, encoding)
     if base:
         stream.seek(base)
     is_passing, rest = begin > 0, b""
-    long: int | None = None  # start of a too long record that is being skipped
+    long: int | None = None  # start of an overlong record that is being skipped
     while chunk := stream.read(CHUNK_BYTES):
         data = rest + chunk
         if is_passing:

@@ -1,4 +1,4 @@
-"""The folder of a record below that of its topic: by its Kafka partition, by fields, or by its time."""
+"""The folder of a record below its topic's folder: by Kafka partition, by fields, or by time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Partitioner(Protocol):
     """Determines the folder of each record."""
 
     def folders(self, batch: Batch) -> pa.DictionaryArray:
-        """The folders of a batch's records, of which there is at least one. Raises DataException."""
+        """The folders of a batch's records (at least one). Raises DataException."""
         ...
 
 
@@ -102,7 +102,7 @@ def _repeat_folder(folder: str, batch: Batch) -> pa.DictionaryArray:
 
 
 def _encode_folders(values: pa.Array, folder: Callable[..., str]) -> pa.DictionaryArray:
-    """The folder of each value, computed once per distinct value; different values may have the same folder."""
+    """The folder of each value, computed once per distinct value. Different values may have the same folder."""
     encoded = values.dictionary_encode(null_encoding="encode")
     names = pa.array(map(folder, encoded.dictionary.to_pylist()), pa.string()).dictionary_encode()
     return pa.DictionaryArray.from_arrays(names.indices.take(encoded.indices), names.dictionary)
@@ -118,7 +118,7 @@ def split_by_folder(batch: Batch, folders: pa.DictionaryArray) -> list[Share]:
 
 
 def count_up_to_folders(folders: pa.DictionaryArray, known: Collection[str], most: int) -> int:
-    """How many of the first records need at most ``most`` folders, including the ``known`` ones."""
+    """The number of records from the start that need at most ``most`` folders, including the ``known`` folders."""
     names, room = folders.dictionary.to_pylist(), max(most - len(known), 0)
     if len(names) <= room:
         return len(folders)

@@ -1,4 +1,4 @@
-"""When the open files of a topic partition end: by records, bytes, record time or wall clock. Knows no files."""
+"""When the open files of a topic partition end: by records, bytes, record time or wall clock. Knows nothing of files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ NO_LIMIT: Final = -1
 
 @dataclass(slots=True)
 class Rotation:
-    """Limits of open files; 0 or less is no limit. ``now_ms`` is the wall clock; ``zone`` is the schedule's time zone."""
+    """Limits of open files. 0 or less means no limit. ``now_ms`` is the wall clock; ``zone`` is the schedule's time zone."""
 
     timestamps: Timestamps
     now_ms: Callable[[], int]
@@ -27,14 +27,14 @@ class Rotation:
     schedule_ms: int = NO_LIMIT
     _records: int = 0
     _first_ms: int | None = None  # the time of the first record
-    _deadline_ms: int | None = None  # by the schedule
+    _deadline_ms: int | None = None  # from the schedule
 
     def reset(self) -> None:
-        """Reset: there are no open files."""
+        """Reset the counts, because there are no open files."""
         self._records, self._first_ms, self._deadline_ms = 0, None, None
 
     def room(self, batch: Batch) -> int:
-        """How many records of ``batch`` fit into the open files; at least one if no file is open."""
+        """The number of records of ``batch`` that fit into the open files. At least one if no file is open."""
         if self.is_due():
             return 0
         count = batch.num_records
@@ -59,13 +59,13 @@ class Rotation:
         return 0 < self.max_records <= self._records or 0 < self.max_bytes <= bytes_written
 
     def is_due(self) -> bool:
-        """Whether the open files end by the wall clock."""
+        """Whether the open files end according to the wall clock."""
         now = self.now_ms()
         is_past = self._deadline_ms is not None and now >= self._deadline_ms
         return is_past or (self.timestamps.is_wall_clock and self._first_ms is not None and now - self._first_ms >= self.interval_ms)
 
     def _in_interval(self, batch: Batch) -> int:
-        """How many records precede the first one that is too late for the files' first record."""
+        """The number of records before the first one that is too late for the files' first record."""
         times = self.timestamps.of(batch)
         if times is None:
             return batch.num_records

@@ -1,4 +1,5 @@
-"""A path formatted from a time by a pattern: ``'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH``, with the letters of Joda-Time and Java."""
+"""A path that is formatted from a time with a pattern: ``'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH``, with the letters of Joda-Time and
+Java."""
 
 from __future__ import annotations
 

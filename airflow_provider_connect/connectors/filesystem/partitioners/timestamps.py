@@ -21,7 +21,7 @@ _LAST_MS: Final = 253_402_300_799_999 - _DAY_MS
 
 
 class Extractor(StrEnum):
-    """Where the time of a record comes from, as ``timestamp.extractor`` names it."""
+    """The origin of a record's time, by its name in ``timestamp.extractor``."""
 
     WALL_CLOCK = "Wallclock"
     RECORD = "Record"
@@ -30,7 +30,7 @@ class Extractor(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Timestamps:
-    """The times of records. ``field`` is the path of a field, its names separated by dots."""
+    """The times of records. ``field`` is the path of a field, with names separated by dots."""
 
     extractor: Extractor = Extractor.WALL_CLOCK
     field: str = ""
@@ -40,7 +40,7 @@ class Timestamps:
         return self.extractor is Extractor.WALL_CLOCK
 
     def of(self, batch: Batch) -> pa.Array | None:
-        """Milliseconds since 1970 (int64, no nulls); None: the wall clock. Raises DataException for records without a valid time."""
+        """Milliseconds since 1970 (int64, no nulls). None means the wall clock. Raises DataException for records without a valid time."""
         if self.is_wall_clock:
             return None
         if self.extractor is Extractor.RECORD:
@@ -88,7 +88,7 @@ _DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
 
 
 def _parse_texts(values: pa.Array) -> pa.Array:
-    """Parse ISO 8601 texts, dates included, and digits of milliseconds. Without a zone, a time is UTC."""
+    """Parse ISO 8601 texts, including dates, and texts of digits, which are milliseconds. A time without a zone is UTC."""
     if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms"))
     texts = pc.replace_substring_regex(pc.replace_substring_regex(values, _DATE, r"\1T00:00"), _FINER, r"\1")
@@ -98,8 +98,8 @@ def _parse_texts(values: pa.Array) -> pa.Array:
 
 
 def field_of(batch: Batch, path: str) -> pa.Array:
-    """The field ``path``, names separated by dots, of structs, maps with string keys, or JSON (then as text, null if missing). Raises
-    DataException if values have no such field."""
+    """The field ``path`` (names separated by dots) of structs, maps with string keys, or JSON. A field of JSON is text, or null if missing.
+    Raises DataException if values have no such field."""
     assert batch.value is not None
     values, names = batch.value, path.split(".")
     if is_json(values.type):

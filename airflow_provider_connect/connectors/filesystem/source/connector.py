@@ -32,7 +32,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class FileSystemSourceConnector(SourceConnector):
-    """Reads the records of new files into a topic. Files are distributed among the tasks, large ones in splits."""
+    """Reads the records of new files into a topic. Files are distributed among the tasks; large files in splits."""
 
     aliases = ("FileSystemSource", "FileSystemSourceConnector")
     task_class: ClassVar[type[SourceTask]] = FileSystemSourceTask
@@ -41,8 +41,8 @@ class FileSystemSourceConnector(SourceConnector):
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({CLEANUP: Cleanup.NONE})
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """As many tasks as have work, but at least one: a connector without tasks is planned again in each scheduled run. Each task lists
-        the files itself, from its position on."""
+        """As many tasks as there is work for, but at least one, because a connector without tasks is planned again in each scheduled run.
+        Each task lists the files itself, starting at its position."""
         settings = SourceSettings.of(self.config)
         progress = Progress(settings, self.context.offset)
         with closing(open_store(self.config, self.allowed_paths)) as store:
@@ -50,7 +50,7 @@ class FileSystemSourceConnector(SourceConnector):
         return [{**self.config.originals, NUMBER: str(number), COUNT: str(max(count, 1))} for number in range(max(count, 1))]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks only the settings: this process may have no access to the store. ``check`` contacts the store."""
+        """Checks only the settings, because this process may have no access to the store. ``check`` contacts the store."""
         found = super().validate(config)
         add_errors(found, list(mistakes({value.name: value.value for value in found})))
         if not any(value.errors for value in found):
@@ -65,7 +65,7 @@ class FileSystemSourceConnector(SourceConnector):
         parsed = self.config_def.parse(config)
         settings = SourceSettings.of(parsed)
         with closing(open_store(parsed, self.allowed_paths)) as store:
-            with suppress(FileNotFoundError):  # the file need not exist; a missing root is another error
+            with suppress(FileNotFoundError):  # the file need not exist; a missing root raises another exception
                 store.read(settings.manifest or PROBE_FILE)
             if next(settings.files(store, _now_ms()), None) is None:
                 self._report_missing(settings, store.skipped.text)
@@ -77,7 +77,7 @@ class FileSystemSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a file is unread, or read and not cleaned up. Lists files up to the first such one."""
+        """Whether a file is unread, or read and not cleaned up. Lists files up to the first such file."""
         settings = SourceSettings.of(config)
         progress = Progress(settings, offsets)
         with closing(open_store(config, self.allowed_paths)) as store:
@@ -91,7 +91,7 @@ class FileSystemSourceConnector(SourceConnector):
         return False
 
     def _report_missing(self, settings: SourceSettings, skipped: str) -> None:
-        """Report that no file is selected, unless files are removed after they are read: then that is normal."""
+        """Report that no file is selected, unless files are removed after they are read, when this is normal."""
         if settings.cleanup is Cleanup.NONE:
             self.missing = ". ".join(
                 filter(None, (skipped, "There is no file yet that its settings choose: nothing is read until there is"))

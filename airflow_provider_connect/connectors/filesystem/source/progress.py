@@ -1,4 +1,4 @@
-"""How far files were read, by the offsets of a connector, and the resulting work of a task: read, fold or clean up. Reads no file.
+"""The progress of reading files, from a connector's offsets, and the resulting work of a task: read, fold or clean up. Reads no file.
 
 =============================================  ==========================================================================
 ``{"url": …, "file": …}``                      ``{"rows": 7, "version": "size-modified"}``; with ``"finished": true``
@@ -7,8 +7,8 @@
 ``{"url": …}``                                 ``{"after": path}``: all files up to this path are finished
 =============================================  ==========================================================================
 
-A file whose version differs from that in its offset is a new file. Folded or cleaned-up offsets are removed: their partitions no longer
-have a record on the offsets topic.
+A file whose version differs from the version in its offset is a new file. Folded or cleaned-up offsets are removed: their partitions no
+longer have a record on the offsets topic.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 FILE, SPLIT, ROWS, VERSION, FINISHED, AFTER, CLEANER = "file", "split", "rows", "version", "finished", "after", "cleaner"
 SPLIT_BYTES: Final = 128 << 20
-"""Approximate size of a split. Must not change: a file that was started in splits continues with the same ones."""
+"""Approximate size of a split. Must not change, because a file that was started in splits continues with the same splits."""
 MAX_TASKS: Final = 64
-"""Maximum tasks of a connector: a task checks this many earlier tasks for files to clean up."""
+"""Maximum number of tasks of a connector. A task checks this many earlier tasks for files to clean up."""
 MAX_FOLDED: Final = 1000
-"""Maximum files in a fold, which is one transaction."""
+"""Maximum number of files in a fold, which is one transaction."""
 
 Partition = dict[str, object]
 Offset = dict[str, object]
@@ -49,7 +49,7 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Fold:
-    """A file whose splits are all read: one offset replaces theirs."""
+    """A file whose splits are all read. One offset replaces the offsets of the splits."""
 
     file: StoredFile
     splits: Sequence[Split]
@@ -57,7 +57,7 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Watermark:
-    """All files up to ``after`` are read: one offset replaces theirs."""
+    """All files up to ``after`` are read. One offset replaces their offsets."""
 
     after: str
     files: Sequence[StoredFile]
@@ -79,7 +79,7 @@ def version_of(file: StoredFile) -> str:
 
 @dataclass(slots=True)
 class Progress:
-    """How far files were read. ``offset`` reads committed offsets."""
+    """The progress of reading files. ``offset`` reads committed offsets."""
 
     settings: SourceSettings
     offset: OffsetReader
@@ -108,7 +108,7 @@ class Progress:
         return {"url": self.settings.url, CLEANER: number}
 
     def rows(self, file: StoredFile, split: Split | None = None) -> int | None:
-        """The number of records read of a file or split; None: not started."""
+        """The number of records read from a file or split. None if it was not started."""
         offset = self._offset(file, split)
         return None if offset is None else int(str(offset.get(ROWS, 0)))
 
@@ -119,7 +119,7 @@ class Progress:
         return offset is not None and bool(offset.get(FINISHED))
 
     def is_leftover(self, file: StoredFile) -> bool:
-        """Whether the file is still to be archived or deleted."""
+        """Whether the file must still be archived or deleted."""
         return any(each.get(file.path) == version_of(file) for each in self.cleaners)
 
     def _offset(self, file: StoredFile, split: Split | None) -> Mapping[str, object] | None:
@@ -185,7 +185,7 @@ class Share:
 
 
 def count_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> int:
-    """How many tasks have work, up to ``most``: counting stops there."""
+    """The number of tasks that have work, up to ``most``, where counting stops."""
     count, most = 0, min(most, MAX_TASKS)
     for file in files:
         if progress.is_waiting(file):
@@ -196,7 +196,7 @@ def count_tasks(progress: Progress, files: Iterator[StoredFile], most: int) -> i
 
 
 def check_offset(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
-    """Raise ConnectException for an offset that this source cannot continue from."""
+    """Raise ConnectException for an offset from which this source cannot continue."""
     if offset is None:
         return
     if (

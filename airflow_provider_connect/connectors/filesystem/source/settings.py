@@ -29,7 +29,7 @@ CLEANUP, FINISHED_PATH, BATCH_ROWS = "cleanup.policy", "finished.path", "batch.m
 
 
 class Cleanup(StrEnum):
-    """What happens to a file whose records are in Kafka."""
+    """The action on a file whose records are in Kafka."""
 
     NONE = "none"
     ARCHIVE = "archive"
@@ -126,7 +126,7 @@ class SourceSettings:
 
     @classmethod
     def of(cls, config: Config) -> SourceSettings:
-        """Raises ConfigException with all errors."""
+        """Parse settings. Raises ConfigException with all errors."""
         errors = [error for mistake in mistakes(config) for error in mistake.errors]
         if errors:
             raise ConfigException("\n".join(errors), errors=errors)
@@ -149,11 +149,12 @@ class SourceSettings:
         )
 
     def format_of(self, path: str) -> FileFormat:
-        """The format with which the file of this path is read."""
+        """The format with which to read the file at this path."""
         return file_format(self.format_name, codec_of(self.format_name, path), self.options)
 
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
-        """The selected files, read or not, in the order of their paths, after the path ``after``. One listing of the store, in pages."""
+        """The selected files after the path ``after``, in the order of their paths, whether read or not. One listing of the store, in
+        pages."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
         is_empty = True
         for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):
@@ -166,7 +167,7 @@ class SourceSettings:
                 continue
             if self._is_old_enough(now_ms - file.modified_ms):
                 yield file
-            elif self.is_ascending:  # later files wait too: a name is passed only once
+            elif self.is_ascending:  # later files also wait, because each name is passed only once
                 return
         if is_empty:
             store.check_root(may_be_empty=self.cleanup is Cleanup.DELETE)
@@ -179,7 +180,7 @@ class SourceSettings:
         return self.glob.matches(path) and (self.pattern is None or self.pattern.matches(path))
 
     def _is_old_enough(self, age_ms: int) -> bool:
-        """Whether a file of this age need not wait. A time far in the future, from a wrong clock or an archive, is ignored."""
+        """Whether a file is old enough to be read. A time far in the future, from a wrong clock or an archive, is ignored."""
         return age_ms >= self.minimum_age_ms or not self.minimum_age_ms or age_ms < -_DAY_MS
 
     def _is_in_range(self, file: StoredFile) -> bool:
@@ -189,7 +190,7 @@ class SourceSettings:
 
 
 def _before(prefix: str) -> str:
-    """A path before all paths with this prefix, and as close to them as ASCII allows."""
+    """A path before all paths with this prefix, as close as ASCII allows."""
     last = prefix[-1:]
     return f"{prefix[:-1]}{chr(ord(last) - 1)}~" if "!" < last <= "~" else prefix[:-1]
 
@@ -199,14 +200,14 @@ def _instant(config: Mapping[str, Any], name: str) -> int | None:
 
 
 def _url(config: Config) -> str:
-    """The normalized address: another spelling of the same address must not turn all files into new ones."""
+    """The normalized address, because another spelling of the same address must not turn all files into new files."""
     location = parse_location(config)
     folder = location.folder.rstrip("/")
     return folder or "/" if location.scheme == "file" else f"{location.scheme}://{location.host}/{folder}".rstrip("/")
 
 
 def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
-    """One exception for each setting to change. ``settings`` are parsed values; invalid ones are None."""
+    """One exception for each setting to change. ``settings`` are parsed values, with None for invalid ones."""
     for name, expression in ((GLOB, fnmatch.translate(settings[GLOB] or "*")), (PATTERN, settings[PATTERN])):
         try:
             if expression:

@@ -1,4 +1,4 @@
-"""The task of FileSystemSource: reads its share of the files, one after another in the order of the listing."""
+"""The task of FileSystemSource. Reads its share of the files, one after another in the order of the listing."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 NUMBER, COUNT = "task.number", "task.count"
 MAX_UNCLEAN: Final = 1000
-"""Maximum files that wait for a commit before they are archived or deleted: their names are one offset."""
+"""Maximum number of files that wait for a commit before they are archived or deleted, because their names are in one offset."""
 
 
 class FileSystemSourceTask(SourceTask):
@@ -62,21 +62,21 @@ class FileSystemSourceTask(SourceTask):
         self._is_stopped = False
         self._store: Store | None = None
         self._file: BinaryIO | None = None
-        self._settings = SourceSettings.of(config)  # after what ``stop`` needs: these may raise
+        self._settings = SourceSettings.of(config)  # may raise, so after the attributes that ``stop`` needs
         self._config = config
-        self._committed: dict[str, Mapping[str, object]] = {}  # offsets returned, of the current file
+        self._committed: dict[str, Mapping[str, object]] = {}  # offsets of the current file that were returned
         self._progress = Progress(self._settings, self._offset)
         self._share = Share(config[NUMBER], config[COUNT], self._splits_of)
-        self._uncleaned: dict[str, str] = {}  # files read and still to be archived or deleted, with their versions
+        self._uncleaned: dict[str, str] = {}  # files that must still be archived or deleted, with their versions
         for number in self._share.cleaners(self._progress):
             self._uncleaned |= self._progress.cleaners[number]
         self._inherited = set(self._uncleaned)
-        self._returned: list[StoredFile] = []  # finished with the last poll
-        self._delivered: list[StoredFile] = []  # finished with one before
+        self._returned: list[StoredFile] = []  # files finished with the last poll
+        self._delivered: list[StoredFile] = []  # files finished with an earlier poll
         self._store = open_store(config, self.allowed_paths)
         self._reader: PartReader | None = None
         self._part: Part | None = None
-        self._path = ""  # of the current file
+        self._path = ""  # path of the current file
         self._before = ""  # the path after which the listing restarts after an error
         self._work = self._list_work()
 
@@ -96,7 +96,7 @@ class FileSystemSourceTask(SourceTask):
                 raise
 
     def commit(self) -> None:
-        """Clean up the files that ended before the last poll: the records of the last poll may not be committed yet."""
+        """Clean up the files that ended before the last poll. The records of the last poll may not be committed yet."""
         while self._delivered:
             self._clean(self._delivered[-1])
             self._uncleaned.pop(self._delivered.pop().path, None)
@@ -118,7 +118,7 @@ class FileSystemSourceTask(SourceTask):
             if self._part is None:
                 work = next(self._work, None)
                 if work is None:
-                    self._forget_inherited(list(self._inherited))  # files that were not listed are gone
+                    self._forget_inherited(list(self._inherited))  # files that were not listed no longer exist
                     self._warn_skipped()
                     return None
                 batches = self._start_work(work)
@@ -134,7 +134,7 @@ class FileSystemSourceTask(SourceTask):
         self._store.skipped.clear()
 
     def _start_work(self, work: Work) -> list[Batch]:
-        """Open a part, or return the offsets to commit for work that reads nothing."""
+        """Open a part, or return the offsets to commit for work without reading."""
         if isinstance(work, Watermark):
             forgotten = [self._offset_batch(self._progress.partition(file.path), FORGOTTEN) for file in work.files]
             return [self._offset_batch(self._progress.partition(), {"after": work.after}), *forgotten]
@@ -184,7 +184,7 @@ class FileSystemSourceTask(SourceTask):
         whole = Part(file, None, 0)
         if self._settings.cleanup is Cleanup.NONE:
             return [self._part_batch(whole, values, schema, read, is_finished=True)]
-        self._part_batch(whole, values, schema, read, is_finished=True)  # for a listing that restarts
+        self._part_batch(whole, values, schema, read, is_finished=True)  # if the listing restarts
         self._uncleaned[file.path] = version_of(file)
         self._returned.append(file)
         last = self._offset_batch(self._progress.partition(file.path), FORGOTTEN).replace(value=values, value_schema=schema)
@@ -199,7 +199,7 @@ class FileSystemSourceTask(SourceTask):
         return self._offset_batch(partition, offset).replace(value=values, value_schema=schema)
 
     def _offset_batch(self, partition: Mapping[str, object], offset: Mapping[str, object]) -> Batch:
-        """An offset without records."""
+        """A batch with an offset and without records."""
         return Batch(self._settings.topic, pa.array([], pa.string()), source_partition=partition, source_offset=offset)
 
     def _rows_read(self, part: Part) -> int:
@@ -223,7 +223,7 @@ class FileSystemSourceTask(SourceTask):
         return []
 
     def _clean(self, file: StoredFile) -> None:
-        """Archive or delete a file, unless it was replaced since it was listed: a later run reads the new file."""
+        """Archive or delete a file, unless it was replaced since it was listed. A later run reads the new file."""
         assert self._store is not None
         found = self._store.file(file.path)
         if found is None:
@@ -253,7 +253,7 @@ def _key(partition: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some records; ``read`` is the number of records up to their end. ``is_last``: no records follow."""
+    """Some records. ``read`` is the number of records in the file up to their end. ``is_last``: no records follow."""
 
     values: pa.Array
     schema: Schema | None
@@ -262,20 +262,20 @@ class Rows:
 
 
 class PartReader:
-    """Reads the records of a part. The first ``rows`` records, and the errors among them, are skipped: they were read before."""
+    """Reads the records of a part. The first ``rows`` records, and the errors among them, are skipped, because they were already read."""
 
     def __init__(self, pieces: Iterator[Piece], rows: int, max_rows: int) -> None:
         self._pieces = pieces
         self._passing = rows
         self._most = max_rows
         self._read = rows
-        self._ahead: list[Piece] = []  # one at most
+        self._ahead: list[Piece] = []  # at most one
         self._values: pa.Array | None = None
         self._schema: Schema | None = None
 
     def next(self) -> Rows:
-        """Must not be called after the last records. Raises DataException for an unreadable record or rest of a file; the next call
-        continues after it."""
+        """The next records. Must not be called after the last records. Raises DataException for an unreadable record or rest of a file. The
+        next call continues after it."""
         while self._values is None or not len(self._values):
             if not self._peek():
                 return Rows(pa.array([], pa.string()), None, self._read, True)
@@ -305,7 +305,7 @@ class PartReader:
 
 
 def archive(store: Store, path: str, folder: str) -> None:
-    """Move a file below ``folder``, under a name that no other file has. A missing file was moved by another process."""
+    """Move a file below ``folder``, under a name that no other file has. If the file is missing, another process has moved it."""
     number = 0
     try:
         while not store.move_new(path, join_path(folder, _numbered_path(path, number))):
@@ -315,7 +315,8 @@ def archive(store: Store, path: str, folder: str) -> None:
 
 
 def _last_used_number(store: Store, path: str, folder: str) -> int:
-    """The last used number, which a killed move may have taken. Found by doubling and halving: a name may have thousands of numbers."""
+    """The last used number, which a killed move may have used. Found by doubling and halving, because a name may have thousands of
+    numbers."""
 
     def is_used(number: int) -> bool:
         return store.file(join_path(folder, _numbered_path(path, number))) is not None

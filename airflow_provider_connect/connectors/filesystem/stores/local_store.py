@@ -24,19 +24,19 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 
 _BUFFER_BYTES: Final = 1 << 20
 _NO_LINKS: Final = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""Errors of file systems without hard links. EPERM is also raised for files of other users, by Linux's ``fs.protected_hardlinks``."""
+"""Errors of file systems without hard links. Linux's ``fs.protected_hardlinks`` also raises EPERM for files of other users."""
 
 
 class LocalStore:
-    """See ``Store``. Folders are created when needed; the root must exist."""
+    """See ``Store``. Folders are created when they are needed. The root must exist."""
 
     def __init__(self, root: AllowedFolder) -> None:
         self._root = root
         self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under a temporary name, and fsync 2 link it to the path, which fails if that exists 3 remove the temporary name. Also
-        False if another process has removed the temporary name."""
+        """Steps: (1) write under a temporary name, and fsync; (2) link the file to the path, which fails if the path exists; (3) remove the
+        temporary name. Also False if another process has removed the temporary name."""
         folder, name = self._folder_of(path)
         unfinished = f"{name}{UNFINISHED}{uuid.uuid4().hex}"
         with self.translate_errors(path):
@@ -90,7 +90,7 @@ class LocalStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """1 link the file to the new path 2 remove the old one. Without links in the file system, 1 is only a check."""
+        """Steps: (1) link the file to the new path; (2) remove the old path. If the file system has no links, (1) is only a check."""
         (folder, name), (target, new) = self._folder_of(path), self._folder_of(to)
         with self.translate_errors(to):
             mine = folder.stat(name)
@@ -134,7 +134,7 @@ class LocalStore:
             self._root.names()
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Does nothing, because no file or connection is kept open."""
 
     def _files(self, folder: str, after: str) -> Iterator[StoredFile]:
         here = self._folder(folder)
@@ -146,7 +146,7 @@ class LocalStore:
             return
         found: list[tuple[str, os.stat_result]] = []
         for name in names:
-            with contextlib.suppress(FileNotFoundError):  # removed since
+            with contextlib.suppress(FileNotFoundError):  # already removed
                 status = here.stat(name)
                 path = join_path(folder, name)
                 if not _is_text(path):
@@ -165,7 +165,7 @@ class LocalStore:
                 yield from self._files(path.rstrip("/"), after)
 
     def _leaves_store(self, link: str) -> bool:
-        """Whether a link's target is not read under its own path: it is outside the store, or hidden."""
+        """Whether a link's target is outside the store or hidden, so that it is not read under its own path."""
         root = os.path.join(self._root.path, "")
         target = os.path.realpath(root + link)
         return not target.startswith(root) or is_hidden(target.removeprefix(root))
@@ -180,7 +180,7 @@ class LocalStore:
         return self._folder(folder), name
 
     def _create_file(self, folder: AllowedFolder, name: str) -> int:
-        """The descriptor of a new or emptied file; its folder is created if missing."""
+        """The descriptor of a new or emptied file. A missing folder is created."""
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
         try:
             return folder.open(name, flags)
@@ -189,7 +189,7 @@ class LocalStore:
             return folder.open(name, flags)
 
     def _create_folder(self, folder: AllowedFolder) -> None:
-        """Create the folder and its parents, up to the root. A missing root is not created: it may be a mount."""
+        """Create the folder and its parents, up to the root. A missing root is not created, because it may be a mount."""
         if folder.below == self._root.below:
             with folder.open_directory():
                 return
@@ -220,7 +220,7 @@ class LocalStore:
 
 
 def _is_text(path: str) -> bool:
-    """Whether a name is UTF-8. Names are bytes; Python decodes others with surrogates."""
+    """Whether a name is UTF-8. Names are bytes. Python decodes other bytes with surrogates."""
     try:
         path.encode()
     except UnicodeEncodeError:

@@ -1,6 +1,6 @@
-"""The location of files by the settings that file sinks and sources share, and the store that is opened there.
+"""The location of files in the settings that file sinks and sources share, and the store at that location.
 
-Credentials come only from settings: those of the host are never used.
+Credentials come only from settings. The host's credentials are never used.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ SFTP_USER, SFTP_PASSWORD, SFTP_KNOWN_HOSTS = "sftp.username", "sftp.password", "
 SFTP_KEY, SFTP_PASSPHRASE = "sftp.private.key", "sftp.private.key.passphrase"
 
 _BUCKETS: Final = {S3_BUCKET: "s3", GCS_BUCKET: "gs", AZURE_CONTAINER: "az"}
-_CREDENTIALS: Final = {  # by the library's names
+_CREDENTIALS: Final = {  # by the library's option names
     "s3": S3_CREDENTIALS,
     "gs": {"service_account_key": GCS_CREDENTIALS},
     "az": {"account_key": AZURE_KEY, "sas_key": AZURE_SAS},
@@ -106,8 +106,8 @@ STORE_KEYS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """A parsed address. ``scheme`` is ``file`` for a folder of the host, with its path in ``folder``. For others, ``host`` is the bucket or
-    server, and ``folder`` has no slash at either end. ``key`` is the setting with the value ``given``."""
+    """A parsed address. For a folder of the host, ``scheme`` is ``file``, and ``folder`` is its path. For other schemes, ``host`` is the
+    bucket or server, and ``folder`` has no slash at either end. ``key`` is the setting with the value ``given``."""
 
     key: str
     given: str
@@ -117,7 +117,7 @@ class Location:
 
 
 def parse_location(config: Config) -> Location:
-    """Raises ConfigException, which names the setting, for an invalid address."""
+    """Parse an address. Raises ConfigException, which names the setting, for an invalid address."""
     key, given = _address(config)
     if "://" not in given:
         return Location(key, given, "file", "", given)
@@ -136,7 +136,7 @@ def parse_location(config: Config) -> Location:
 
 
 def _has_valid_ports(address: SplitResult) -> bool:
-    """Raises ValueError for a port that is not a number."""
+    """Whether all ports are valid. Raises ValueError for a port that is not a number."""
     servers = _name_nodes(address.netloc) if address.scheme in _HDFS else [address]
     return all(server.port != 0 for server in servers) and (len(servers) == 1 or all(server.netloc for server in servers))
 
@@ -146,7 +146,7 @@ def _name_nodes(hosts: str) -> list[SplitResult]:
 
 
 def dataset_at(config: Config, path: str, schema: Schema | None = None) -> Dataset:
-    """A folder of the store, for lineage events; ``path`` is relative to the address in the config."""
+    """A folder of the store, for lineage events. ``path`` is relative to the address in the config."""
     location = parse_location(config)
     if location.scheme == "file":
         return Dataset("file", os.path.join(os.path.abspath(location.folder), path).rstrip("/") or "/", schema)
@@ -187,7 +187,7 @@ def open_store(config: Config, allowed_paths: AllowedPaths) -> Store:
 def _cluster(location: Location, config: Config) -> Store:
     from airflow_provider_connect.connectors.filesystem.stores.web_hdfs_store import WebHdfsStore
 
-    is_web = location.scheme == "webhdfs"  # its ports are those of WebHDFS
+    is_web = location.scheme == "webhdfs"  # its ports are WebHDFS ports
     nodes = [(node.hostname or "", (is_web and node.port) or config[HDFS_WEB_PORT]) for node in _name_nodes(location.host)]
     return WebHdfsStore(nodes, config[HDFS_USER], location.folder, key=location.key, given=location.given)
 
@@ -226,7 +226,7 @@ def _bucket(location: Location, config: Config) -> Store:
     options = _library_settings(location.scheme, config)
     try:
         bucket = open_bucket(location.scheme, location.host, location.folder, options)
-    except Exception as error:  # of the library: its message may contain a secret
+    except Exception as error:  # an error of the library, whose message may contain a secret
         reason = f"The library rejects these settings ({type(error).__name__}). Check {keys[1]}."
         raise ConfigException.of(location.key, location.given, reason) from None
     listing = S3Listing(location.host, options) if location.scheme == "s3" else None
@@ -251,7 +251,7 @@ def names_have_last_offset(config: Config) -> bool:
 
 
 def _address(config: Config) -> tuple[str, str]:
-    """The setting with the address, and the address."""
+    """The setting that has the address, and the address."""
     for key in (URL, HDFS_URL):
         if config[key]:
             return key, config[key]
@@ -264,7 +264,8 @@ def _address(config: Config) -> tuple[str, str]:
 
 
 def _library_settings(scheme: str, config: Config) -> Mapping[str, object]:
-    """The arguments of obstore's store for ``scheme``. With incomplete credentials it would use the host's, so requests are not signed."""
+    """The arguments of obstore's store for ``scheme``. With incomplete credentials, the library would use the host's, so requests are not
+    signed."""
     if scheme == "s3":
         return s3_options(config)
     found: dict[str, object] = given_options(config, _CREDENTIALS[scheme]) or {"skip_signature": True}

@@ -1,4 +1,4 @@
-"""Buckets of S3, Google Cloud Storage and Azure, by obstore. Credentials of the host are never used."""
+"""Buckets of S3, Google Cloud Storage and Azure, accessed with obstore. The host's credentials are never used."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 _PART_BYTES: Final = 8 << 20
 _INVALID_PATH: Final = "invalid path"
 """Part of the library's error message for a key that is not a valid path."""
-_UPLOADS: Final = 4  # concurrent part uploads of a file
+_UPLOADS: Final = 4  # concurrent uploads of a file's parts
 _RETRIES: Final[Any] = {
     "max_retries": 8,
     "retry_timeout": datetime.timedelta(seconds=60),
@@ -40,8 +40,8 @@ Bucket = S3Store | GCSStore | AzureStore
 
 
 def open_bucket(scheme: str, name: str, folder: str, settings: Mapping[str, Any]) -> Bucket:
-    """The bucket or container ``name``, with the prefix ``folder``. ``settings`` are the library's; without credentials, requests are not
-    signed."""
+    """The bucket or container ``name``, with the prefix ``folder``. ``settings`` are the library's settings. Without credentials, requests
+    are not signed."""
     kind: Any = {"s3": S3Store, "gs": GCSStore, "az": AzureStore}[scheme]
     options = client_options(str(settings.get("endpoint", "")))
     with hide_environment():
@@ -49,7 +49,7 @@ def open_bucket(scheme: str, name: str, folder: str, settings: Mapping[str, Any]
 
 
 class ObjectStore:
-    """See ``Store``. ``keys`` names the settings of the address and of the credentials, for messages; ``given`` is the address."""
+    """See ``Store``. For messages, ``keys`` names the settings of the address and of the credentials, and ``given`` is the address."""
 
     def __init__(self, bucket: Bucket, given: str, *, keys: tuple[str, str], listing: S3Listing | None = None) -> None:
         self._bucket, self._given, self._keys, self._listing = bucket, given, keys, listing
@@ -78,7 +78,7 @@ class ObjectStore:
             return cast(BinaryIO, obstore.open_reader(self._bucket, path))
 
     def move(self, path: str, to: str) -> bool:
-        """1 copy in the store 2 remove the original."""
+        """Steps: (1) copy in the store; (2) remove the original."""
         with self.translate_errors(path):
             try:
                 obstore.copy(self._bucket, path, to)
@@ -88,8 +88,8 @@ class ObjectStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """1 create a note of this move at the new path, which fails if an object exists there 2 copy the object over the note 3 remove the
-        original."""
+        """Steps: (1) create a note of this move at the new path, which fails if an object exists there; (2) copy the object over the note;
+        (3) remove the original."""
         found = self.file(path)
         if found is None:
             raise FileNotFoundError(path)
@@ -123,8 +123,8 @@ class ObjectStore:
                 return None
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """In pages of a thousand, in the store's order. Folder markers are not files: empty objects whose keys end with a slash, which the
-        library strips."""
+        """Lists pages of a thousand files, in the store's order. Folder markers are not files. They are empty objects whose keys end with a
+        slash, which the library removes."""
         try:
             with self.translate_errors(folder):
                 for page in obstore.list(self._bucket, folder or None, offset=after or None, chunk_size=1000):
@@ -148,7 +148,7 @@ class ObjectStore:
             )
 
     def _files_by_key(self, folder: str, after: str) -> Iterator[StoredFile]:
-        """As ``files``, but skips keys that are not valid paths."""
+        """Like ``files``, but skips keys that are not valid paths."""
         if self._listing is None:
             reason = "A key there has an empty part, a part . or .. or a control character, and cannot be listed. Rename the object."
             raise ConfigException.of(self._keys[0], join_path(self._given.rstrip("/"), folder), reason)
@@ -180,7 +180,7 @@ class ObjectStore:
             raise RetriableException(f"{where} cannot be used now: {_first_line(error)}") from error
 
     def close(self) -> None:
-        """Does nothing: the library closes its connections itself."""
+        """Does nothing, because the library closes its connections itself."""
 
     def _reject_missing_bucket(self, error: Exception) -> None:
         if any(word in str(error) for word in MISSING_BUCKET):
@@ -188,11 +188,11 @@ class ObjectStore:
 
 
 class _InvalidKeyException(ConfigException):
-    """A key that is not a valid path: the library rejects it, and each page of a listing that contains it."""
+    """A key is not a valid path. The library rejects it, and each page of a listing that contains it."""
 
 
 class ObjectFile:
-    """See ``NewFile``. Uploaded in parts; nothing is visible before ``close``."""
+    """See ``NewFile``. The file is uploaded in parts, and is not visible before ``close``."""
 
     def __init__(self, store: ObjectStore, path: str, writer: WritableFile) -> None:
         self._store, self._path, self._writer = store, path, writer
@@ -225,7 +225,7 @@ def _is_path(key: str) -> bool:
 
 
 def _stored_file(path: str, found: Any) -> StoredFile:  # Any: obstore's ObjectMeta
-    tag = (found["e_tag"] or "").strip('"')  # listings of Azure have no quotes
+    tag = (found["e_tag"] or "").strip('"')  # Azure's listings have no quotes
     return StoredFile(path, found["size"], int(found["last_modified"].timestamp() * 1000), tag)
 
 

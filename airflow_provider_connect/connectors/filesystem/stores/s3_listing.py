@@ -1,4 +1,4 @@
-"""Raw keys of an S3 bucket: for buckets with keys that obstore rejects together with their whole listing page."""
+"""Raw keys of an S3 bucket, for buckets with keys that obstore rejects together with their whole listing page."""
 
 from __future__ import annotations
 
@@ -19,17 +19,18 @@ _NO_BODY: Final = hashlib.sha256(b"").hexdigest()
 
 
 class S3Listing:
-    """``options`` are obstore's options of the bucket. With credentials, requests are signed by AWS Signature Version 4."""
+    """Lists a bucket. ``options`` are obstore's options of the bucket. With credentials, requests are signed with AWS Signature Version
+    4."""
 
     def __init__(self, bucket: str, options: Mapping[str, Any]) -> None:
         self._bucket, self._options = bucket, options
         self._endpoint = str(options.get("endpoint") or f"https://s3.{options['region']}.amazonaws.com").rstrip("/")
 
     def files(self, prefix: str, after: str) -> Iterator[StoredFile]:
-        """Objects whose keys begin with ``prefix`` and come after ``after``, in pages. Paths are whole keys. Raises OSError."""
+        """The objects whose keys start with ``prefix`` and are after ``after``, in pages. Paths are whole keys. Raises OSError."""
         query = {"list-type": "2", "encoding-type": "url", "prefix": prefix, "start-after": after}
         with requests.Session() as session:
-            session.trust_env = False  # no proxies or passwords of the host
+            session.trust_env = False  # the host's proxies and passwords are not used
             while True:
                 page = self._page(session, {name: text for name, text in query.items() if text})
                 is_encoded = _text(page, "EncodingType") == "url"
@@ -67,7 +68,7 @@ class S3Listing:
 
 
 def _text(xml: str, name: str) -> str:
-    """The text of the first element with this name; empty without one."""
+    """The text of the first element with this name. Empty if there is no such element."""
     begin, end = xml.find(f"<{name}>"), xml.find(f"</{name}>")
     return html.unescape(xml[begin + len(name) + 2 : end]) if 0 <= begin < end else ""
 

@@ -1,6 +1,6 @@
-"""A connection to an SFTP server, by asyncssh in its own thread: trusted host keys, login, and calls from another thread.
+"""A connection to an SFTP server with asyncssh, in a separate thread: trusted host keys, login, and calls from another thread.
 
-Nothing of the host is used: no ssh configuration, known hosts, keys or agent, and no Kerberos ticket.
+The host's ssh configuration, known hosts, keys, agent and Kerberos ticket are not used.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _CONNECT_SECONDS, _ALIVE_SECONDS, _UNANSWERED = 30, 15, 4
 
 
 class WrongLoginError(ValueError):
-    """An invalid field of ``SftpLogin``. ``name`` is the field; the message does not contain its value."""
+    """A field of ``SftpLogin`` is invalid. ``name`` is the field. The message does not contain its value."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(message)
@@ -74,7 +74,7 @@ class SftpLogin:
         )
 
     def _trusted(self) -> tuple[Any, frozenset[str]]:
-        """Known hosts for asyncssh, and fingerprints. The known hosts are never empty: asyncssh would then read the host's."""
+        """Known hosts for asyncssh, and fingerprints. The known hosts are never empty, because asyncssh would then read the host's."""
         if _FINGERPRINTS.fullmatch(self.host_keys):
             return asyncssh.import_known_hosts("# none"), frozenset(re.split(r"[\s,]+", self.host_keys.strip()))
         try:
@@ -105,7 +105,7 @@ class SftpConnection:
         self._client: Any = None
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """Call ``act`` with asyncssh's SFTPClient. From one thread at a time. Raises asyncssh.Error and OSError."""
+        """Call ``act`` with asyncssh's SFTPClient. Must be called from one thread at a time. Raises asyncssh.Error and OSError."""
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"sftp-{self._login.host}", daemon=True)

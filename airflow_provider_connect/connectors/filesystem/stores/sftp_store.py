@@ -1,4 +1,4 @@
-"""A folder of an SFTP server. Links and renames are atomic, by OpenSSH's SFTP extensions, which the server must support."""
+"""A folder of an SFTP server. Links and renames are atomic. They use OpenSSH's SFTP extensions, which the server must support."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _EXTENSIONS: Final = "posix-rename@openssh.com and hardlink@openssh.com"
 
 class SftpStore:
     """See ``Store``. ``keys`` names the settings of the address ``given``, of the credentials and of the host keys. Folders are created
-    when needed; the root must exist."""
+    when they are needed. The root must exist."""
 
     def __init__(self, login: SftpLogin, folder: str, given: str, *, keys: tuple[str, str, str]) -> None:
         self._connection = SftpConnection(login)
@@ -38,8 +38,8 @@ class SftpStore:
         self._root, self._given, self._keys = f"/{folder.strip('/')}".rstrip("/"), given, keys
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under a temporary name 2 link it to the path, which fails if that exists 3 remove the temporary name. Also False if
-        another process has removed the temporary name."""
+        """Steps: (1) write under a temporary name; (2) link the file to the path, which fails if the path exists; (3) remove the temporary
+        name. Also False if another process has removed the temporary name."""
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
         try:
@@ -82,7 +82,7 @@ class SftpStore:
         return True
 
     def move_new(self, path: str, to: str) -> bool:
-        """By SFTP's own rename, which fails if the target exists."""
+        """Uses SFTP's own rename, which fails if the target exists."""
         with self.translate_errors(to):
             self.call(lambda client: client.lstat(self._path(path)))
             self._create_folder(to.rpartition("/")[0])
@@ -131,7 +131,7 @@ class SftpStore:
                 yield from self.files(path.rstrip("/"), after)
 
     def _leaves_store(self, link: str) -> bool:
-        """Whether a link's target is not read under its own path: it is outside the store, or hidden. Some servers cannot resolve a
+        """Whether a link's target is outside the store or hidden, so that it is not read under its own path. Some servers cannot resolve a
         dangling link."""
         try:
             root, target = self._real(self._root or "/"), self._real(self._path(link))
@@ -178,7 +178,7 @@ class SftpStore:
             raise RetriableException(f"{where} cannot be used now: {str(error)[:300] or type(error).__name__}") from error
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """Call the library's client. To be used in a block of ``translate_errors``."""
+        """Call the library's client. Must be used in a block of ``translate_errors``."""
         return self._connection.call(act)
 
     def _link(self, path: str, to: str) -> bool:
@@ -194,14 +194,14 @@ class SftpStore:
         return True
 
     def _exists(self, path: str) -> bool:
-        """Raises SFTPNoSuchFile if the root is gone."""
+        """Whether the path exists. Raises SFTPNoSuchFile if the root does not."""
         is_there: bool = self.call(lambda client: client.exists(self._path(path)))
         if not is_there:
             self.call(lambda client: client.stat(self._root or "/"))
         return is_there
 
     def _create_folder(self, folder: str) -> None:
-        """Create the folder and its parents, up to the root. A missing root is not created: it may be a mount."""
+        """Create the folder and its parents, up to the root. A missing root is not created, because it may be a mount."""
         if not folder:
             return
         if self.call(lambda client: client.isdir(self._path(folder))):
@@ -225,7 +225,7 @@ class SftpFile:
         self.stream: BinaryIO = io.BufferedWriter(_Writer(store, file), _WRITTEN_BYTES)
 
     def close(self) -> None:
-        """Durable if the server supports ``fsync@openssh.com``."""
+        """The file is durable if the server supports ``fsync@openssh.com``."""
         with self._store.translate_errors(self._path):
             self.stream.flush()
             with contextlib.suppress(asyncssh.SFTPOpUnsupported):
@@ -240,7 +240,7 @@ class SftpFile:
 
 
 class _Writer(io.RawIOBase):
-    """Does not close the file on the server: ``SftpFile`` does."""
+    """Does not close the file on the server, because ``SftpFile`` does."""
 
     def __init__(self, store: SftpStore, file: Any) -> None:
         super().__init__()

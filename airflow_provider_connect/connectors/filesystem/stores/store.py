@@ -1,4 +1,4 @@
-"""The interface of stores for file sinks and sources: a folder, a bucket, a server or a cluster. Knows no library.
+"""The interface of stores for file sinks and sources: a folder, a bucket, a server or a cluster. Knows nothing of libraries.
 
 Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException if the store cannot be
 reached, and ConfigException, which names the settings, if it refuses the credentials or its root does not exist.
@@ -18,7 +18,7 @@ UNFINISHED: Final = ".unfinished-"
 
 
 PROBE_FILE: Final = ".connect-check"
-"""Read to check access to a store. It need not exist."""
+"""This file is read to check access to a store. It need not exist."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,8 @@ class StoredFile:
     tag: str = ""
 
     def is_same(self, other: StoredFile) -> bool:
-        """Whether both are the same version. With tags, only seconds are compared: listings may have finer times than other requests."""
+        """Whether both are the same version. With tags, only seconds are compared, because listings may have finer times than other
+        requests."""
         fraction = 1000 if self.tag and other.tag else 1
         mine, others = ((each.path, each.size, each.modified_ms // fraction, each.tag) for each in (self, other))
         return mine == others
@@ -39,7 +40,8 @@ class StoredFile:
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Files that listings of a store have skipped: names that are not valid paths, and links out of the store, which are not followed."""
+    """Files that listings of a store have skipped: files whose names are not valid paths, and links out of the store, which are not
+    followed."""
 
     names: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
@@ -53,7 +55,7 @@ class SkippedFiles:
 
     @property
     def text(self) -> str:
-        """A text for users; empty if nothing was skipped."""
+        """A text for users. Empty if no file was skipped."""
         names = _skipped_text(self.names, "file", "the name is not a valid path. Rename files to be read")
         links = _skipped_text(self.links, "link", "links are not followed. Set url to the folder of the files, or move them here")
         return ". ".join(filter(None, (names, links)))
@@ -68,9 +70,10 @@ def _skipped_text(names: set[str], kind: str, reason: str) -> str:
 
 
 class NewFile(Protocol):
-    """A file that is being written, complete after ``close``. Before that, object stores show nothing, other stores a partial file.
+    """A file that is being written. It is complete after ``close``. Before that, it is not visible in object stores, and partial in other
+    stores.
 
-    Writes to ``stream`` belong in a block of the store's ``translate_errors``."""
+    Write to ``stream`` in a block of the store's ``translate_errors``."""
 
     @property
     def stream(self) -> BinaryIO: ...
@@ -88,11 +91,11 @@ class Store(Protocol):
     skipped: SkippedFiles
 
     def create(self, path: str, data: bytes) -> bool:
-        """Create a small file atomically; False, with nothing written, if it exists. Of several processes, one succeeds."""
+        """Create a small file atomically. If it exists, writes nothing and returns False. Of several processes, only one succeeds."""
         ...
 
     def new_file(self, path: str) -> NewFile:
-        """Start writing a file, which replaces one with the same path."""
+        """Start writing a file. It replaces a file with the same path."""
         ...
 
     def read(self, path: str) -> bytes:
@@ -100,32 +103,32 @@ class Store(Protocol):
         ...
 
     def open(self, path: str) -> BinaryIO:
-        """Open a file for reading; it is seekable. Raises FileNotFoundError."""
+        """Open a seekable file for reading. Raises FileNotFoundError."""
         ...
 
     def move(self, path: str, to: str) -> bool:
-        """Move a file and replace an existing one; readers find the complete new or old file. False: the file does not exist, because
+        """Move a file and replace an existing one. Readers find the complete new or old file. False if the file does not exist, because
         another process has moved or removed it."""
         ...
 
     def move_new(self, path: str, to: str) -> bool:
-        """Move a file to a new path; False, with nothing changed, if the path exists. The next call completes the move of a killed process.
-        Raises FileNotFoundError if the file does not exist."""
+        """Move a file to a new path. If the path exists, changes nothing and returns False. The next call completes the move of a killed
+        process. Raises FileNotFoundError if the file does not exist."""
         ...
 
     def remove(self, path: str) -> None:
         """Remove a file if it exists."""
 
     def file(self, path: str) -> StoredFile | None:
-        """The current state of a file; None if it does not exist."""
+        """The current state of a file. None if it does not exist."""
         ...
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """All files below a folder, in the order of their paths, after the path ``after``; none if the folder does not exist."""
+        """All files below a folder that come after the path ``after``, in the order of their paths. Empty if the folder does not exist."""
         ...
 
     def check_root(self, *, may_be_empty: bool) -> None:
-        """Raise ConfigException if the root does not exist. A bucket has no folders: it must contain an object with the prefix, unless
+        """Raise ConfigException if the root does not exist. A bucket has no folders, so it must contain an object with the prefix, unless
         ``may_be_empty``."""
 
     def translate_errors(self, path: str) -> AbstractContextManager[None]:
@@ -137,21 +140,21 @@ class Store(Protocol):
 
 
 def path_part(text: str) -> str:
-    """``text`` as one part of a path: special characters are percent-encoded, as by Hive and Spark in partition names."""
+    """``text`` as one part of a path. Special characters are percent-encoded, as in Hive's and Spark's partition names."""
     part = _SPECIAL.sub(lambda match: f"%{ord(match[0]):02X}", text)
     return part if part.strip(".") else part.replace(".", "%2E")
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a part of the path begins with ``.`` or ``_``: such files are not data."""
+    """Whether a part of the path starts with ``.`` or ``_``. Such files are not data."""
     return any(part.startswith((".", "_")) for part in path.split("/"))
 
 
 def may_hold_paths_after(folder: str, after: str) -> bool:
-    """Whether paths that begin with ``folder``, a path with ``/`` at its end, may follow the path ``after``."""
+    """Whether paths that start with ``folder``, a path with ``/`` at its end, may follow the path ``after``."""
     return folder > after or after.startswith(folder)
 
 
 def join_path(*parts: str) -> str:
-    """Join parts to a path; empty parts are left out."""
+    """Join parts to a path, without empty parts."""
     return "/".join(part for part in parts if part)

@@ -1,6 +1,6 @@
-"""A folder of HDFS, accessed through WebHDFS of the active name node.
+"""A folder of HDFS, accessed through the WebHDFS API of the active name node.
 
-Renames are atomic, and fail if the target exists, unless it is to be replaced.
+Renames are atomic. They fail if the target exists, unless it is to be replaced.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _PART_BYTES: Final = 8 << 20
 _SECONDS: Final = (10, 120)
 """Timeouts: to connect, and between two bytes of a response."""
 _STANDBY: Final = ("StandbyException", "in state standby")
-"""Parts of responses of a standby name node, and of data nodes to which it redirected a writer."""
+"""Parts of the responses of a standby name node, and of data nodes to which it has redirected a writer."""
 
 
 class WebHdfsStore:
-    """See ``Store``. ``key`` is the setting of the address ``given``, ``name_nodes`` their hosts and ports of WebHDFS. Folders are created
-    when needed."""
+    """See ``Store``. ``key`` is the setting of the address ``given``. ``name_nodes`` are the WebHDFS hosts and ports of the name nodes.
+    Folders are created when they are needed."""
 
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None, folder: str, *, key: str, given: str) -> None:
         self._key, self._given, self._root = key, given, f"/{folder.strip('/')}".rstrip("/")
@@ -41,8 +41,8 @@ class WebHdfsStore:
         self.skipped = SkippedFiles()
 
     def create(self, path: str, data: bytes) -> bool:
-        """1 write under a temporary name 2 rename it to the path, which fails if that exists 3 after a failure, remove the temporary
-        name."""
+        """Steps: (1) write under a temporary name; (2) rename the file to the path, which fails if the path exists; (3) after a failure,
+        remove the temporary name."""
         unfinished = f"{path}{UNFINISHED}{uuid.uuid4().hex}"
         file = self.new_file(unfinished)
         with self.translate_errors(path):
@@ -138,7 +138,7 @@ class WebHdfsStore:
             raise RetriableException(f"{where} cannot be used now: {reason}") from error
 
     def _rename(self, path: str, to: str, **options: str) -> bool:
-        """Rename a file; whether the cluster has done so, which the library's ``mv`` does not return."""
+        """Rename a file. Returns whether the cluster has renamed it, which the library's ``mv`` does not return."""
         answer = self._cluster._call("RENAME", method="put", path=self._path(path), destination=self._path(to), **options)
         return bool(answer.json()["boolean"]) if answer.content else True
 
@@ -147,13 +147,13 @@ class WebHdfsStore:
 
 
 class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
-    """Calls the active name node. If a name node is on standby or cannot be connected to, the call goes to the next one. A call that may
-    have been executed is not repeated."""
+    """Calls the active name node. If a name node is on standby or unreachable, the call goes to the next name node. A call that may have
+    been executed is not repeated."""
 
     def __init__(self, name_nodes: Sequence[tuple[str, int]], user: str | None) -> None:
         super().__init__(*name_nodes[0], user=user, skip_instance_cache=True, use_listings_cache=False)
         self.urls = [f"http://{host}:{port}/webhdfs/v1" for host, port in name_nodes]
-        self.session.trust_env = False  # no proxies or passwords of the host
+        self.session.trust_env = False  # the host's proxies and passwords are not used
         self.session.request = functools.partial(self.session.request, timeout=_SECONDS)
 
     def _call(self, op: str, *args: Any, **options: Any) -> requests.Response:
@@ -170,7 +170,8 @@ class _Cluster(WebHDFS):  # type: ignore[misc]  # the library has no types
         raise AssertionError
 
     def find_active(self) -> None:
-        """Find the active name node before a file is started: a standby node redirects the writer to a data node, which refuses it."""
+        """Find the active name node before a file is started, because a standby node redirects the writer to a data node, which refuses
+        it."""
         if len(self.urls) > 1:
             self._call("GETFILESTATUS", path="/")
 
@@ -196,7 +197,7 @@ class WebHdfsFile:
             self.stream.close()
 
     def discard(self) -> None:
-        """Does nothing: the next claim removes the file."""
+        """Does nothing, because the next claim removes the file."""
 
 
 def _stored_file(path: str, status: Mapping[str, Any]) -> StoredFile:
@@ -204,5 +205,5 @@ def _stored_file(path: str, status: Mapping[str, Any]) -> StoredFile:
 
 
 def _status_code(error: Exception) -> int:
-    """The status code of the response of an error; 0 without one."""
+    """The status code of an error's response. 0 if there is no response."""
     return int(getattr(getattr(error, "response", None), "status_code", 0))

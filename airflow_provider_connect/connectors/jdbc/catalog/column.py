@@ -1,4 +1,4 @@
-"""The tables and columns of a database's catalog, as values that are the same for every database."""
+"""The tables and columns of a database's catalog, in a form that is the same for every database."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ TABLE, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "TABLE", "VIEW", "MATERIALIZED V
 
 
 class ColumnKind(StrEnum):
-    """The kind of a column's values, for any product's name of the type."""
+    """The kind of a column's values, independent of each product's type names."""
 
     BOOLEAN = "boolean"
     INT8 = "int8"
@@ -24,10 +24,10 @@ class ColumnKind(StrEnum):
     DATE = "date"
     TIME = "time"
     TIMESTAMP = "timestamp"
-    """Without a time zone."""
+    """A timestamp without a time zone."""
     TIMESTAMP_TZ = "timestamp with time zone"
     OTHER = "other"
-    """Read as text only: arrays, intervals, network addresses …"""
+    """Types that are only read as text: arrays, intervals, network addresses …"""
 
 
 INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
@@ -36,8 +36,7 @@ TIMESTAMPS = (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ)
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableName:
-    """``catalog`` is the database. Which parts a name has depends on the product: PostgreSQL has all, MySQL no schema, SQLite only the
-    table."""
+    """``catalog`` is the database. The parts depend on the product: PostgreSQL has all, MySQL has no schema, SQLite has only the table."""
 
     table: str
     schema: str | None = None
@@ -45,7 +44,7 @@ class TableName:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts that exist, the widest first."""
+        """The existing parts, from the widest."""
         return tuple(part for part in (self.catalog, self.schema, self.table) if part is not None)
 
     @property
@@ -66,9 +65,9 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``type_name`` is the database's own word, in lower case. ``precision`` and ``scale`` are those of a DECIMAL, None where it has no
-    limits. ``default`` is the expression as the catalog has it. ``key_position`` counts from 1 within the primary key; 0 is outside.
-    ``second_digits`` are the digits of a timestamp after the second; None where the catalog does not show them."""
+    """``type_name`` is the database's own type name, in lower case. ``precision`` and ``scale`` are a DECIMAL's, or None if it has no
+    limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is outside the key.
+    ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it."""
 
     name: str
     kind: ColumnKind
@@ -83,13 +82,13 @@ class Column:
 
     @property
     def is_array(self) -> bool:
-        """Whether it is one of PostgreSQL's arrays."""
+        """Whether the type is a PostgreSQL array."""
         return self.kind is ColumnKind.OTHER and self.type_name.startswith("_")
 
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """A table or view that can be read. ``type`` is JDBC's word."""
+    """A table or view that can be read. ``type`` is JDBC's name of the type."""
 
     name: TableName
     type: str = TABLE

@@ -1,4 +1,4 @@
-"""Which tables a config selects: lists of names and patterns to include and to exclude. Knows no database."""
+"""The tables that a config selects: lists of names and patterns to include and to exclude. Knows nothing of databases."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ _QUOTED: Final = re.compile(r'"((?:[^"]|"")*)"|`((?:[^`]|``)*)`')
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A name, which may also be a regular expression; ``pattern`` None: it has no special character."""
+    """A name, which may also be a regular expression. ``pattern`` is None if the name has no special character."""
 
     text: str
     pattern: BoundedRegex | None
 
     def selected(self, tables: Sequence[TableName]) -> set[TableName]:
-        """The tables that the entry selects. A name in another case selects a table if no table has exactly this name and only one differs
-        by case alone: databases fold names without quotes. Raises ConfigException for an expression that takes too long."""
+        """The tables that the entry selects. If no table has exactly this name, tables whose names differ from it only in case are
+        selected, because databases fold unquoted names. They are not selected if two of them differ from each other only in case. Raises
+        ConfigException for an expression that takes too long."""
         found = {table for table in tables if table.has_name(self.text)}
         if found or self.pattern is not None:
             return found | {table for table in tables if self._matches(table)}
@@ -40,7 +41,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class TableFilter:
-    """``include`` and ``exclude`` hold names and regular expressions; nothing included means everything."""
+    """``include`` and ``exclude`` have names and regular expressions. An empty ``include`` means all tables."""
 
     include: tuple[Entry, ...] = ()
     exclude: tuple[Entry, ...] = ()
@@ -51,14 +52,14 @@ class TableFilter:
         return cls(_entries(TABLE_INCLUDE, include), _entries(TABLE_EXCLUDE, exclude))
 
     def chosen(self, tables: Sequence[TableName]) -> list[TableName]:
-        """The selected tables, in the order given."""
+        """The selected tables, in the given order."""
         included, excluded = (
             set[TableName]().union(*(entry.selected(tables) for entry in given)) for given in (self.include, self.exclude)
         )
         return [table for table in tables if (not self.include or table in included) and table not in excluded]
 
     def missing(self, tables: Sequence[TableName]) -> list[str]:
-        """The names to include that no table has; patterns are left out."""
+        """The names to include that no table has, without patterns."""
         plain = (entry for entry in self.include if entry.pattern is None)
         return [entry.text for entry in plain if not entry.selected(tables)]
 

@@ -1,4 +1,4 @@
-"""A database by its ADBC driver, which returns columns. ``rows`` and ``has_row`` need no pyarrow."""
+"""A database accessed with its ADBC driver, which returns columns. ``rows`` and ``has_row`` do not need pyarrow."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 
 MAX_ANSWER_BYTES: Final = 256 << 20
-_ROW_BYTES: Final = 100  # of a row without its values
+_ROW_BYTES: Final = 100  # overhead of a row, without its values
 
 
 def bounded_rows(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
-    """All ``rows``. Raises ConnectException where they are larger than any answer that our queries have: the server may belong to
-    anyone, and this process may serve all users."""
+    """All ``rows``. Raises ConnectException if they are larger than any possible result of our queries, because the server is not trusted,
+    and this process may serve all users."""
     found: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:
@@ -35,7 +35,7 @@ def bounded_rows(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any
 
 
 class AdbcDatabase:
-    """A database with an ADBC driver. Each statement is a transaction of its own."""
+    """A database with an ADBC driver. Each statement is a separate transaction."""
 
     def __init__(self, url: DatabaseUrl) -> None:
         import adbc_driver_manager
@@ -64,7 +64,7 @@ class AdbcDatabase:
         import nanoarrow
 
         with self._executed(sql) as answer, warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # a type of PostgreSQL that Arrow does not have, such as numeric, is read as text
+            warnings.simplefilter("ignore")  # a PostgreSQL type that Arrow does not have, such as numeric, is read as text
             return bounded_rows(nanoarrow.ArrayStream(answer.stream()).iter_tuples(), self._url.address)
 
     def has_row(self, sql: str) -> bool:
@@ -93,23 +93,23 @@ class AdbcDatabase:
             if part is not None:
                 try:
                     part.close()
-                except Exception:  # (a broken connection must be closed as well)
+                except Exception:  # a broken connection must also be closed
                     continue
         self._statement = self._connection = self._database = None
 
     def _translated(self, text: str, state: str | None) -> ConnectException:
-        """The exception for an error of the driver. ``state`` is its SQLSTATE where it has one."""
+        """The exception for an error of the driver. ``state`` is its SQLSTATE, if any."""
         return statement_error(self._url, text, state)
 
     def _executed(self, sql: str | None, options: Mapping[str, str] | None = None) -> _AdbcAnswer:
-        """``sql`` None: the caller gives the statement its task."""
+        """Execute ``sql``. If it is None, the caller configures the statement."""
         if self._connection is None:
             raise RetriableException(f"The connection to {self._url.address} is closed")
         return _AdbcAnswer(self, sql, options or {})
 
 
 def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
-    """The batch with types that Arrow does not have, such as numeric, as texts, which can be compared and cast."""
+    """The batch with columns of types that Arrow does not have, such as numeric, as texts. Texts can be compared and cast."""
     if not any(isinstance(field.type, pa.BaseExtensionType) for field in batch.schema):
         return batch
     columns = [column.storage if isinstance(column, pa.ExtensionArray) else column for column in batch.columns]
@@ -118,7 +118,7 @@ def _without_extensions(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def _joined(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordBatch]:
-    """Batches of at least ``rows`` or ``BATCH_BYTES``, joined from small ones of one type."""
+    """Batches of at least ``rows`` or ``BATCH_BYTES``, joined from small batches of the same type."""
     held: list[pa.RecordBatch] = []
     count = size = 0
     for batch in batches:
@@ -132,7 +132,7 @@ def _joined(batches: Iterator[pa.RecordBatch], rows: int) -> Iterator[pa.RecordB
 
 
 class _AdbcAnswer:
-    """One statement from its execution to its close; the driver's errors are translated."""
+    """One statement, from its execution until it is closed. The driver's errors are translated."""
 
     def __init__(self, database: AdbcDatabase, sql: str | None, options: Mapping[str, str]) -> None:
         self._database = database
@@ -163,11 +163,11 @@ class _AdbcAnswer:
         if statement is not None:
             try:
                 statement.close()
-            except database._driver.Error:  # it was interrupted
+            except database._driver.Error:  # the statement was interrupted
                 database.close()
         if isinstance(error, database._driver.Error):
             raise database._translated(str(error), getattr(error, "sqlstate", None)) from None
         if error is not None and kind is not None and kind.__module__.partition(".")[0] in ("pyarrow", "nanoarrow"):
             raise database._translated(str(error), None) from None
-        if isinstance(error, OSError):  # as which Arrow raises an error of the driver's stream
+        if isinstance(error, OSError):  # Arrow raises errors of the driver's stream as OSError
             raise database._translated(str(error), None) from None

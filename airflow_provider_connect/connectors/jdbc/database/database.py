@@ -1,7 +1,7 @@
-"""An open database, and the packages that it needs: small answers as Python rows, large ones as Arrow batches.
+"""An open database, and the packages that it needs. Small results are Python rows, large results are Arrow batches.
 
-Products with an ADBC driver return columns; all others are read by SQLAlchemy. ``rows`` and ``has_row`` need no pyarrow, so that a check
-inside an Airflow task stays cheap.
+Products with an ADBC driver return columns. All others are read with SQLAlchemy. ``rows`` and ``has_row`` do not need pyarrow, so that a
+check in an Airflow task stays cheap.
 """
 
 from __future__ import annotations
@@ -25,40 +25,40 @@ if TYPE_CHECKING:
 
 
 class Database(Protocol):
-    """One connection, for one thread; only ``cancel`` may be called from another.
+    """One connection, for one thread. Only ``cancel`` may be called from another thread.
 
-    Raises RetriableException when there is no connection or it was lost, StatementException for a refused statement.
+    Methods raise RetriableException if there is no connection or it was lost, and StatementException for a refused statement.
     """
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:  # Any: the columns' values
-        """All rows of a small answer."""
+        """All rows of a small result."""
 
     def has_row(self, sql: str) -> bool:
-        """Whether the answer of a query has a row."""
+        """Whether the result of a query has a row."""
 
     def execute(self, sql: str) -> None:
-        """Run a statement that has no answer."""
+        """Run a statement that has no result."""
 
     def batches(self, sql: str, rows: int) -> Iterator[pa.RecordBatch]:
-        """The answer in batches of about 4 MiB, or of some tens of rows where rows are long; except by PostgreSQL's driver at most about
-        ``rows`` in each. Batches differ in type where a driver reports no types. No other method may be called until the answer is read
-        to its end or the connection closed."""
+        """The result in batches of about 4 MiB, or of some tens of rows if rows are long. Batches have at most about ``rows`` rows, except
+        with PostgreSQL's driver. If a driver does not report types, the types of batches may differ. No other method may be called until
+        the result is read to its end, or the connection is closed."""
 
     def cancel(self) -> None:
-        """Interrupt the call that another thread waits in, which then raises an error."""
+        """Interrupt the current call in another thread. That call then raises an exception."""
 
     def close(self) -> None:
-        """Close the connection in any state. May be called twice."""
+        """Close the connection, whatever its state. May be called twice."""
 
 
 def open_database(url: DatabaseUrl) -> Database:
-    """Connect. Raises ConfigException if the database refuses user, password or name, RetriableException if no server answers."""
+    """Connect. Raises ConfigException if the database refuses user, password or name, RetriableException if no server responds."""
     require_driver(url)
     return SqlAlchemyDatabase(url) if url.dialect.adbc_driver is None else AdbcDatabase(url)
 
 
 def missing_driver(url: DatabaseUrl) -> str | None:
-    """The packages that are not installed here, with the command that installs them; None: all are, or SQLAlchemy has to find out."""
+    """The missing packages, with the command that installs them. None if all are installed, or if only SQLAlchemy can determine this."""
     dialect = url.dialect
     if not dialect.is_known:
         has_sqlalchemy = RequiredPackages(dialect.name, ("sqlalchemy",), None).reason() is None
@@ -72,7 +72,7 @@ def missing_driver(url: DatabaseUrl) -> str | None:
 
 
 def require_driver(url: DatabaseUrl) -> None:
-    """Raise ConfigException that names the missing packages."""
+    """Raise a ConfigException that names missing packages."""
     reason = missing_driver(url)
     if reason is not None:
         raise ConfigException.of(URL, f"{url.dialect.name}:…", reason)
@@ -89,14 +89,15 @@ def add_driver_errors(values: Iterable[ConfigValue]) -> None:
 
 
 def read_tables(database: Database, url: DatabaseUrl, types: Collection[str] = (TABLE,)) -> list[Table]:
-    """The tables of these types (JDBC's words, in any case) that the user may read, in the order of their names, without the system's."""
+    """The tables of these types (JDBC's names, in any case) that the user may read, in the order of their names. System tables are
+    omitted."""
     wanted = {word.upper() for word in types}
     tables = url.dialect.read_tables(database)
     return sorted((table for table in tables if table.type in wanted), key=lambda table: table.name.parts)
 
 
 def read_columns(database: Database, url: DatabaseUrl, table: TableName) -> list[Column]:
-    """The columns of a table in their order; empty where there is no such table."""
+    """The columns of a table in order. Empty if there is no such table."""
     found = url.dialect.read_columns(database, table)
     if url.options.get(TINY_AS_BOOLEAN) == "false":
         return [replace(column, kind=ColumnKind.INT8) if _is_tiny_boolean(column) else column for column in found]

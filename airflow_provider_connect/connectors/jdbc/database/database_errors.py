@@ -1,6 +1,7 @@
-"""A driver's errors as our exceptions: a setting to change, a connection to open again, a refused statement.
+"""Translates a driver's errors to our exceptions: a setting to change, a connection to reopen, a refused statement.
 
-Decided by SQLSTATE or the server's number where the driver has one, else by the words of its message. An unknown error is not temporary.
+The SQLSTATE or the server's error number decides. If the driver has neither, the words of its message decide. An unknown error is not
+temporary.
 """
 
 from __future__ import annotations
@@ -18,8 +19,7 @@ PASSWORD: Final = "connection.password"
 
 
 class StatementException(ConnectException):
-    """The database refuses a statement: a dropped table, a missing right, a failed conversion. ``state`` is its SQLSTATE where it has
-    one."""
+    """The database refuses a statement: a dropped table, a missing privilege, a failed conversion. ``state`` is its SQLSTATE, if any."""
 
     def __init__(self, message: str, state: str | None = None) -> None:
         super().__init__(message)
@@ -27,7 +27,7 @@ class StatementException(ConnectException):
 
 
 class RefusedException(DataException):
-    """The database refuses rows for their values. ``row`` is the index of the first bad one, if known."""
+    """The database refuses rows because of their values. ``row`` is the index of the first bad row, if known."""
 
     def __init__(self, message: str, row: int | None = None) -> None:
         super().__init__(message)
@@ -35,7 +35,7 @@ class RefusedException(DataException):
 
 
 class ValueException(DataException):
-    """A value in an answer has another type than the rest of its column. ``column`` is the index in the answer."""
+    """A value in a result has another type than the rest of its column. ``column`` is the index in the result."""
 
     def __init__(self, column: int, value: object) -> None:
         super().__init__(f"Column {column + 1} of the statement: the value {value} is of another type than those before it")
@@ -64,7 +64,7 @@ _ROLLBACK_STATES: Final = ("40", "55P03", "53300")  # rolled back by the server,
 
 
 def error_number(error: object) -> int | None:
-    """The server's number of a driver's error, if it has one."""
+    """The server's error number in a driver's error, if any."""
     arguments = getattr(error, "args", ())
     first = arguments[0] if arguments else None
     first = first[0] if isinstance(first, tuple) and first else first
@@ -72,8 +72,8 @@ def error_number(error: object) -> int | None:
 
 
 def connection_error(url: DatabaseUrl, text: str, number: int | None = None) -> ConnectException:
-    """Why there is no connection, with the setting to change; RetriableException for an error that is known to be temporary. Has no
-    secret."""
+    """The exception for a failed connection, with the setting to change. RetriableException for an error that is known to be temporary.
+    Contains no secrets."""
     message = redacted(url, text)
     if _UNKNOWN_USER.search(text):
         reason = f"{url.address} refuses user {url.user!r}: {message}. Set {USER} and {PASSWORD} to those of a user that may log in."
@@ -102,14 +102,14 @@ def statement_error(url: DatabaseUrl, text: str, state: str | None, number: int 
 
 
 def is_retriable_rollback(url: DatabaseUrl, text: str, state: str | None, number: int | None = None) -> bool:
-    """Whether the server ended a transaction in favor of others, so that it may succeed when it is run again."""
+    """Whether the server ended a transaction in favor of others, so that a repetition may succeed."""
     if state or number:  # the message may quote values, so its words decide nothing
         return (state or "").startswith(_ROLLBACK_STATES) or number in url.dialect.rollback_numbers
     return _ROLLED_BACK.search(text) is not None
 
 
 def redacted(url: DatabaseUrl, text: str) -> str:
-    """A driver's message in one line, without the URL's password and secret options."""
+    """A driver's message on one line, without the URL's password and secret options."""
     message = " ".join(text.split())
     for secret in url.secrets:
         message = message.replace(secret, "[hidden]")

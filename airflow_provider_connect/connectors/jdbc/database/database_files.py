@@ -1,5 +1,5 @@
-"""The files of the host that a database URL reaches: SQLite's file, the socket of a local server, those of TLS, and those that a driver may
-open by itself.
+"""The host's files that a database URL reaches: SQLite's file, a local server's socket, TLS files, and files that a driver may open by
+itself.
 
 All of them must be below the worker's allowed folders (``sdk.allowed_paths``). Knows nothing of connections.
 """
@@ -37,7 +37,7 @@ def add_path_errors(values: Iterable[ConfigValue], allowed: AllowedPaths) -> Non
 
 
 def with_resolved_paths(url: DatabaseUrl) -> DatabaseUrl:
-    """The same database with paths of the host resolved. Raises ConfigException for one outside of the allowed folders."""
+    """The same database with paths of the host resolved. Raises ConfigException for a path outside of the allowed folders."""
     if url.dialect.is_file:
         return dataclasses.replace(url, database=url.allowed.resolve(URL, url.database or ""))
     url = _with_files_resolved(url)
@@ -49,15 +49,15 @@ def with_resolved_paths(url: DatabaseUrl) -> DatabaseUrl:
 
 
 def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
-    """Certificates and keys. A relative path is relative to the worker's folder."""
+    """Resolve the paths of certificates and keys. A relative path is relative to the worker's folder."""
     found = {name: url.allowed.resolve(URL, path) for name, path in file_options(url.dialect, url.options).items()}
     return dataclasses.replace(url, options={**url.options, **found}) if found else url
 
 
 @contextlib.contextmanager
 def guarded_files(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
-    """The URL to connect to inside the block. Raises ConfigException at its end if SQLite has opened another file than that of the URL,
-    such as the target of a new link. A new file is created here, where no link is followed."""
+    """The URL to connect to inside the block. Raises ConfigException at the block's end if SQLite has opened another file than the URL's,
+    such as the target of a new link. A new file is created here, without following links."""
     if not url.dialect.is_file:
         yield with_resolved_paths(url)
         return
@@ -77,10 +77,10 @@ def guarded_files(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
 
 
 def _has_open(path: str) -> bool:
-    """Whether this process has opened the file at exactly this path. Opens no descriptor: closing a second one of the same file would drop
-    SQLite's locks."""
+    """Whether this process has opened the file at exactly this path. Opens no descriptor, because closing a second descriptor of the file
+    would drop SQLite's locks."""
     descriptors = "/proc/self/fd"
-    if not os.path.isdir(descriptors):  # not Linux: check that the path is still no link
+    if not os.path.isdir(descriptors):  # not Linux: check that the path is still not a link
         return os.path.realpath(path) == path
     for number in os.listdir(descriptors):
         with contextlib.suppress(OSError):
@@ -90,13 +90,13 @@ def _has_open(path: str) -> bool:
 
 
 def _with_sockets_resolved(url: DatabaseUrl) -> DatabaseUrl:
-    """libpq accepts a socket's folder as a host, and uses its own default folder without a host."""
+    """Resolve the folders of sockets. libpq accepts such a folder as a host, and without a host uses its default folder."""
     named = url.options.get("host")
     given = (unquote(url.host or "") if named is None else named).split(",")
     hosts = [_socket_resolved(url, host.strip()) for host in given]
     if not any(host.startswith("/") for host in hosts):
         return url
-    if named is None and len(hosts) > 1:  # each with a port, which is not part of a path
+    if named is None and len(hosts) > 1:  # each host has a port, which is not part of a path
         raise ConfigException.of(
             URL, f"{url.dialect.name}://…", "A socket's folder cannot be one of several hosts here. Name them with ?host="
         )

@@ -1,7 +1,7 @@
-"""Which options of a database's URL reach our own drivers. Pure text; opens nothing.
+"""The options of a database's URL that reach our own drivers. Only handles text and opens nothing.
 
-An option is applied, or it only tunes a Java driver and changes no value, or it is refused by its name. The last applies to each
-option that is not known, and to those that could run code or read files.
+An option is applied, ignored or refused. It is ignored if it only tunes a Java driver and changes no value. Unknown options, and options
+that could run code or read files, are refused by their names.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from airflow_provider_connect.connectors.jdbc.dialects.url_options import (
 )
 
 SECRET_OPTIONS: Final = frozenset({"sslpassword", "ssl_key_password"})
-"""Options that are applied and hold a secret."""
+"""Options that are applied and have a secret."""
 _FILE_OPTIONS: Final = frozenset[str]().union(*(dialect.options.files for dialect in DIALECTS))
 _NO_FILES: Final = ("system", "")  # values of ``sslrootcert`` that are not a path
 
 
 def file_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that hold a path of the host, with their paths. ``database_files`` checks each."""
+    """The options that have a path of the host, with their paths. ``database_files`` checks each path."""
     return {name: value for name, value in options.items() if name in dialect.options.files and value not in _NO_FILES}
 
 
@@ -52,7 +52,7 @@ _OFF: Final = ("false", "0", "no", "off")
 
 
 def danger(dialect: Dialect, name: str, value: str) -> str | None:
-    """Why an option is refused for any database, and what to do instead; None for any other."""
+    """The reason why an option is refused for any database, and its replacement. None for other options."""
     word, known = name.lower(), dialect.options
     if value.lower() in _OFF:
         return None
@@ -72,7 +72,7 @@ def danger(dialect: Dialect, name: str, value: str) -> str | None:
 
 
 def known_options(dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
-    """The options for our own driver. ``given`` has lower-case names, and dangerous options only where they are switched off. Raises
+    """The options for our own driver. ``given`` has lower-case names, and dangerous options only if they are switched off. Raises
     UnknownOptionError."""
     known = dialect.options
     options: dict[str, str] = {}
@@ -94,7 +94,7 @@ def known_options(dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
 
 
 def driver_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that the driver reads from its URL: without those that this package applies itself."""
+    """The options that the driver reads from its URL, without options that this package applies itself."""
     ours = (ZERO_DATES, TINY_AS_BOOLEAN, READ_ONLY)
     return {
         name: value for name, value in options.items() if name not in ours and not (dialect.makes_tls_context and name.startswith("ssl_"))

@@ -1,7 +1,7 @@
 """The address of a database: JDBC, SQLAlchemy and Airflow URLs as one value. Opens nothing; refuses options that could run code or read
 files.
 
-A user who may write a connector's config must not be able to load a class, read a file or run a statement on the worker's machine.
+A user who may write a connector's config must not be able to load a class, read a file or run code on the worker's machine.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ _SQLALCHEMY_DRIVERS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class DatabaseUrl:
-    """One database. ``options`` are those of our own drivers; ``schema`` is the one that a connection starts in, where the URL names one.
+    """One database. ``options`` are options of our own drivers. ``schema`` is the initial schema of a connection, if the URL names one.
 
-    ``database`` is the file of SQLite, an absolute or relative path.
+    For SQLite, ``database`` is an absolute or relative path.
     """
 
     dialect: Dialect
@@ -62,16 +62,16 @@ class DatabaseUrl:
     driver: str | None = None
     schema: str | None = None
     allowed: AllowedPaths = field(default=NOTHING_ALLOWED, repr=False, compare=False)
-    """The files of the host that a connection may reach: SQLite's file, a socket's folder."""
+    """The host's files that a connection may reach: SQLite's file, a socket's folder."""
 
     @property
     def zero_dates(self) -> str | None:
-        """What MySQL's 0000-00-00 is read as; None: null where the column may be null."""
+        """The value that replaces MySQL's 0000-00-00. None: null, if the column may be null."""
         return self.options.get(ZERO_DATES, self.dialect.zero_dates)
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """What must not appear in a message: the password, plain and percent-encoded, and those of options."""
+        """Texts that must not be in a message: the password and secret options, plain and percent-encoded."""
         found = [self.password, *(value for name, value in self.options.items() if name in SECRET_OPTIONS)]
         return tuple(dict.fromkeys(text for secret in found if secret for text in (secret, quote(secret, safe=""))))
 
@@ -84,12 +84,12 @@ class DatabaseUrl:
 
     @property
     def existing(self) -> DatabaseUrl:
-        """The same database; a file that does not exist is not created."""
+        """The same database, but a missing file is not created."""
         return dataclasses.replace(self, options={"mode": "rw", **self.options}) if self.dialect.is_file else self
 
     @property
     def adbc_uri(self) -> str:
-        """For the ADBC driver of the dialect: a libpq URI, or SQLite's file URI."""
+        """The URI for the dialect's ADBC driver: a libpq URI, or SQLite's file URI."""
         if self.dialect.is_file:
             mode = self.options.get("mode")
             return f"file:{quote(self.database or '')}{f'?mode={mode}' if mode else ''}"
@@ -104,7 +104,7 @@ class DatabaseUrl:
 
     @property
     def sqlalchemy_url(self) -> str:
-        """For SQLAlchemy's ``create_engine``, with the password."""
+        """The URL for SQLAlchemy's ``create_engine``, including the password."""
         if self.dialect.is_file:
             return f"{self.dialect.name}:///{self.database}"
         driver = self.driver or self.dialect.driver
@@ -118,7 +118,7 @@ class DatabaseUrl:
         return dataclasses.replace(self, allowed=allowed)
 
     def with_credentials(self, user: str | None, password: str | None) -> DatabaseUrl:
-        """The same database for another user; None keeps the URL's user or password."""
+        """The same database for another user. None keeps the URL's user or password."""
         return dataclasses.replace(self, user=self.user if user is None else user, password=self.password if password is None else password)
 
     def _credentials(self) -> str:
@@ -132,7 +132,7 @@ class DatabaseUrl:
 
 
 def parse_url(text: str) -> DatabaseUrl:
-    """Parse a URL. Raises ConfigException, which names the setting and the fix but never a password."""
+    """Parse a URL. Raises ConfigException, which names the setting and the fix, but never a password."""
     if _VARIABLE.fullmatch(text):
         raise _refusal("…", f"This variable was not resolved. Write the URL, {_FORM}, or {_RESOLVED}.")
     match = _SCHEME.fullmatch(text.strip())
@@ -153,7 +153,7 @@ def parse_url(text: str) -> DatabaseUrl:
         return _file(dialect, rest) if dialect.is_file else _server(dialect, driver, rest)
     try:
         return _server(dialect, driver, rest)
-    except ConfigException:  # an unknown dialect has only this form
+    except ConfigException:  # URLs of unknown dialects only have this form
         raise _refusal(f"{scheme}:…", unsupported_reason(scheme)) from None
 
 
@@ -210,7 +210,7 @@ def _host_and_port(dialect: Dialect, text: str) -> tuple[str | None, int | None]
         return None, None
     if "@" in text:
         raise _refusal(f"{dialect.name}://…", f"There are two @. {_ENCODED}")
-    for part in text.split(","):  # libpq decodes the text in brackets, which could then be the path of a socket's folder
+    for part in text.split(","):  # libpq decodes the text in brackets, so it could be the path of a socket's folder
         if ("[" in part or "]" in part) and not _IN_BRACKETS.fullmatch(part):
             raise _refusal(f"{dialect.name}://…", "Square brackets may only enclose an IPv6 address, such as [::1].")
     if "," in text:
@@ -241,7 +241,7 @@ def _file(dialect: Dialect, rest: str) -> DatabaseUrl:
 
 
 def _all_options(rest: str) -> Iterable[tuple[str, str]]:
-    """Every ``name=value`` of the URL after ``?``, ``&`` or ``;``, in all the forms that products have."""
+    """Every ``name=value`` after ``?``, ``&`` or ``;`` in the URL, in the forms of all products."""
     _, _, query = rest.replace(";", "?", 1).partition("?")
     for part in re.split(r"[&;?]", query):
         name, _, value = part.partition("=")
@@ -256,7 +256,7 @@ def _refuse_dangerous(dialect: Dialect, options: Iterable[tuple[str, str]]) -> N
 
 
 def _known_options(dialect: Dialect, given: Mapping[str, str], *, is_named: bool = True) -> dict[str, str]:
-    """``is_named`` False: an unknown option may be part of a password that was not encoded, so no message names it."""
+    """The known options. If ``is_named`` is false, messages do not name unknown options, which may be part of an unencoded password."""
     try:
         return known_options(dialect, given)
     except UnknownOptionError as error:
@@ -271,7 +271,7 @@ def _known_options(dialect: Dialect, given: Mapping[str, str], *, is_named: bool
 
 
 def _escaped(text: str) -> str:
-    """A value inside libpq's ``options``, where white space and backslashes are escaped."""
+    """A value inside libpq's ``options``, with white space and backslashes escaped."""
     return re.sub(r"([\\\s])", r"\\\1", text)
 
 

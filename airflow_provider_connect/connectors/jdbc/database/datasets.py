@@ -10,10 +10,10 @@ from airflow_provider_connect.sdk.datasets import Dataset
 
 
 def table_dataset(url: DatabaseUrl, name: TableName, columns: Iterable[Column]) -> Dataset:
-    """A table of the database at ``url``, with the database's names of its columns' types.
+    """A table of the database at ``url``, with the database's own type names for columns.
 
-    ``postgres://host:port`` + ``database.schema.table``; ``mysql://host:port`` + ``database.table``, for MariaDB too; others likewise. A
-    file of SQLite is a database of its own: ``sqlite://«path»`` + ``table``.
+    Names are ``postgres://host:port`` + ``database.schema.table``, ``mysql://host:port`` + ``database.table`` (also for MariaDB), and so
+    on. Each SQLite file is a database: ``sqlite://«path»`` + ``table``.
     """
     types = {column.name: column.type_name for column in columns}
     dialect = url.dialect
@@ -25,7 +25,7 @@ def table_dataset(url: DatabaseUrl, name: TableName, columns: Iterable[Column]) 
 
 
 def _first_server(url: DatabaseUrl) -> str:
-    """``host:port`` of the first server, with the product's port if the URL has none; ``localhost`` for a socket."""
+    """``host:port`` of the first server, with the product's default port if the URL has no port. For a socket, ``localhost``."""
     first = (url.host or url.options.get("host") or "").partition(",")[0]
     host, colon, port = first.rpartition(":") if first.count(":") == 1 else ("", "", "")
     if not colon:

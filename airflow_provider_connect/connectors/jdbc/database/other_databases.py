@@ -1,4 +1,4 @@
-"""Databases without a dialect here: their names, and the Java connector and driver that read and write them. Pure text."""
+"""Databases without a dialect here: their names, and the Java connector and driver that read and write them. Only handles text."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS
 class _Product(NamedTuple):
     name: str
     driver: str
-    """The coordinates of its JDBC driver in Maven's central repository, else where its vendor has it."""
+    """The coordinates of the JDBC driver in Maven's central repository, or else the vendor's location."""
     sink: str = ""
-    """The class of its own Java sink."""
+    """The class of the product's own Java sink."""
 
 
 _CONFLUENT: Final = "io.confluent.connect."
@@ -54,7 +54,7 @@ _INSTALL: Final = (
 
 
 def unsupported_reason(dialect: str) -> str:
-    """Why a database is not supported, and how a Java connector reads and writes it."""
+    """The reason why a database is not supported, and how a Java connector reads and writes it."""
     product = _PRODUCTS.get(dialect)
     name = f" ({product.name})" if product is not None else ""
     sink = f" A sink in Java of its own is connector.class={product.sink}." if product is not None and product.sink else ""

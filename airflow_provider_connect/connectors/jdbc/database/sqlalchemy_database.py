@@ -30,10 +30,10 @@ if TYPE_CHECKING:
     from sqlalchemy import Connection, Engine
 
 
-_FETCHED_ROWS: Final = 32  # at once; their bytes are counted before more are fetched
-_NUMBER_BYTES: Final = 8  # of a value that is no text
+_FETCHED_ROWS: Final = 32  # fetched at once; their bytes are counted before the next ones
+_NUMBER_BYTES: Final = 8  # of a value that is not a text
 DRIVER_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-"""Exceptions that a driver raises besides its own errors, as for a text in another encoding."""
+"""Exceptions that a driver raises in addition to its own errors, as for a text in another encoding."""
 
 
 class SqlAlchemyDatabase:
@@ -54,10 +54,10 @@ class SqlAlchemyDatabase:
             raise
 
     def _connect(self, url: DatabaseUrl) -> None:
-        """Connect to a URL with resolved paths; messages name the URL that was given."""
+        """Connect to a URL with resolved paths. Messages name the given URL."""
         try:
             how: dict[str, Any] = {"poolclass": self._sqlalchemy.NullPool, "isolation_level": "AUTOCOMMIT"}
-            if url.dialect.is_file:  # by its URI, for the exact path and the mode
+            if url.dialect.is_file:  # the URI has the exact path and the mode
                 how["creator"] = lambda: sqlite3.connect(url.adbc_uri, uri=True, check_same_thread=False)
             elif url.dialect.makes_tls_context and (context := tls_context(url)) is not None:
                 how["connect_args"] = {"ssl": context}
@@ -97,19 +97,19 @@ class SqlAlchemyDatabase:
                 yield pa.RecordBatch.from_arrays(columns, names)
 
     def cancel(self) -> None:
-        """Not supported: drivers have no common way. The rows that are being fetched are completed."""
+        """Not supported, because drivers have no common method. The current fetch completes."""
 
     def close(self) -> None:
         if self.connection is not None:
             try:
-                self.connection.invalidate()  # an answer may be read in part
+                self.connection.invalidate()  # a result may be partially read
                 self.connection.close()
             except self._sqlalchemy.exc.SQLAlchemyError:
                 pass
             self.engine.dispose()
         self.connection = None
 
-    def _execute(self, sql: str, **options: object) -> Any:  # a CursorResult
+    def _execute(self, sql: str, **options: object) -> Any:  # Any: a CursorResult
         return self._require_connection().execution_options(no_parameters=True, **options).exec_driver_sql(sql)
 
     def _require_connection(self) -> Connection:
@@ -128,7 +128,7 @@ class SqlAlchemyDatabase:
             reason = f"{type(error).__name__}: {redacted(self._url, str(error))}"
             raise StatementException(f"The driver of {self._url.address} cannot decode the server's answer: {reason}") from error
 
-    def _translated(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+    def _translated(self, error: Any) -> ConnectException:  # Any: a SQLAlchemyError
         original = getattr(error, "orig", None) or error
         if getattr(error, "connection_invalidated", False):
             return RetriableException(f"The connection to {self._url.address} was lost: {redacted(self._url, str(original))}")
@@ -150,7 +150,7 @@ def _pieces(result: Any, rows: int) -> Iterator[list[Sequence[Any]]]:
 
 
 def _column(index: int, values: tuple[Any, ...]) -> pa.Array:
-    """Raises ValueException for values that have no common type."""
+    """The values as a column. Raises ValueException if they have no common type."""
     values = tuple(",".join(sorted(value)) if isinstance(value, set) else value for value in values)
     try:
         return pa.array(values)
@@ -159,7 +159,8 @@ def _column(index: int, values: tuple[Any, ...]) -> pa.Array:
 
 
 def _mixed_value(values: Sequence[Any]) -> object:
-    """The value that has another type: a text that the driver could not convert, else the first that differs from those before it."""
+    """The value that has another type: a text that the driver could not convert, else the first value whose type differs from those before
+    it."""
     texts = [value for value in values if isinstance(value, str)]
     if texts and any(value is not None and not isinstance(value, str) for value in values):
         return texts[0]
@@ -176,7 +177,7 @@ def _is_refused(values: Sequence[Any]) -> bool:
 
 
 def missing_sqlalchemy_driver(url: DatabaseUrl) -> str | None:
-    """Why SQLAlchemy has no driver for a database without a dialect here; None: it has one."""
+    """The reason why SQLAlchemy has no driver for a database without a dialect here. None if it has a driver."""
     from sqlalchemy import exc
     from sqlalchemy.engine import make_url
 
@@ -193,8 +194,8 @@ def missing_sqlalchemy_driver(url: DatabaseUrl) -> str | None:
 
 
 def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
-    """None: the URL asks for no encryption. The server's certificate is checked against ``serverSslCert``, and its host name only where
-    ``sslMode`` asks for it. Raises ConfigException for files that are missing or have no certificate."""
+    """The TLS context. None if the URL does not require encryption. The server's certificate is checked against ``serverSslCert``; the host
+    name is checked only if ``sslMode`` requires it. Raises ConfigException for files that are missing or have no certificate."""
     options = {name: value for name, value in url.options.items() if name.startswith("ssl_")}
     if not options.keys() - SECRET_OPTIONS:
         return None
@@ -206,7 +207,7 @@ def tls_context(url: DatabaseUrl) -> ssl.SSLContext | None:
             context.verify_mode = ssl.CERT_NONE
         if certificate is not None:
             context.load_cert_chain(certificate, options.get("ssl_key"), password=options.get("ssl_key_password") or _no_password)
-    except OSError as error:  # also ssl.SSLError
+    except OSError as error:  # includes ssl.SSLError
         shown = ", ".join(f"{name}={value}" for name, value in options.items() if name in ("ssl_ca", "ssl_cert", "ssl_key"))
         reason = f"TLS cannot begin: {error.strerror or error}. The files must exist, be readable by the worker and be PEM."
         raise ConfigException.of(URL, shown, reason) from None

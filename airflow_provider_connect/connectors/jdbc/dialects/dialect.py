@@ -1,8 +1,8 @@
-"""How one database product differs from standard SQL and from other products, as one value.
+"""The differences of one database product from standard SQL and from other products, as one value.
 
-``Dialect`` itself is standard SQL, for the products that only SQLAlchemy knows. Each other product is a subclass in a module of its own,
-listed in ``registry``; all other modules ask the dialect and never compare its name. Knows no connection: it returns SQL, or reads the rows
-of a database that is handed in.
+``Dialect`` itself is standard SQL, for products that only SQLAlchemy supports. Each other product is a subclass in a separate module,
+listed in ``registry``. All other modules use the dialect and never compare its name. A dialect has no connection: it returns SQL, or reads
+the rows of a given database.
 """
 
 from __future__ import annotations
@@ -44,18 +44,18 @@ STANDARD_TYPES: Final[Mapping[str, str]] = {
 
 
 class UnknownFormError(Exception):
-    """A URL of another form; the text holds the form to write, and nothing of the URL but names."""
+    """A URL has another form. The message has the required form, and only names from the URL."""
 
 
 class Rows(Protocol):
-    """An open database, to query the catalog."""
+    """An open database whose catalog is queried."""
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]: ...
 
 
 class Selected(NamedTuple):
-    """A column in a select list, and the schema of its values. ``null_test``: a second expression, true where the column is null and
-    ``expression`` has a substitute."""
+    """A column in a select list, and the schema of its values. ``null_test`` is a second expression. It is true where the column is null
+    and ``expression`` has a substitute."""
 
     expression: str
     schema: Schema
@@ -63,7 +63,7 @@ class Selected(NamedTuple):
 
 
 class Savepoint(NamedTuple):
-    """The statements of a savepoint, before its name. ``release`` None: it ends with the transaction."""
+    """The statements of a savepoint, before its name. If ``release`` is None, the savepoint ends with the transaction."""
 
     create: str = "SAVEPOINT"
     roll_back: str = "ROLLBACK TO"
@@ -71,7 +71,7 @@ class Savepoint(NamedTuple):
 
 
 class ErrorWords(NamedTuple):
-    """Regular expressions for messages of drivers, in any case. They decide for errors without SQLSTATE or number."""
+    """Regular expressions for drivers' messages, in any case. They classify errors without SQLSTATE or number."""
 
     unknown_user: str = ""
     unknown_database: str = ""
@@ -81,7 +81,8 @@ class ErrorWords(NamedTuple):
 
 
 class RowSql(NamedTuple):
-    """One row in a statement with parameters: the table, its columns' quoted names by name, and the driver's mark of each value."""
+    """One row in a statement with parameters: the table, the quoted names of columns by name, and the driver's placeholder for each
+    value."""
 
     table: str
     names: Mapping[str, str]
@@ -93,7 +94,7 @@ class RowSql(NamedTuple):
         return f"INSERT INTO {self.table} ({', '.join(self.names.values())}) VALUES ({', '.join(self.marks)})"
 
     def merge(self, keys: Sequence[str], *, hint: str = "", source: str = "", end: str = "") -> str:
-        """MERGE of the row by its key. ``hint`` follows the table, ``source`` the values, ``end`` the statement."""
+        """A MERGE of the row by its key. ``hint`` follows the table, ``source`` follows the values, ``end`` follows the statement."""
         given = ", ".join(f"{mark} AS {name}" for mark, name in zip(self.marks, self.names.values(), strict=True))
         same = " AND ".join(f"stored.{self.names[name]} = given.{self.names[name]}" for name in keys)
         changes = ", ".join(f"stored.{name} = given.{name}" for key, name in self.names.items() if key not in keys)
@@ -113,7 +114,8 @@ def sql_text(value: str) -> str:
 
 @dataclass(frozen=True)
 class Dialect:
-    """``name`` is SQLAlchemy's. ``is_quoting`` False (``quote.sql.identifiers=never``): names are written without quotes."""
+    """A product's dialect. ``name`` is SQLAlchemy's name. If ``is_quoting`` is false (``quote.sql.identifiers=never``), names are written
+    without quotes."""
 
     name: str
     is_quoting: bool = True
@@ -121,27 +123,28 @@ class Dialect:
     # --- URL and driver
 
     title: ClassVar[str] = ""
-    """The product's name for people."""
+    """The product's name for users."""
     is_tested: ClassVar[bool] = True
-    """Whether the tests run against a server of it."""
+    """Whether the tests run against a server of this product."""
     aliases: ClassVar[tuple[str, ...]] = ()
     """Other names in URLs."""
     extra: ClassVar[str | None] = None
-    """The extra of this package that installs the driver; None: the product is not in ``registry``."""
+    """The extra of this package that installs the driver. None if the product is not in ``registry``."""
     driver: ClassVar[str | None] = None
-    """The Python driver for SQLAlchemy, by its name in a URL and of its module."""
+    """The Python driver for SQLAlchemy: its name in a URL, and the name of its module."""
     adbc_driver: ClassVar[str | None] = None
-    """The ADBC driver, whose rows are columns from the wire on; None: SQLAlchemy reads."""
+    """The ADBC driver, which reads columns directly from the wire. None if SQLAlchemy is used."""
     is_file: ClassVar[bool] = False
     """Whether a database is a file of the host."""
     uses_libpq: ClassVar[bool] = False
-    """Whether the driver is libpq: several hosts, a socket by its folder, a schema to start in, the local host by default."""
+    """Whether the driver is libpq, with several hosts, a socket's folder as a host, an initial schema, and the local host as the
+    default."""
     makes_tls_context: ClassVar[bool] = False
-    """Whether the driver takes the ``ssl_…`` options as an SSLContext."""
+    """Whether the driver accepts the ``ssl_…`` options as an SSLContext."""
     port: ClassVar[int | None] = None
     options: ClassVar[UrlOptions] = UrlOptions()
     zero_dates: ClassVar[str | None] = None
-    """What 0000-00-00 is read as when the URL does not set it; None: null."""
+    """The value that replaces 0000-00-00 if the URL does not set one. None means null."""
 
     @property
     def is_known(self) -> bool:
@@ -149,53 +152,54 @@ class Dialect:
         return self.extra is not None
 
     def common_form(self, rest: str) -> str:
-        """The part of a URL after the product's name as ``//user:password@host:port/database?name=value``. Raises UnknownFormError."""
+        """The part of a URL after the product's name, converted to ``//user:password@host:port/database?name=value``. Raises
+        UnknownFormError."""
         return rest
 
     def check_options(self, options: Mapping[str, str], given: Mapping[str, str]) -> None:
-        """Raise UnknownOptionError for ``options`` of the driver that need another one among those ``given`` in the URL."""
+        """Raise UnknownOptionError for ``options`` of the driver that require another option, which is not in the URL (``given``)."""
 
     # --- errors
 
     lost_numbers: ClassVar[frozenset[int]] = frozenset()
-    """The server's numbers for a lost connection."""
+    """The server's error numbers for a lost connection."""
     rollback_numbers: ClassVar[frozenset[int]] = frozenset()
-    """The server's numbers for a transaction that it ended in favor of another one."""
+    """The server's error numbers for a transaction that it ended in favor of another one."""
     error_words: ClassVar[ErrorWords] = ErrorWords()
     value_numbers: ClassVar[frozenset[int]] = frozenset()
-    """The server's numbers for a value that it refuses, beyond those that its driver reports as such."""
+    """The server's error numbers for a refused value, in addition to errors that the driver reports as such."""
     numbers_statement_errors: ClassVar[bool] = False
-    """Whether each refused statement has a number, so that an error without one is the driver's about a value."""
+    """Whether each refused statement has an error number, so that an error without a number is the driver's error about a value."""
 
-    # --- sessions and answers
+    # --- sessions and results
 
     session_statements: ClassVar[tuple[str, ...]] = ()
-    """Run on each new connection of SQLAlchemy."""
+    """These statements run on each new connection of SQLAlchemy."""
     adbc_statements: ClassVar[tuple[str, ...]] = ()
-    """Run on each new connection of ADBC."""
+    """These statements run on each new connection of ADBC."""
     buffers_answers: ClassVar[bool] = False
-    """Whether the driver holds a whole answer in memory unless it is asked to stream."""
+    """Whether the driver buffers a whole result in memory unless streaming is requested."""
     streams_small_batches: ClassVar[bool] = False
-    """Whether the ADBC driver's batches are bounded by few rows and must be joined."""
+    """Whether the ADBC driver's batches have few rows and must be joined."""
 
     def stream_options(self, rows: int) -> Mapping[str, str]:
-        """Options of an ADBC statement whose answer is streamed, about ``rows`` at a time."""
+        """Options of an ADBC statement whose result is streamed, about ``rows`` rows at a time."""
         return {}
 
     # --- catalog
 
     dataset_scheme: ClassVar[str | None] = None
-    """OpenLineage's scheme; None: the name."""
+    """OpenLineage's scheme. If None, the dialect's name is used."""
     default_schema: ClassVar[str | None] = None
     describes_views: ClassVar[bool] = False
-    """Whether the columns of a query are read from a temporary view (``read_view_columns``), else from its first rows."""
+    """Whether a query's columns are read from a temporary view (``read_view_columns``), instead of from its first rows."""
 
     def read_tables(self, database: Rows) -> list[Table]:
-        """All tables and views that the user may read, without the system's."""
+        """All tables and views that the user may read, without system tables."""
         return inspected_tables(_engine(database))
 
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
-        """The columns of a table in their order; empty where there is no such table."""
+        """The columns of a table in order. Empty if there is no such table."""
         return inspected_columns(_engine(database), table)
 
     def read_view_columns(self, database: Rows, view: str) -> list[Column]:
@@ -203,7 +207,7 @@ class Dialect:
         raise NotImplementedError
 
     def open_writers_query(self, relation: str) -> str | None:
-        """The SQL whose rows are the transactions that hold a lock of writers on a table; None: not known."""
+        """The SQL whose rows are the transactions that hold a writer's lock on a table. None if not known."""
         return None
 
     # --- names
@@ -211,33 +215,33 @@ class Dialect:
     quotes: ClassVar[tuple[str, str]] = ('"', '"')
     """The characters before and after a quoted name."""
     longest_name: ClassVar[int] = 0
-    """0: no limit is known."""
+    """The maximum length of a name. 0 if no limit is known."""
     in_bytes: ClassVar[bool] = False
-    """Whether ``longest_name`` is in UTF-8's bytes, else in characters."""
+    """Whether ``longest_name`` is in UTF-8 bytes, instead of characters."""
     ignores_case: ClassVar[bool] = False
-    """Whether two names of columns that differ by case alone are one name, quoted or not."""
+    """Whether two column names that differ only in case are the same name, quoted or not."""
     has_schemas: ClassVar[bool] = True
-    """Whether tables are in schemas of a catalog, else directly in catalogs."""
+    """Whether tables are in schemas of a catalog, instead of directly in catalogs."""
     has_dotted_names: ClassVar[bool] = True
-    """Whether a dot separates a schema from a table in a name without quotes."""
+    """Whether a dot in an unquoted name separates schema and table."""
 
     def folded(self, identifier: str) -> str:
-        """A name of a column as the database compares it."""
+        """A column name in the form in which the database compares names."""
         return identifier.lower() if self.ignores_case else identifier
 
     def stored_name(self, identifier: str) -> str:
-        """A name as the catalog has it after it was written in SQL as ``is_quoting`` asks for."""
+        """The name in the catalog, after the name was written in SQL with or without quotes (``is_quoting``)."""
         return identifier if self.is_quoting else self._unquoted(identifier)
 
     def _unquoted(self, identifier: str) -> str:
         return identifier
 
     def quoted(self, identifier: str) -> str:
-        """A name as SQL. Without quoting only plain names pass: anything else could be SQL."""
+        """A name as SQL. Without quotes, only plain names are accepted, because other text could be SQL."""
         if not identifier or "\0" in identifier:
             raise ConnectException(f"{identifier!r} is not a name of a table or column")
         length = len(identifier.encode("utf-8", "surrogatepass")) if self.in_bytes else len(identifier)
-        if 0 < self.longest_name < length:  # PostgreSQL would cut it, and the name be another
+        if 0 < self.longest_name < length:  # PostgreSQL would truncate it to another name
             unit = "bytes" if self.in_bytes else "characters"
             raise ConnectException(f"The name {identifier!r} of a table or column has {length} {unit}; {self.name} has {self.longest_name}")
         if not self.is_quoting:
@@ -256,29 +260,29 @@ class Dialect:
     # --- types
 
     types: ClassVar[Mapping[str, str]] = STANDARD_TYPES
-    """The column types by Connect type or logical name; ``{scale}`` is replaced."""
+    """The column types by Connect type or logical name. ``{scale}`` is replaced."""
     key_types: ClassVar[Mapping[str, str]] = {}
-    """Those that differ for columns of a primary key."""
+    """The column types that differ for columns of a primary key."""
     has_arrays: ClassVar[bool] = False
     binary_collation: ClassVar[str] = ""
-    """Makes texts equal only if they are the same, as in case; follows a type."""
+    """A clause after a type, with which only identical texts are equal, including their case."""
     table_options: ClassVar[str] = ""
-    """Follows CREATE TABLE for tables of our own."""
+    """Options after CREATE TABLE for tables of our own."""
     reads_empty_as_null: ClassVar[bool] = False
     """Whether an empty text is null."""
     has_fixed_types: ClassVar[bool] = False
-    """Whether a column keeps its type for good, and takes any number."""
+    """Whether a column's type cannot change, but accepts any number."""
     casts_texts: ClassVar[bool] = False
-    """Whether texts that are numbers go into columns of numbers, and others are refused."""
+    """Whether columns of numbers accept texts that are numbers, and refuse other texts."""
 
     @property
     def exact_text(self) -> str:
-        """The type of a key column in which no two texts are equal that differ, as in case."""
+        """The type of a key column in which only identical texts are equal, including their case."""
         return self.column_type(STRING_SCHEMA, is_key=True) + self.binary_collation
 
     def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
-        """The type of a column that holds values of ``schema``, without NULL or NOT NULL. Raises ConnectException for values that no
-        column holds: maps, structs, and arrays except PostgreSQL's of single values."""
+        """The type of a column for values of ``schema``, without NULL or NOT NULL. Raises ConnectException for types without a column type:
+        maps, structs, and arrays (except PostgreSQL's arrays of single values)."""
         element = schema.value_schema
         if self.has_arrays and schema.type is SchemaType.ARRAY and element is not None and element.type is not SchemaType.ARRAY:
             return f"{self.column_type(element)}[]"
@@ -289,21 +293,21 @@ class Dialect:
         return text.replace("{scale}", str(schema.scale)) if kind == DECIMAL else text
 
     def change_type(self, column: str, type: str, nullability: str, rest: str) -> str:
-        """The part of ALTER TABLE that gives a column, quoted, another type. ``rest``: its definition after the type, where
-        ``definition_query`` reports it, else as ``nullability``."""
+        """The part of ALTER TABLE that changes the type of a quoted column. ``rest`` is its definition after the type, if
+        ``definition_query`` reports it, else the same as ``nullability``."""
         return f"ALTER COLUMN {column} SET DATA TYPE {type}"
 
     # --- literals
 
     text_prefix: ClassVar[str] = ""
-    """Precedes a quoted text, so that letters outside of the code page do not become question marks."""
+    """A prefix of quoted texts, so that letters outside of the code page do not become question marks."""
     escapes_backslashes: ClassVar[bool] = False
     has_booleans: ClassVar[bool] = False
     """Whether TRUE and FALSE are literals."""
     bytes_literal: ClassVar[str] = "X'{}'"
     """A template for hexadecimal digits."""
     types_time_literals: ClassVar[bool] = False
-    """Whether a literal of a date or timestamp needs the word of its type."""
+    """Whether a literal of a date or timestamp needs the name of its type."""
 
     def text_literal(self, text: str) -> str:
         """A text in quotes."""
@@ -313,7 +317,7 @@ class Dialect:
         return f"{self.text_prefix}{escaped.replace(chr(92), chr(92) * 2) if self.escapes_backslashes else escaped}"
 
     def literal(self, schema: Schema, value: Any) -> str:
-        """A value of ``schema``. Raises ConnectException for arrays, maps and structs."""
+        """A value of ``schema`` as SQL. Raises ConnectException for arrays, maps and structs."""
         if isinstance(value, bool):
             return str(value).upper() if self.has_booleans else str(int(value))
         if isinstance(value, int | float | Decimal):
@@ -332,72 +336,72 @@ class Dialect:
     # --- reading rows
 
     clock_query: ClassVar[str] = "SELECT CURRENT_TIMESTAMP AS now"
-    """Microseconds since the epoch by the database's clock, or a timestamp."""
+    """A query for the database's clock: microseconds since the epoch, or a timestamp."""
     casts_timestamps: ClassVar[bool] = False
-    """Whether ``timestamp_operand`` is also read, since the column itself loses digits or its zone in the driver."""
+    """Whether ``timestamp_operand`` is also read, because the driver drops digits or the zone of the column itself."""
 
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
-        """How values of ``schema`` are selected from a column. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the
-        column may be null."""
+        """The selection of values of ``schema`` from a column. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None: null, if
+        the column may be null)."""
         return Selected(self.quoted(column.name), schema)
 
     def timestamp_operand(self, column: str, *, has_zone: bool) -> str:
-        """A timestamp column, quoted, as it is compared with ``timestamp_literal``."""
+        """A quoted timestamp column, in the form to compare with ``timestamp_literal``."""
         return column
 
     def timestamp_literal(self, nanoseconds: int, zone: str, *, has_zone: bool) -> str:
-        """A time since the epoch as timestamp columns are compared with; ``zone`` is that of columns without one."""
+        """A time since the epoch, in the form to compare with timestamp columns. ``zone`` is the zone of columns without a zone."""
         return f"TIMESTAMP '{local_text(nanoseconds, zone)}'"
 
     # --- writing rows
 
     has_copy: ClassVar[bool] = False
-    """Whether rows are written as whole columns by PostgreSQL's COPY (``PostgresqlStore``), else one by one (``RowStore``)."""
+    """Whether rows are written as whole columns with PostgreSQL's COPY (``PostgresqlStore``), instead of one by one (``RowStore``)."""
     locks_database: ClassVar[bool] = False
-    """Whether a transaction keeps all others from writing; it is begun by BEGIN IMMEDIATE and ended by statements."""
+    """Whether a transaction blocks all other writers. BEGIN IMMEDIATE starts it, and statements end it."""
     write_statements: ClassVar[tuple[str, ...]] = ()
-    """Run on each new connection that writes."""
+    """These statements run on each new connection that writes."""
     savepoint: ClassVar[Savepoint] = Savepoint()
     upserts_by_any_index: ClassVar[bool] = False
-    """Whether ``upsert`` takes a row that is equal in any unique index for the row of the key."""
+    """Whether ``upsert`` changes a row that is equal in any unique index, instead of only the key's row."""
     writes_times_as_text: ClassVar[bool] = False
-    """Whether times and decimals are texts in the database, which sort as the values do."""
+    """Whether times and decimals are texts in the database, with the same sort order as the values."""
 
     def locking(self, select: str) -> str:
         """A SELECT with WHERE that locks its rows until the transaction ends."""
         return f"{select} FOR UPDATE"
 
     def upsert(self, row: RowSql, keys: Sequence[str]) -> str | None:
-        """The statement that inserts a row, or changes the row of its key. None: not known."""
+        """The statement that inserts a row, or changes the row of its key. None if not known."""
         return None
 
     def definition_lock(self, name: TableName) -> str | None:
-        """The SQL that keeps a table's definition until the transaction ends, where another session may change it in steps."""
+        """The SQL that locks a table's definition until the transaction ends, if another session could change it in steps."""
         return None
 
     def definition_query(self, name: TableName) -> str | None:
-        """The SQL whose row has a table's definition, for ``definition_rests``; None: types change without the rest."""
+        """The SQL whose row has a table's definition, for ``definition_rests``. None if a change of type does not need the rest."""
         return None
 
     def definition_rests(self, definition: str) -> dict[str, str]:
-        """What follows the type in the definition of each column: null or not, default, comment."""
+        """The rest of each column's definition after the type: nullability, default, comment."""
         return {}
 
     def unsafe_engine_query(self, name: TableName) -> str | None:
-        """The SQL whose rows are the table's storage engine if that has no transactions."""
+        """The SQL whose rows are the table's storage engine, if that engine has no transactions."""
         return None
 
     def change_lock(self, name: TableName, seconds: int) -> tuple[str, str] | None:
-        """Two statements, for a product whose changes of tables commit: a query that returns 1 once no other task changes the table, after
-        ``seconds`` at most, and the end of that lock."""
+        """Two statements, for a product in which changes of tables commit. The first is a query that returns 1 as soon as no other task
+        changes the table, and waits for at most ``seconds``. The second ends that lock."""
         return None
 
 
 def local_text(nanoseconds: int, zone: str) -> str:
-    """A time since the epoch as clocks of a zone show it, with microseconds."""
+    """A time since the epoch as local time of a zone, with microseconds."""
     time = (_EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
     return time.isoformat(" ", "microseconds")
 
 
-def _engine(database: Any) -> Any:  # of SQLAlchemy, which opens all databases without an ADBC driver
+def _engine(database: Any) -> Any:  # Any: SQLAlchemy's engine
     return database.engine

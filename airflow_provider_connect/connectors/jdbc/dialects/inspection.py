@@ -1,4 +1,4 @@
-"""Tables and columns by SQLAlchemy's inspector, for products whose catalog is not queried here. Reads no rows of tables."""
+"""Tables and columns from SQLAlchemy's inspector, for products whose catalog is not queried here. Does not read rows of tables."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ORACLE_DIGITS: Final = 38  # of a NUMBER(*, 0)
 
 
 def inspected_tables(engine: Any) -> list[Table]:  # Any: SQLAlchemy's Engine
-    """Tables and views of the schema that the connection starts in."""
+    """Tables and views of the connection's initial schema."""
     inspector = _inspector(engine)
     schema = stored_name(inspector, inspector.default_schema_name)
     found = [*((name, TABLE) for name in inspector.get_table_names()), *((name, VIEW) for name in inspector.get_view_names())]
@@ -20,7 +20,7 @@ def inspected_tables(engine: Any) -> list[Table]:  # Any: SQLAlchemy's Engine
 
 
 def inspected_columns(engine: Any, table: TableName) -> list[Column]:  # Any: SQLAlchemy's Engine
-    """The columns of a table; empty where there is no such table."""
+    """The columns of a table. Empty if there is no such table."""
     import sqlalchemy
 
     inspector = _inspector(engine)
@@ -35,7 +35,7 @@ def inspected_columns(engine: Any, table: TableName) -> list[Column]:  # Any: SQ
 
 
 def stored_name(inspector: Any, name: str | None) -> str | None:  # Any: SQLAlchemy's Inspector
-    """A name as the catalog has it: SQLAlchemy writes names of Oracle that are all capitals in lower case."""
+    """A name as in the catalog. SQLAlchemy writes Oracle's names that are all capitals in lower case."""
     found: str | None = inspector.dialect.denormalize_name(name) if _folds(inspector) else name
     return None if found is None else str(found)
 
@@ -49,14 +49,14 @@ def _folds(inspector: Any) -> bool:
     return bool(getattr(inspector.dialect, "requires_name_normalize", False))
 
 
-def _inspector(engine: Any) -> Any:  # SQLAlchemy's Inspector
+def _inspector(engine: Any) -> Any:  # Any: SQLAlchemy's Inspector
     import sqlalchemy
 
     return sqlalchemy.inspect(engine)
 
 
 def inspected_column(found: Any, key: list[str], *, is_oracle: bool) -> Column:  # Any: a ReflectedColumn
-    """One column as the inspector reports it; ``key`` are the columns of the primary key."""
+    """One column as reported by the inspector. ``key`` are the columns of the primary key."""
     from sqlalchemy import types
 
     kinds: tuple[tuple[type[Any], ColumnKind], ...] = (
@@ -75,7 +75,7 @@ def inspected_column(found: Any, key: list[str], *, is_oracle: bool) -> Column: 
     )
     type_ = found["type"]
     kind = next((kind for cls, kind in kinds if isinstance(type_, cls)), ColumnKind.OTHER)
-    if is_oracle and isinstance(type_, types.Integer) and not isinstance(type_, types.Float):  # NUMBER, also with digits after the point
+    if is_oracle and isinstance(type_, types.Integer) and not isinstance(type_, types.Float):  # NUMBER, including digits after the point
         kind = ColumnKind.DECIMAL
     if kind is ColumnKind.TIMESTAMP and getattr(type_, "timezone", False):
         kind = ColumnKind.TIMESTAMP_TZ

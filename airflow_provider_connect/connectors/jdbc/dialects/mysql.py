@@ -1,4 +1,4 @@
-"""MySQL and MariaDB, by SQLAlchemy and ``pymysql``."""
+"""MySQL and MariaDB, accessed with SQLAlchemy and ``pymysql``."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _LONGEST_LOCK: Final = 64
 
 @dataclass(frozen=True)
 class Mysql(Dialect):
-    """A catalog is a database; there are no schemas. A change of a table commits."""
+    """A catalog is a database, and there are no schemas. A change of a table commits."""
 
     name: str = "mysql"
 
@@ -109,7 +109,7 @@ class Mysql(Dialect):
     )
     value_numbers = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025})
     numbers_statement_errors = True
-    session_statements = ("SET time_zone = '+00:00'",)  # TIMESTAMP is stored in UTC, and read in UTC
+    session_statements = ("SET time_zone = '+00:00'",)  # TIMESTAMP is stored and read in UTC
     buffers_answers = True
     quotes = ("`", "`")
     longest_name = 64
@@ -133,7 +133,7 @@ class Mysql(Dialect):
     table_options = " ENGINE=InnoDB"
     escapes_backslashes = True
     clock_query = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
-    write_statements = (  # as by the JDBC drivers: else a value that does not fit is cut without an error; and texts mean the same
+    write_statements = (  # as with the JDBC drivers; else, misfits are truncated silently, and texts may differ
         "SET SESSION sql_mode = CONCAT(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), ',STRICT_TRANS_TABLES')",
     )
     upserts_by_any_index = True
@@ -145,11 +145,11 @@ class Mysql(Dialect):
         return rest
 
     def read_tables(self, database: Rows) -> list[Table]:
-        """The tables of the connection's database; of all, where the URL names none."""
+        """The tables of the connection's database, or of all databases if the URL does not name one."""
         return [Table(TableName(name, None, catalog), type) for catalog, name, type in database.rows(_TABLES)]
 
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
-        """The columns of a table; without catalog, of one in the connection's database."""
+        """The columns of a table. A table without a catalog is in the connection's database."""
         catalog = "DATABASE()" if table.catalog is None else _text(table.catalog)
         return [_column(*row) for row in database.rows(_COLUMNS.format(catalog=catalog, table=_text(table.table)))]
 
@@ -170,8 +170,8 @@ class Mysql(Dialect):
         return f"{row.insert} ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
 
     def definition_lock(self, name: TableName) -> str:
-        """Within an ALTER, a table's columns are listed without its keys. Reading takes the lock that no ALTER can finish under; it needs
-        the right to select."""
+        """During an ALTER, a table's columns are listed without its keys. Reading takes a lock under which an ALTER cannot finish. It needs
+        the SELECT privilege."""
         return f"SELECT 1 FROM {self.table(name)} LIMIT 0"
 
     def definition_query(self, name: TableName) -> str:
@@ -182,7 +182,7 @@ class Mysql(Dialect):
         return {match[1].replace("``", "`"): match[2] for match in found if match}
 
     def unsafe_engine_query(self, name: TableName) -> str:
-        """Rows in a table of MyISAM or Aria stay where their transaction is rolled back, and would come again."""
+        """Rows in a table of MyISAM or Aria stay after their transaction is rolled back, and would be written again."""
         schema = "DATABASE()" if name.catalog is None else self.text_literal(name.catalog)
         return (
             "SELECT t.ENGINE FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "
@@ -196,7 +196,7 @@ class Mysql(Dialect):
 
 @dataclass(frozen=True)
 class Mariadb(Mysql):
-    """MySQL, except that a zero date is null, as for its JDBC driver."""
+    """MySQL, except that a zero date is null, as with MariaDB's JDBC driver."""
 
     name: str = "mariadb"
 
@@ -218,9 +218,9 @@ _COLUMNS: Final = (
     "ON k.table_schema = c.table_schema AND k.table_name = c.table_name AND k.column_name = c.column_name "
     "AND k.constraint_name = 'PRIMARY' WHERE c.table_schema = {catalog} AND c.table_name = {table} ORDER BY c.ordinal_position"
 )
-# a line of SHOW CREATE TABLE: name of the column, then the rest of its definition
+# a line of SHOW CREATE TABLE: the column's name, then the rest of its definition
 _DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
-_SPATIAL: Final = frozenset(  # types whose values are bytes: four of the reference system's number, then WKB
+_SPATIAL: Final = frozenset(  # types whose values are bytes: four for the reference system's number, then WKB
     {
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
         *("geometrycollection", "geomcollection"),
@@ -267,7 +267,7 @@ def _column(name: str, type_name: str, whole: str, nullable: str, *rest: Any) ->
 
 # --- reading --------------------------------------------------------------------------------------------------------------------------
 
-_NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``columns.as.text`` has them
+_NUMBERS_AND_TIMES: Final = frozenset(  # types whose kind is OTHER only if ``columns.as.text`` lists the column
     {
         *("tinyint", "smallint", "mediumint", "int", "bigint", "year", "float", "double", "decimal"),
         *("date", "time", "datetime", "timestamp"),
@@ -276,7 +276,8 @@ _NUMBERS_AND_TIMES: Final = frozenset(  # whose kind is OTHER only where ``colum
 
 
 def _without_zero_dates(operand: str, column: Column, schema: Schema, zero_dates: str) -> Selected:
-    """As MySQL's JDBC driver does it by ``zeroDateTimeBehavior``. Dates of which only a part is zero are left to fail."""
+    """The column with zero dates replaced, as MySQL's JDBC driver does for ``zeroDateTimeBehavior``. Dates with only some zero parts
+    fail."""
     if zero_dates == TO_ERROR:
         return Selected(operand, schema)
     first_day = "DATE '0001-01-01'" if column.kind is ColumnKind.DATE else "TIMESTAMP '0001-01-01 00:00:00'"

@@ -1,6 +1,6 @@
-"""Oracle, by SQLAlchemy and ``oracledb``. Not tested against a server.
+"""Oracle, accessed with SQLAlchemy and ``oracledb``. Not tested against a server.
 
-URLs: ``thin:@//host:port/service``, ``thin:@host:port:SID``, ``thin:user/password@…`` and connect descriptors of one address.
+URLs: ``thin:@//host:port/service``, ``thin:@host:port:SID``, ``thin:user/password@…`` and connect descriptors with one address.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from airflow_provider_connect.data.schema import DATE, DECIMAL, TIMESTAMP, Schem
 
 @dataclass(frozen=True)
 class Oracle(Dialect):
-    """Its driver leaves out time zones and digits of times, so both are made in SQL. An empty text is null."""
+    """Oracle's driver drops time zones and digits of times, so SQL expressions return both. An empty text is null."""
 
     name: str = "oracle"
 

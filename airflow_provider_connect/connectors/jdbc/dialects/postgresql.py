@@ -1,4 +1,4 @@
-"""PostgreSQL, by its ADBC driver, which is libpq. Rows are read and written as whole columns (COPY)."""
+"""PostgreSQL, accessed with its ADBC driver, which uses libpq. Rows are read and written as whole columns (COPY)."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 
 INFINITY_MS: Final = 9_223_372_036_825_200_000
 MINUS_INFINITY_MS: Final = -9_223_372_036_832_400_000
-"""What PostgreSQL's JDBC driver makes of infinite timestamps."""
+"""The values that PostgreSQL's JDBC driver returns for infinite timestamps."""
 _INFINITE: Final = {INFINITY_MS * 1_000_000: "infinity", MINUS_INFINITY_MS * 1_000_000: "-infinity"}
 _YEAR_2_NS: Final = -62_104_060_800_000_000_000
 _HOUR_US: Final = 3_600_000_000
@@ -39,7 +39,7 @@ _SESSIONS: Final = {
 
 @dataclass(frozen=True)
 class Postgresql(Dialect):
-    """All parts of names: catalog, schema and table."""
+    """Names have all parts: catalog, schema and table."""
 
     name: str = "postgresql"
 
@@ -111,11 +111,11 @@ class Postgresql(Dialect):
         return {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}
 
     def read_tables(self, database: Rows) -> list[Table]:
-        """A partitioned table is one table; its partitions are not listed."""
+        """A partitioned table is one table. Its partitions are not listed."""
         return [Table(TableName(name, schema, catalog), type) for catalog, schema, name, type in database.rows(_TABLES)]
 
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
-        """The columns of a table; without schema, of one in the search path."""
+        """The columns of a table. A table without a schema is found by the search path."""
         schema = "ANY (current_schemas(false))" if table.schema is None else sql_text(table.schema)
         return [_column(*row) for row in database.rows(_COLUMNS.format(schema=schema, table=sql_text(table.table)))]
 
@@ -136,7 +136,7 @@ class Postgresql(Dialect):
         return f"ALTER COLUMN {column} TYPE {type}"
 
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
-        """Types that Arrow does not have are read as their texts; the driver gives a decimal as text."""
+        """Types that Arrow does not have are read as texts. The driver returns decimals as texts."""
         operand = self.quoted(column.name)
         if column.kind is ColumnKind.DECIMAL and schema.logical_name != DECIMAL:
             operand = f"{operand}::{'float8' if schema.type is SchemaType.FLOAT64 else 'int8'}"
@@ -147,7 +147,7 @@ class Postgresql(Dialect):
         return Selected(operand, schema)
 
     def timestamp_literal(self, nanoseconds: int, zone: str, *, has_zone: bool) -> str:
-        """Of all times that PostgreSQL has: years before 1 are counted from 1970."""
+        """Supports all times of PostgreSQL: years before 2 are expressed as an interval before 1970."""
         kind, offset = ("timestamptz", "+00") if has_zone else ("timestamp", "")
         if nanoseconds in _INFINITE:
             return f"'{_INFINITE[nanoseconds]}'::{kind}"
@@ -155,7 +155,7 @@ class Postgresql(Dialect):
             return f"'{local_text(nanoseconds, zone)}{offset}'::{kind}"
         shift = ZoneInfo(zone).utcoffset(datetime(2, 1, 1)) or timedelta()
         microseconds = -(nanoseconds // 1000 + shift // timedelta(microseconds=1))
-        hours, rest = divmod(microseconds, _HOUR_US)  # PostgreSQL 14 takes no more than 2^31 of a unit
+        hours, rest = divmod(microseconds, _HOUR_US)  # PostgreSQL 14 accepts at most 2^31 of a unit
         return f"('1970-01-01 00:00:00{offset}'::{kind} - '{hours} hours {Decimal(rest).scaleb(-6):f} seconds'::interval)"
 
 
@@ -200,7 +200,7 @@ _KINDS: Final = {
     **dict.fromkeys(("text", "varchar", "bpchar", "char", "name", "json", "jsonb", "uuid", "xml", "citext"), ColumnKind.STRING),
 }
 _ARROW_TEXTS: Final = ("text", "varchar", "bpchar")
-_SECOND_DIGITS: Final = 6  # of a timestamp declared without a precision
+_SECOND_DIGITS: Final = 6  # of a timestamp that is declared without a precision
 
 
 def _column(name: str, type_name: str, category: str, modifier: int, *rest: Any) -> Column:  # Any: a row
@@ -209,7 +209,7 @@ def _column(name: str, type_name: str, category: str, modifier: int, *rest: Any)
     precision = scale = None
     if kind is ColumnKind.DECIMAL and modifier >= 4:
         precision = ((modifier - 4) >> 16) & 0xFFFF
-        scale = (((modifier - 4) & 0x7FF) ^ 0x400) - 0x400  # eleven bits with a sign
+        scale = (((modifier - 4) & 0x7FF) ^ 0x400) - 0x400  # eleven bits, signed
     digits = (modifier if modifier >= 0 else _SECOND_DIGITS) if kind in TIMESTAMPS else None
     return Column(name, kind, type_name, not is_required, precision, scale, default, max(key, 0), is_generated, digits)
 

@@ -24,5 +24,5 @@ _BY_NAME: Final = {name: dialect for dialect in DIALECTS for name in (dialect.na
 
 
 def dialect_of(name: str, *, is_quoting: bool = True) -> Dialect:
-    """The dialect of a product, by its name in a URL; standard SQL for a product that is not known here."""
+    """The dialect of a product, by its name in a URL. Standard SQL for an unknown product."""
     return replace(_BY_NAME.get(name) or Dialect(name), is_quoting=is_quoting)

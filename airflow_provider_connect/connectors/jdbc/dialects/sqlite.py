@@ -1,4 +1,4 @@
-"""SQLite. Any column may hold any value; times are texts, Julian days or milliseconds since the epoch."""
+"""SQLite. Any column may have any value. Times are texts, Julian days or milliseconds since the epoch."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOpt
 from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 
 _BUSY_MS: Final = 5000
-_STREAMED_ROWS: Final = 64  # at once, since its driver bounds no bytes: half as much time again as 10,000 at once; 32 take twice the time
+_STREAMED_ROWS: Final = 64  # at once, because the driver does not limit bytes; takes 1.5 times as long as 10,000, 32 rows twice as long
 
 
 def sqlite_milliseconds(operand: str) -> str:
-    """Milliseconds since the epoch of a time that SQLite keeps as text or Julian day, or as those milliseconds already."""
+    """The SQL for a time in milliseconds since the epoch. SQLite stores times as text, Julian day or such milliseconds."""
     days = f"CAST(round((julianday({operand}) - 2440587.5) * 86400000.0) AS INTEGER)"
     return f"CASE typeof({operand}) WHEN 'integer' THEN {operand} ELSE {days} END"
 
 
 @dataclass(frozen=True)
 class Sqlite(Dialect):
-    """A file, by its ADBC driver or by Python's ``sqlite3``."""
+    """A file, accessed with the ADBC driver or Python's ``sqlite3``."""
 
     name: str = "sqlite"
 
@@ -44,10 +44,10 @@ class Sqlite(Dialect):
         unknown_database="unable to open database file|failed to open 'file:|file is not a database", lost="database (?:table )?is locked"
     )
     numbers_statement_errors = True
-    adbc_statements = (f"PRAGMA busy_timeout = {_BUSY_MS}",)  # writers lock the whole file briefly
+    adbc_statements = (f"PRAGMA busy_timeout = {_BUSY_MS}",)  # because writers briefly lock the whole file
     streams_small_batches = True
     describes_views = True
-    quotes = ("`", "`")  # within " a name that is no column, such as one that was just dropped, would be a text
+    quotes = ("`", "`")  # within ", a name that is not a column, as of a dropped column, would be a text
     ignores_case = True
     has_dotted_names = False
     types: ClassVar[Mapping[str, str]] = {
@@ -69,11 +69,11 @@ class Sqlite(Dialect):
         return [Table(TableName(name), type) for name, type in database.rows(_TABLES)]
 
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
-        """The columns' kinds follow the declared words, since any column may hold any value."""
+        """The declared types determine the columns' kinds, because any column may have any value."""
         return [_column(*row) for row in database.rows(_COLUMNS.format(table=sql_text(table.table)))]
 
     def read_view_columns(self, database: Rows, view: str) -> list[Column]:
-        """SQLite declares no type for a computed column: the type of its first value counts."""
+        """SQLite declares no type for a computed column, so the type of its first value counts."""
         columns = self.read_columns(database, TableName(view))
         computed = [column for column in columns if not column.type_name]
         if not computed:
@@ -85,7 +85,8 @@ class Sqlite(Dialect):
         return [Column(column.name, kinds[column.name], "") if column.name in kinds else column for column in columns]
 
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
-        """An expression of one storage class, as its driver guesses a type from the first rows; so nulls are read apart."""
+        """An expression of one storage class, because the driver infers a type from the first rows. For the same reason, nulls are read
+        separately."""
         expression, null = _expression(column, self.quoted(column.name), schema)
         return Selected(f"coalesce({expression}, {null})", schema, f"({expression}) IS NULL")
 
@@ -136,13 +137,13 @@ def _column(name: str, declared: str, is_required: int, *rest: Any) -> Column:  
     kind = _kind(word, precision)
     if kind is not ColumnKind.DECIMAL:
         precision = scale = None
-    is_rowid = bool(key) and word == "integer"  # never null, though it is not declared so
+    is_rowid = bool(key) and word == "integer"  # never null, although not declared so
     is_nullable, is_generated = not (is_required or is_rowid), is_rowid or hidden > 1
     return Column(name, kind, word, is_nullable, precision, scale, None if has_no_default else default, key, is_generated)
 
 
 def _kind(word: str, precision: int | None) -> ColumnKind:
-    """The words that mean more than SQLite's own affinities first, then those."""
+    """The kind of a declared type: first by names that are more specific than SQLite's affinities, then by the affinities."""
     if word in _WORDS:
         return _WORDS[word]
     for parts, kind in _PARTS:
@@ -166,7 +167,7 @@ _STORAGE: Final = {"bytes": ("BLOB", "x''"), "string": ("TEXT", "''"), "float32"
 
 
 def _expression(column: Column, operand: str, schema: Schema) -> tuple[str, str]:
-    """The expression, always of one storage class, and the substitute for null in it."""
+    """An expression of one storage class, and the substitute for null in it."""
     found = _TIMES.get(column.kind)
     if found is not None:
         expression, null = found

@@ -1,4 +1,4 @@
-r"""SQL Server, by SQLAlchemy and ``pymssql``. Not tested against a server. URLs: ``//host\instance:port;name=value``."""
+r"""SQL Server, accessed with SQLAlchemy and ``pymssql``. Not tested against a server. URLs: ``//host\instance:port;name=value``."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NO_CHECK: Final = "pymssql does not verify the server's certificate. Set it to 
 
 @dataclass(frozen=True)
 class SqlServer(Dialect):
-    """Its driver leaves out time zones and digits of times, so both are made in SQL."""
+    """SQL Server's driver drops time zones and digits of times, so SQL expressions return both."""
 
     name: str = "mssql"
 
@@ -113,12 +113,12 @@ class SqlServer(Dialect):
         return f"CAST('{local_text(nanoseconds, zone)}' AS datetime2(6))"
 
     def locking(self, select: str) -> str:
-        """A hint of the table, which locks also the gaps until the transaction ends."""
+        """A table hint, which also locks the gaps until the transaction ends."""
         before, where, after = select.partition(" WHERE ")
         return f"{before} WITH (UPDLOCK, HOLDLOCK){where}{after}"
 
     def upsert(self, row: RowSql, keys: Sequence[str]) -> str:
-        """MERGE with a lock hint, so that no other connection inserts the key meanwhile, and with the semicolon that it needs."""
+        """A MERGE with a lock hint, so that another connection cannot insert the key meanwhile, and with the required semicolon."""
         return row.merge(keys, hint=" WITH (HOLDLOCK) AS", end=";")
 
 
@@ -152,7 +152,7 @@ def _common_form(rest: str) -> str:
 
 
 def _properties(text: str) -> Iterator[tuple[str, str]]:
-    """Values with a semicolon are in braces, where a closing brace is doubled."""
+    """The properties of a URL. Values with a semicolon are in braces, within which a closing brace is doubled."""
     at = 0
     while at < len(text):
         match = _PROPERTY.match(text, at)

@@ -1,6 +1,6 @@
-"""The options of a product's URL: which ones its driver accepts, which ones are ignored, refused or translated. Pure text.
+"""The options of a product's URL that its driver accepts, and options that are ignored, refused or translated. Only handles text.
 
-Java's drivers have options of their own names; a connector of Java's keeps its URL here.
+Java's drivers have other names for options, and a Java connector's URL stays valid here.
 """
 
 from __future__ import annotations
@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 ZERO_DATES: Final = "zerodatetimebehavior"
-"""What MySQL's 0000-00-00 is read as: one of the three below."""
+"""The value that replaces MySQL's 0000-00-00: one of the following three."""
 TO_NULL, TO_FIRST_DAY, TO_ERROR = "convert_to_null", "round", "exception"
 TINY_AS_BOOLEAN: Final = "tinyint1isbit"
 READ_ONLY: Final = "readonly"
 
 Translation = Callable[[str], Mapping[str, str] | None]
-"""Converts an option's value, in any case, into options of our driver; None: the value is not known."""
+"""Converts an option's value, in any case, to options of our driver. Returns None for an unknown value."""
 
 
 class UnknownOptionError(Exception):
-    """An option that is not known, or not with this value. ``reason`` None: nothing more is known about it."""
+    """An option, or its value, is unknown. ``reason`` has details, if any."""
 
     def __init__(self, name: str, reason: str | None = None) -> None:
         super().__init__(name)
@@ -30,28 +30,28 @@ class UnknownOptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UrlOptions:
-    """All names are in lower case. ``fixed`` are options whose behavior cannot be changed here: the values that ask for that behavior, and
-    the reason to show for any other value."""
+    """The options of a product. All names are in lower case. ``fixed`` are options whose behavior cannot be changed here: the values that
+    select this behavior, and the reason to show for any other value."""
 
     accepted: frozenset[str] = frozenset()
     """Options of our own driver."""
     files: frozenset[str] = frozenset()
-    """Those of our driver that hold a path of the host."""
+    """Options of our own driver that have a path of the host."""
     ignored: frozenset[str] = frozenset()
     """Options that only tune a Java driver and change no value."""
     fixed: Mapping[str, tuple[tuple[str, ...], str]] = field(default_factory=dict)
     translations: Mapping[str, Translation] = field(default_factory=dict)
     """Options of Java's drivers that have another name or other values here."""
     pem: str = ""
-    """The options that take PEM files in place of Java key stores."""
+    """The options that accept PEM files instead of Java key stores."""
     without_stores: str = ""
-    """What to do without key stores, where there is no ``pem``."""
+    """Advice for replacing key stores if there is no ``pem``."""
     without_files: str = ""
-    """What to do without an option that reads files."""
+    """Advice for replacing an option that reads files."""
 
     @property
     def used(self) -> list[str]:
-        """The options that have an effect, for error texts."""
+        """The options that have an effect, for error messages."""
         return sorted(self.accepted | self.files | self.translations.keys())
 
 
@@ -61,12 +61,12 @@ def words(text: str) -> frozenset[str]:
 
 
 def renamed(name: str) -> Translation:
-    """An option of another name and the same values."""
+    """An option with another name and the same values."""
     return lambda value: {name: value}
 
 
 def by_word(options: Mapping[str, Mapping[str, str]]) -> Translation:
-    """An option whose value is one of some words; - and _ are equal."""
+    """An option whose value is one of some words, in which ``-`` and ``_`` are equal."""
     return lambda value: options.get(value.lower().replace("-", "_"))
 
 
@@ -76,7 +76,7 @@ def switch(on: Mapping[str, str]) -> Translation:
 
 
 def seconds(*names: str) -> Translation:
-    """Milliseconds as seconds, rounded up; 0 is no limit."""
+    """Milliseconds as seconds, rounded up. 0 means no limit."""
 
     def options(value: str) -> Mapping[str, str] | None:
         if not (value.isascii() and value.isdigit()):

@@ -1,4 +1,4 @@
-"""Arrays as PostgreSQL's texts with braces, which the server converts to any array type. Knows no connection."""
+"""Arrays as PostgreSQL's texts with braces, which the server converts to any array type. Knows nothing of connections."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _TEXTS: Final = ("character varying[]", "character[]")
 
 
 def array_type(declared: str) -> str:
-    """The array type to which a text is cast for a column of the type ``declared``: without lengths, since a cast would truncate texts.
+    """The array type to which a text is cast for a column of the type ``declared``. It has no lengths, because a cast would truncate texts.
     The column itself refuses texts that are too long, and rounds numbers."""
     type = _LENGTHS.sub("", declared)
     if type.startswith("bit"):
@@ -22,7 +22,7 @@ def array_type(declared: str) -> str:
 
 
 def array_texts(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Lists of single values as texts; null where the list is null. Timestamps for a column without a zone are local to ``time_zone``."""
+    """Lists of single values as texts. Null lists stay null. Timestamps for a column without a zone are local to ``time_zone``."""
     return pa.chunked_array([_texts(chunk, target, time_zone) for chunk in column.chunks], pa.string())
 
 

@@ -16,7 +16,7 @@ from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import row_numbers
 from airflow_provider_connect.errors import ConnectException
 
-_FEWEST_ROWS: Final = 64  # checked together after a bad one
+_FEWEST_ROWS: Final = 64  # checked together after a bad row
 
 
 def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe: bool = True) -> pa.ChunkedArray:
@@ -31,7 +31,7 @@ def cast_column(name: str, column: pa.ChunkedArray, wanted: pa.DataType, *, safe
 
 
 def _shown(value: pa.Scalar) -> str:
-    """A value for an error text. Times after the year 9999, which Python does not have, are shown as numbers."""
+    """A value for an error message. Times after the year 9999, which Python does not have, are shown as numbers."""
     try:
         return repr(value.as_py())
     except (OverflowError, ValueError):
@@ -39,9 +39,9 @@ def _shown(value: pa.Scalar) -> str:
 
 
 def find_misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
-    """Why some of ``count`` rows cannot be written, by row index. ``check(start, length)`` checks ``length`` rows from ``start`` on, and
-    raises RefusedException with the index, among these, of the first bad one. After a bad row few rows are checked, then twice as many each
-    time.
+    """The reasons why some of ``count`` rows cannot be written, by row index. ``check(start, length)`` checks ``length`` rows from
+    ``start`` on. It raises RefusedException with the index, within these rows, of the first bad row. After a bad row, few rows are checked,
+    then twice as many each time.
     """
     found: dict[int, str] = {}
     start, length = 0, count
@@ -58,7 +58,7 @@ def find_misfits(count: int, check: Callable[[int, int], object]) -> dict[int, s
 
 
 def remaining_rows(count: int, left_out: Collection[int]) -> pa.Array:
-    """The indices of ``count`` rows without those left out."""
+    """The indices of ``count`` rows, without the indices in ``left_out``."""
     numbers = row_numbers(count)
     return numbers.filter(pc.invert(pc.is_in(numbers, pa.array(list(left_out), pa.int64())))) if left_out else numbers
 
@@ -69,7 +69,7 @@ def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
 
 
 def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Days as the timestamps of their midnights in ``time_zone``: in UTC, or for a column without a zone as local times."""
+    """Days as the timestamps of their midnights in ``time_zone``. Timestamps are in UTC, or in local time for a column without a zone."""
     local = column.cast(pa.timestamp("us"))
     if target.kind is ColumnKind.TIMESTAMP:
         return local
@@ -89,15 +89,15 @@ def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> N
 
 
 def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
-    """Raise RefusedException for the first integer that is too wide for the column's type: some databases truncate it."""
+    """Raise RefusedException for the first integer that is too wide for the column's type, because some databases would truncate it."""
     bits = _BITS.get(target.kind)
     if bits is not None and pa.types.is_integer(column.type) and column.type.bit_width > bits:
         cast_column(target.name, column, getattr(pa, f"int{bits}")())
 
 
 def refuse_far_times(column: pa.ChunkedArray, target: Column) -> None:
-    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day outside of a day:
-    drivers accept Python's values, which end there."""
+    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day outside of a day.
+    Drivers accept Python's values, which have these limits."""
     types, type = pa.types, column.type
     if types.is_date32(type):
         numbers, least, most = column.cast(pa.int32()), _LEAST_DAY, _MOST_DAY
@@ -128,12 +128,12 @@ _BITS: Final[Mapping[ColumnKind, int]] = {ColumnKind.INT8: 8, ColumnKind.INT16: 
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
-_BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary numbers an integer column holds
+_BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary numbers an integer column has
 
 
 def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-    """The column as COPY writes it, with its field, and whether ``target`` accepts it in this form: else it is staged, and the server casts
-    it."""
+    """The column in the form that COPY writes, with its field, and whether ``target`` accepts this form. If not, the column is staged, and
+    the server casts it."""
     types = pa.types
     binary = None
     if target.kind in TIMESTAMPS and (types.is_timestamp(column.type) or types.is_date(column.type)) and has_far_times(column):
@@ -149,7 +149,7 @@ def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple
 
 
 def wire_column(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.ChunkedArray, bool]:
-    """The column, without far times, as the driver writes it for COPY; and whether ``target`` accepts it in this form."""
+    """The column, without far times, in the form that the driver writes for COPY, and whether ``target`` accepts this form."""
     given, types = column.type, pa.types
     if types.is_timestamp(given) or (types.is_date(given) and target.kind in TIMESTAMPS):
         return _timestamps(target, column, time_zone), True
@@ -176,7 +176,7 @@ def _timestamps(target: Column, column: pa.ChunkedArray, time_zone: str) -> pa.C
 
 
 def stage_type(field: pa.Field) -> str:
-    """The type of PostgreSQL whose COPY format the driver writes for a column."""
+    """The PostgreSQL type whose COPY format the driver writes for a column."""
     types, type = pa.types, field.type
     if field.metadata and _BINARY in field.metadata:
         return str(field.metadata[_BINARY].decode())
@@ -204,7 +204,7 @@ def stage_type(field: pa.Field) -> str:
 
 @functools.cache
 def _wire() -> Mapping[str, pa.DataType]:
-    """The Arrow type that the driver's COPY writes, by type of PostgreSQL."""
+    """The Arrow type that the driver's COPY writes, by PostgreSQL type."""
     return {
         "bool": pa.bool_(),
         "int2": pa.int16(),

@@ -1,6 +1,6 @@
-"""JdbcSink: records into tables of a relational database, with the settings of the well-known JDBC sinks.
+"""JdbcSink: writes records to tables of a relational database. Has the settings of the well-known JDBC sinks.
 
-Under exactly once the offsets are committed with the rows, in a table of our own (``offsets.table``). Rows are converted as whole columns.
+With exactly once, offsets are committed with the rows, in a table of our own (``offsets.table``). Rows are converted as whole columns.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ from airflow_provider_connect.sdk.transactional_sink import TransactionalSink, T
 
 
 def database_url(config: Config, allowed: AllowedPaths) -> DatabaseUrl:
-    """The database's URL, limited to the local files that the connector may open. Raises ConfigException for a malformed URL, and
-    for one that could run code or read files."""
+    """The database's URL, limited to the local files that the connector may open. Raises ConfigException for a malformed URL, and for a URL
+    that could run code or read files."""
     password = config[PASSWORD]
     url = parse_url(config[URL]).with_credentials(config[USER], None if password is None else password.value)
     return url.within(allowed)
@@ -69,7 +69,7 @@ def write_dialect(config: Config, url: DatabaseUrl) -> Dialect:
 
 
 def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
-    """Connect to write."""
+    """Connect to the database for writing."""
     url = database_url(config, allowed)
     require_driver(url)
     kind = PostgresqlStore if url.dialect.has_copy else RowStore
@@ -77,7 +77,7 @@ def open_store(config: Config, allowed: AllowedPaths) -> SinkStore:
 
 
 class JdbcSinkTask(TransactionalSinkTask):
-    """Writes rows. ``put`` writes once there are enough records for a statement, ``pre_commit`` writes the rest and commits."""
+    """Writes rows. ``put`` writes as soon as there are enough records for a statement. ``pre_commit`` writes the rest and commits."""
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     allows_mixed_nulls = True
@@ -97,10 +97,10 @@ class JdbcSinkTask(TransactionalSinkTask):
 
 
 class JdbcSinkConnector(TransactionalSink):
-    """Writes the records of topics into tables of a relational database, a table for each topic.
+    """Writes the records of topics to tables of a relational database, one table for each topic.
 
-    PostgreSQL gets whole columns by COPY, staged and merged where rows are changed; SQLite, MySQL, MariaDB and others get rows. Values must
-    be structs with a schema. Each task writes its share of the topics' partitions.
+    PostgreSQL receives whole columns with COPY, which are staged and merged if rows are changed. SQLite, MySQL, MariaDB and others receive
+    rows. Values must be structs with a schema. Each task writes its share of the topics' partitions.
     """
 
     class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
@@ -109,7 +109,7 @@ class JdbcSinkConnector(TransactionalSink):
     retries_setting = MAX_RETRIES
     stores_offsets_separately = True
     config_def = CONFIG_DEF
-    _written: Mapping[TableName, TargetTable] = MappingProxyType({})  # by commits, over all connections of a task
+    _written: Mapping[TableName, TargetTable] = MappingProxyType({})  # with commits, over all connections of a task
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -117,7 +117,7 @@ class JdbcSinkConnector(TransactionalSink):
         database_url(config, self.allowed_paths)
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Also checks for settings that contradict each other. Does not connect: the process that validates may not reach the database."""
+        """Also checks for contradictory settings. Does not connect, because the validating process may be unable to reach the database."""
         values = super().validate(config)
         add_path_errors(values, self.allowed_paths)
         add_driver_errors(values)
@@ -134,7 +134,7 @@ class JdbcSinkConnector(TransactionalSink):
     # The destination of a TransactionalSink
 
     @property
-    def max_retries(self) -> int:  # type: ignore[override]  # by the config
+    def max_retries(self) -> int:  # type: ignore[override]  # from the config
         return int(self.config[MAX_RETRIES])
 
     def open(self) -> SinkSession:
@@ -144,7 +144,7 @@ class JdbcSinkConnector(TransactionalSink):
         return SinkSession(store, SinkSettings.of(self.config), self.check_claims)
 
     def write(self, transaction: SinkSession, batch: Batch) -> None:
-        """Write by the task's ``put``; the transaction lasts until the commit."""
+        """Write with the task's ``put``. The transaction lasts until the commit."""
         transaction.put(batch)
 
     def flush(self, transaction: SinkSession) -> None:
@@ -178,7 +178,7 @@ class JdbcSinkConnector(TransactionalSink):
         self._offsets.write(rows)
 
     def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
-        """With ``pk.mode=kafka`` a row's key is the record's position, which records of the former topic had as well. Offsets that an admin
+        """With ``pk.mode=kafka``, a row's key is the record's position, which records of the former topic also had. Offsets that an admin
         has altered are accepted."""
         settings = SinkSettings.of(self.config)
         if settings.pk_mode is PkMode.KAFKA and settings.insert_mode is not InsertMode.INSERT and not former.is_altered:
@@ -189,15 +189,15 @@ class JdbcSinkConnector(TransactionalSink):
             raise ConfigException.of(PK_MODE, settings.pk_mode, reason)
 
     def translate_error(self, error: Exception) -> Exception:
-        """The error with ``retry.backoff.ms``, after which a lost connection is opened again."""
+        """The error with ``retry.backoff.ms``, after which a lost connection is reopened."""
         if isinstance(error, RetriableException) and error.retry_after_ms is None:
             error.retry_after_ms = self.config[RETRY_MS]
         return error
 
 
 def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, topics: list[str]) -> None:
-    """Raise ConfigException, which names the setting and the fix, if a run could write nothing. ``topics`` are those whose names are final:
-    empty where transformations may change them."""
+    """Raise ConfigException, which names the setting and the fix, if a run could not write. ``topics`` are the topics whose names are
+    final. It is empty if transformations may change them."""
     with contextlib.closing(open_database(url)) as database:
         for topic in topics:
             name = table_name(settings.table_of(topic), dialect)

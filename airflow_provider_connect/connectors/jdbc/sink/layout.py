@@ -1,5 +1,5 @@
-"""The columns that records of one schema have in a table, those columns of a batch, and consecutive batches of one table. Knows no
-database."""
+"""The columns that records of one schema have in a table, these columns of a batch, and consecutive batches of one table. Knows nothing of
+databases."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordColumn:
-    """One column of the records. ``field`` is the index in the struct; None: the key is a single value."""
+    """One column of the records. ``field`` is the index in the struct, or None if the key is a single value."""
 
     name: str
     schema: Schema
@@ -40,7 +40,7 @@ class RecordColumn:
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The columns of records of one key schema and one optional value schema. Without a value schema all are deletes."""
+    """The columns of records with one key schema and one optional value schema. Without a value schema, all records are deletes."""
 
     columns: tuple[RecordColumn, ...]
     key_schema: Schema | None
@@ -48,7 +48,8 @@ class Layout:
     has_deletes: bool
 
     def named_as(self, names: Iterable[str]) -> Layout:
-        """With the names of a table's columns, in a database that ignores case. Raises DataException for two fields of one column."""
+        """The layout with the names of a table's columns, for a database that ignores case. Raises DataException for two fields with the
+        same column."""
         known = {name.lower(): name for name in names}
         renamed = tuple(replace(column, name=known.get(column.name.lower(), column.name)) for column in self.columns)
         by_name: dict[str, str] = {}
@@ -63,7 +64,7 @@ class Layout:
         return tuple(column.name for column in self.columns if column.is_key)
 
     def fits(self, batch: Batch) -> bool:
-        """Whether the batch's records have these columns. A batch of deletes alone fits a layout with the same key."""
+        """Whether the batch's records have these columns. A batch with only deletes fits a layout with the same key."""
         if is_all_deletes(batch):
             return self.has_deletes and batch.key_schema == self.key_schema
         is_same = self.value_schema is not None and self.value_schema.equals_but_for_null(batch.value_schema)
@@ -74,7 +75,7 @@ class Layout:
         return any(column.origin is Origin.KEY for column in self.columns)
 
     def table(self, batch: Batch) -> pa.Table:
-        """The columns of ``batch`` by name; null where the value is null."""
+        """The columns of ``batch`` by name. They are null where the value is null."""
         count = batch.num_records
         parts = {Origin.KEY: _fields(batch.key), Origin.VALUE: _fields(batch.value)}
         arrays = [_array(column, batch, parts, count) for column in self.columns]
@@ -92,7 +93,7 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
 
 
 def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
-    """The layout of the batch's records; ``name_of`` returns the column of a field. Raises DataException that names what is missing."""
+    """The layout of the batch's records; ``name_of`` returns the column of a field. Raises a DataException that names missing parts."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
@@ -187,7 +188,7 @@ class Records:
         return self._ends[-1] if self._ends else 0
 
     def slice(self, start: int, stop: int) -> Records:
-        """The records from ``start`` up to and without ``stop``, without a copy."""
+        """The records from ``start`` to ``stop`` (exclusive), without a copy."""
         if start == 0 and stop >= len(self):
             return self
         pieces, begin = [], 0
@@ -199,13 +200,13 @@ class Records:
         return Records(pieces)
 
     def record(self, index: int) -> Batch:
-        """One record, as a batch of its own."""
+        """One record, as a separate batch."""
         number = bisect.bisect_right(self._ends, index)
         batch = self.batches[number]
         return batch.slice(index - (self._ends[number] - batch.num_records), 1)
 
     def table(self, layout: Layout) -> pa.Table:
-        """The records' columns; null where only deletes lack them."""
+        """The records' columns. Columns that only deletes lack are null there."""
         tables = [layout.table(batch) for batch in self.batches]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
 

@@ -1,6 +1,6 @@
-"""The offset rows of an exactly-once sink in the destination: a table of our own, written in the transaction of the data.
+"""The offset rows of an exactly-once sink in the destination, in a table of our own. They are written in the transaction of the data.
 
-Each partition of a connector has its ``OffsetRow`` and the ``session`` that wrote it: the name of a connection.
+Each partition of a connector has an ``OffsetRow`` and the ``session`` that wrote it, which is the name of a connection.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class OffsetsTable:
         self._table = store.dialect.table(name)
         self._connector = connector
         self._is_there = False
-        self._found: frozenset[TopicPartition] = frozenset()  # by the last ``read``
+        self._found: frozenset[TopicPartition] = frozenset()  # in the last ``read``
 
     def create(self) -> None:
         """Create the table unless it exists."""
@@ -48,7 +48,7 @@ class OffsetsTable:
             self._store.commit()
         except (StatementException, RefusedException) as error:
             self._store.rollback()
-            if not self._exists():  # else another task has created it
+            if not self._exists():  # otherwise, another task has created it
                 raise ConfigException.of(
                     OFFSETS_TABLE,
                     self._name,
@@ -56,7 +56,7 @@ class OffsetsTable:
                 ) from error
 
     def end_older_sessions(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        """End other connections that may hold locks: those of claims of the same scope that are not newer."""
+        """End other connections that may hold locks: connections of claims with the same scope that are not newer."""
         sql = f"SELECT next_offset, claim, claim_order, session FROM {self._table} WHERE {self._where(partitions)}"
         for *values, session in self._store.rows(sql):
             row = OffsetRow(*values)
@@ -65,7 +65,7 @@ class OffsetsTable:
                 self._store.end_session(session)
 
     def read(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows that exist, locked until the transaction ends."""
+        """The existing rows, locked until the transaction ends."""
         rows: dict[TopicPartition, OffsetRow] = {}
         if partitions and self._exists():
             columns = "connector, topic, kafka_partition, next_offset, claim, claim_order, topic_id"
@@ -79,7 +79,7 @@ class OffsetsTable:
         return rows
 
     def write(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write rows after ``read`` has read them; None deletes one."""
+        """Write rows that ``read`` has read before. None deletes a row."""
         by_claim: dict[OffsetRow | None, dict[TopicPartition, int | None]] = {}
         for partition, row in sorted(rows.items()):
             if row is not None and partition not in self._found:
@@ -113,7 +113,7 @@ class OffsetsTable:
         self._store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where(offsets)}")
 
     def _equal_names(self, connector: str, topic: str) -> ConfigException:
-        """The error for a row of another connector or topic whose name is equal by the table's collation, such as one that differs in
+        """The error for a row of another connector or topic whose name is equal in the table's collation, such as a name that differs in
         case."""
         return ConfigException.of(
             OFFSETS_TABLE,

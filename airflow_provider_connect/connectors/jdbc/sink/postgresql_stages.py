@@ -1,4 +1,4 @@
-"""Temporary tables of one PostgreSQL connection, and the statements that move rows from such a stage, named ``s``, into a table."""
+"""Temporary tables (stages) of one PostgreSQL connection, and the statements that move rows from a stage, named ``s``, to a table."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import row_numbers
 
-_MAX_DELETED_ROWS: Final = 20_000  # left in a temporary table, which each statement scans; TRUNCATE creates new files each time
+_MAX_DELETED_ROWS: Final = 20_000  # kept in a temporary table, though statements scan them, because each TRUNCATE creates new files
 COUNTER: Final = "connect_row"  # a temporary sequence
-ROW_NUMBER: Final = "__connect_row_index"  # a stage's column of the rows' numbers, from 0 on
-_START_ROWS: Final = 100  # the cost of starting a statement, in rows: small pieces repeat less after a failure, large ones start less often
+ROW_NUMBER: Final = "__connect_row_index"  # a stage's column of row numbers, from 0
+_START_ROWS: Final = 100  # cost of starting a statement, in rows; small pieces repeat less after a failure, large ones start less often
 _ROW_BY_ROW: Final = """
 #variable_conflict use_column
 <<connect_rows>>
@@ -95,7 +95,7 @@ _RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
 
 
 def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str:
-    """PostgreSQL's message about a value that does not fit, which names a type alone, with the columns of that type."""
+    """PostgreSQL's message about a value that does not fit, with the columns of that type. The message itself only names the type."""
     digits, found = _DIGITS.search(reason), _TYPE.search(reason) or _RANGE.search(reason)
     type = f"numeric({digits[1]},{digits[2]})" if digits else found[1] if found else None
     columns = [name for name in names if type is not None and table.declared.get(name) == type]
@@ -104,7 +104,7 @@ def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str
 
 @dataclass(frozen=True, slots=True)
 class StageStatements:
-    """``names`` are the columns of the stage; those in ``cast`` have other types in the stage than in the table."""
+    """Statements for one stage. ``names`` are its columns. Columns in ``cast`` have other types in the stage than in the table."""
 
     dialect: Dialect
     table: TargetTable
@@ -130,7 +130,7 @@ class StageStatements:
         return f"DELETE FROM {self.target} t USING {stage} s WHERE {self.same(self.names)}"
 
     def write(self, stage: str, keys: Sequence[str], mode: InsertMode) -> str:
-        """The statement of a mode."""
+        """The statement for a mode."""
         if mode is InsertMode.INSERT:
             return self.insert(stage)
         return self.upsert(stage, keys) if mode is InsertMode.UPSERT else self.update(stage, keys)
@@ -141,19 +141,19 @@ class StageStatements:
         return self.dialect.table(self.table.name)
 
     def same(self, keys: Sequence[str]) -> str:
-        """Whether a row ``t`` has the values of ``keys``."""
+        """The condition that a row ``t`` has the values of ``keys``."""
         return " AND ".join(itertools.chain.from_iterable(map(self._is_same, keys)))
 
     def _is_same(self, key: str) -> Iterator[str]:
-        """A text that is too long for a column equals no value of it, though a cast truncates it: except for blanks, which are dropped when
-        a row is written as well."""
+        """Conditions for equal keys. A text that is too long for a column does not equal any value in it, although a cast truncates the
+        text. Trailing blanks do not count, because they are also dropped when a row is written."""
         declared, given = self.table.declared[key], f"s.{self.dialect.quoted(key)}"
         yield f"t.{self.dialect.quoted(key)} = {self._as_declared(key)}"
         if self.table.columns[key].type_name in ("bpchar", "varchar") and declared != "character varying":
             yield f"rtrim({given}::text) = rtrim({self._as_declared(key)}::text)"
 
     def groups(self, stage: str) -> str:
-        """For each row of a stage with ``ROW_NUMBER``, in that order, the number of the first row with equal columns."""
+        """For each row of a stage, in the order of ``ROW_NUMBER``, the number of the first row with equal columns."""
         keys = (f"{self._as_declared(name)}{self._collation(name)}" for name in self.names)
         return f"SELECT min({ROW_NUMBER}) OVER (PARTITION BY {', '.join(keys)}) AS first FROM {stage} s ORDER BY {ROW_NUMBER}"
 
@@ -162,7 +162,7 @@ class StageStatements:
         return "" if collation is None else f" COLLATE {collation}"
 
     def value(self, name: str) -> str:
-        """A value for its column. An explicit cast truncates texts that are too long; without one the server refuses them."""
+        """A value for its column. An explicit cast truncates texts that are too long. Without a cast, the server refuses them."""
         return self._as_declared(name) if name in self.cast else f"s.{self.dialect.quoted(name)}"
 
     def _as_declared(self, name: str) -> str:
@@ -173,13 +173,13 @@ class StageStatements:
 
 
 def row_function(name: str, stage: str, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> str:
-    """The statement that creates a function. Of the ``total`` rows of a stage, which are stored in their order, it writes those that the
-    table accepts, as if row by row, and returns the ``row_index`` and the ``reason`` of each refused row.
+    """The statement that creates a function. A stage has ``total`` rows, which are stored in order. The function writes the rows that the
+    table accepts, as if row by row. It returns the ``row_index`` and the ``reason`` of each refused row.
 
-    It tries many rows at once. After a failure it tries them again and counts them by a sequence, which no rollback resets: the count is
-    the bad row. If a constraint is checked only after all rows, it halves the number of rows instead. Rows to merge are inserted until one
-    exists already. Errors that are not about values are raised. A single ``row_index`` of -1: nothing was done, since the rows are not
-    stored in the order of their ``ROW_NUMBER``.
+    The function writes many rows at once. After a failure, it repeats them and counts them with a sequence, which a rollback does not
+    reset. The count identifies the bad row. If a constraint is checked only after all rows, the function halves the number of rows instead.
+    Rows to merge are inserted until one already exists. Errors that are not about values are raised. A single ``row_index`` of -1 means
+    that no row was written, because the rows are not stored in the order of ``ROW_NUMBER``.
     """
     rest = f"FROM {stage} WHERE ctid >= connect_rows.spot"
     some = f"(SELECT * {rest} LIMIT connect_rows.size)"
@@ -223,7 +223,7 @@ class Stages:
         self._remains: dict[str, int] = {}
 
     def snapshot(self) -> Mapping[tuple[object, ...], str]:
-        """The stages that exist now, for ``restore`` after a rollback to this point."""
+        """The current stages, for ``restore`` after a rollback to this point."""
         return dict(self._created)
 
     def restore(self, snapshot: Mapping[tuple[object, ...], str]) -> None:
@@ -231,8 +231,8 @@ class Stages:
 
     @contextlib.contextmanager
     def filled(self, rows: pa.Table, *, is_ordered: bool = False) -> Iterator[str]:
-        """A table that has these rows alone. ``is_ordered``: stored in their order, since PostgreSQL searches no free space in a table that
-        was truncated in the same transaction."""
+        """A stage that has only these rows. If ``is_ordered``, they are stored in order, because PostgreSQL does not search for free space
+        in a table that was truncated in the same transaction."""
         signature = is_ordered, *((field.name, stage_type(field)) for field in rows.schema)
         name = self._created.get(signature)
         if name is None:

@@ -1,4 +1,4 @@
-"""PostgreSQL as a sink's store: whole columns by COPY, into the table or into a temporary one that is then merged."""
+"""PostgreSQL as a sink's store. Writes whole columns with COPY, to the table or to a temporary table that is then merged."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 
 _SAVEPOINT: Final = "connect_piece"
 _MAX_SKIPPED: Final = 64
-_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # of each line's first COPY only: others repeat its search
+_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # the atomic group tries only a line's first COPY
 _RETRIABLE_STATES: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
-)  # serialization, deadlock, a lock not obtained, a transaction timed out
-_RETRIABLE_WORDS: Final = re.compile(  # the driver reports no SQLSTATE for errors while rows are streamed
+)  # serialization failure, deadlock, unavailable lock, transaction timeout
+_RETRIABLE_WORDS: Final = re.compile(  # for errors during streaming, the driver reports no SQLSTATE
     r"could not serialize access|deadlock detected|could not obtain lock|due to lock timeout|transaction timeout"
 )
-_EXACT: Final = frozenset(  # whole types: with a precision they round, and domains may be anything
+_EXACT: Final = frozenset(  # types without a precision, which would round, and no domains, which may be any type
     {
         *("boolean", "smallint", "integer", "bigint", "oid", "bytea", "text", "character varying", "numeric", "date"),
         *("time without time zone", "timestamp without time zone", "timestamp with time zone"),
@@ -50,9 +50,9 @@ _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(slots=True)
 class AdaptiveRetry:
-    """Decides when to try an operation that is cheap if it succeeds and wasted if it fails.
+    """Decides when to try an operation that is cheap if it succeeds, and wasted if it fails.
 
-    Each failure doubles the number of skipped attempts, up to 64; each success halves it.
+    Each failure doubles the number of skipped attempts, up to 64. Each success halves it.
     """
 
     _skips: int = 0
@@ -73,10 +73,10 @@ class AdaptiveRetry:
 
 
 class PostgresqlStore(AdbcDatabase):
-    """One connection. Statements begin and end transactions, so that none is open while nothing is written."""
+    """One connection. Statements start and end transactions, so that no transaction is open while no rows are written."""
 
     blocks_writers = False
-    needs_transactions = False  # all its tables have them
+    needs_transactions = False  # because all tables support them
 
     def __init__(self, url: DatabaseUrl, dialect: Dialect, time_zone: str) -> None:
         super().__init__(url)
@@ -97,7 +97,7 @@ class PostgresqlStore(AdbcDatabase):
 
     def rollback(self) -> None:
         self.execute("ROLLBACK")
-        self._stages.restore({})  # some may have been rolled back
+        self._stages.restore({})  # because stages may have been rolled back
 
     @contextlib.contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -145,11 +145,11 @@ class PostgresqlStore(AdbcDatabase):
             self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """COPY writes values for certain column types; after a change of these the rows must be prepared again."""
+        """COPY writes values for certain column types. After a change of types, the rows must be prepared again."""
         if not table.is_lockable:
             return True
         name = self.dialect.table(table.name)
-        self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # as any statement that writes rows does
+        self.execute(f"LOCK TABLE ONLY {name} IN ROW EXCLUSIVE MODE")  # like any statement that writes rows
         is_same = self._declared(f"{self.dialect.text_literal(name)}::regclass") == table.declared
         if not is_same:
             self._stages.restore({})
@@ -231,7 +231,7 @@ class PostgresqlStore(AdbcDatabase):
         self._copy(stage, rows, {"adbc.ingest.temporary": "true"})
 
     def _prepared(self, table: TargetTable, rows: pa.Table) -> tuple[pa.Table, StageStatements]:
-        """The rows as COPY writes them, and the statements that move them from a stage into the table."""
+        """The rows in the form that COPY writes, and the statements that move them from a stage to the table."""
         names = rows.column_names
         found = [self._wire(table, name, column) for name, column in zip(names, rows.columns, strict=True)]
         cast = {field.name for field, _, is_direct in found if not is_direct}
@@ -239,14 +239,15 @@ class PostgresqlStore(AdbcDatabase):
         return staged, StageStatements(self.dialect, table, names, cast)
 
     def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-        """Raises RefusedException, without a row, for a value that Arrow cannot convert: then records are tried one by one."""
+        """The rows in the form that COPY writes. If Arrow cannot convert a value, raises RefusedException without a row, and records are
+        then tried one by one."""
         try:
             return wire_field(table.columns[name], column, self._time_zone)
         except pa.ArrowException as error:
             raise RefusedException(f"A value does not fit column {name} of table {table.name}: {error}") from error
 
     def _write(self, staged: pa.Table, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> None:
-        """Write the rows into the table, by COPY alone where possible."""
+        """Write the rows to the table, only with COPY if possible."""
         takes_copy = not statements.cast and not statements.table.is_view
         if takes_copy and mode is InsertMode.INSERT:
             self._copy_into(statements.table.name, staged)
@@ -255,14 +256,14 @@ class PostgresqlStore(AdbcDatabase):
                 self.execute(statements.write(stage, keys, mode))
 
     def _copy_if_new(self, table: TableName, staged: pa.Table) -> bool:
-        """Write the rows by COPY; whether the table had none of them. That costs half as much as a merge."""
+        """Write the rows with COPY, which costs half as much as a merge. Returns false if the table already had one of the rows."""
         retry = self._copies_of_new.setdefault(table, AdaptiveRetry())
         if not retry.should_try():
             return False
         try:
             with self.savepoint():
                 self._copy_into(table, staged)
-        except (RefusedException, StatementException):  # the merge reports any error but a duplicate
+        except (RefusedException, StatementException):  # the merge reports any error except a duplicate
             retry.failed()
             return False
         retry.succeeded()
@@ -279,7 +280,7 @@ class PostgresqlStore(AdbcDatabase):
             statement.execute_update()
 
     def _answers(self) -> bool:
-        """Whether the server still answers, if only with an error."""
+        """Whether the server still responds, even with an error."""
         if self._connection is None:
             return False
         statement = self._driver.AdbcStatement(self._connection)
@@ -307,7 +308,7 @@ class PostgresqlStore(AdbcDatabase):
 
 
 def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> bool:
-    """Whether two values of a column, as COPY writes it, are equal for PostgreSQL only if they are equal for Arrow."""
+    """Whether all values of a column (in the form that COPY writes) that are equal for PostgreSQL are also equal for Arrow."""
     declared = table.declared.get(target.name, "")
     if target.name in table.collations:
         return False
@@ -319,7 +320,8 @@ def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> boo
 
 
 def _is_exact_text(declared: str, column: pa.ChunkedArray) -> bool:
-    """Trailing blanks do not count in ``character(n)``, and are truncated where ``character varying(n)`` has no room for them."""
+    """Whether texts are exact. Trailing blanks do not count in ``character(n)``, and are truncated if they do not fit ``character
+    varying(n)``."""
     if declared == "uuid":
         return _all(pc.match_substring_regex(column, _UUID))
     length = _LENGTH.fullmatch(declared)
@@ -330,4 +332,4 @@ def _is_exact_text(declared: str, column: pa.ChunkedArray) -> bool:
 
 
 def _all(values: pa.ChunkedArray) -> bool:
-    return pc.all(values).as_py() is not False  # there may be nulls only
+    return pc.all(values).as_py() is not False  # null if there are only nulls

@@ -1,4 +1,4 @@
-"""One connection of a sink's task: writes batches table by table, and commits them with the rows of the offsets table."""
+"""One connection of a sink's task. Writes batches table by table, and commits them with the rows of the offsets table."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class _Waiting:
 
 
 class SinkSession:
-    """Accepts batches, and writes them table by table. A transaction begins with the first statement that needs one.
+    """Accepts batches, and writes them table by table. A transaction starts with the first statement that needs a transaction.
 
-    RolledBackException: nothing since the last commit is written, and all of it must be put again. After a refused record each batch is
-    written as it is put until the next commit; DataException then means that nothing of this batch is written. After any other exception
-    the session is unusable. ``check_claims`` raises FencedException in a transaction that a newer claim forbids.
+    After RolledBackException, all batches since the last commit were rolled back and must be put again. After a refused record, ``put``
+    writes each batch at once until the next commit. DataException then means that no record of this batch is written. After any other
+    exception, the session is unusable. ``check_claims`` raises FencedException in a transaction that a newer claim forbids.
     """
 
     def __init__(self, store: SinkStore, settings: SinkSettings, check_claims: Callable[[SinkSession], None]) -> None:
@@ -44,7 +44,7 @@ class SinkSession:
         self._is_begun = False
         self._waiting: dict[str, _Waiting] = {}
         self._writes_at_once = False
-        self._changes: set[str] = set()  # of tables, since the last commit
+        self._changes: set[str] = set()  # statements that changed tables since the last commit
 
     @property
     def tables(self) -> list[TargetTable]:
@@ -57,7 +57,7 @@ class SinkSession:
         return self._is_begun and self.store.blocks_writers
 
     def put(self, batch: Batch) -> None:
-        """Accept a batch; write each table that has enough records for one statement."""
+        """Accept a batch. Write each table that has enough records for one statement."""
         layout = self._layout(batch)
         self._with_changes(lambda: self._add(batch, layout))
         if self._writes_at_once:
@@ -66,8 +66,8 @@ class SinkSession:
             self._with_changes(lambda: self._write_waiting(self._settings.batch_size))
 
     def put_accepted(self, batch: Batch) -> list[Refusal] | None:
-        """Write a batch without the records that are refused, which are returned. None: nothing was written, as the database cannot name
-        them."""
+        """Write a batch without its refused records, and return these. None means that no record was written, because the database cannot
+        name refused records."""
         self._writes_at_once = True
         self.flush()
         try:
@@ -90,7 +90,7 @@ class SinkSession:
     # Transactions
 
     def begin(self) -> None:
-        """Begin a transaction, unless one is open."""
+        """Start a transaction, unless one is open."""
         if not self._is_begun:
             self.store.begin()
             self._tables.begun()
@@ -110,8 +110,8 @@ class SinkSession:
         self._waiting.clear()
 
     def _with_changes(self, work: Callable[[], _Result]) -> _Result:
-        """Run ``work``, and repeat it after a change of a table that it needs. The change has its own transaction: some databases commit
-        with it, and its locks must be short."""
+        """Run ``work``, and repeat it after each change of a table that it needs. The change has a separate transaction, because it commits
+        in some databases, and its locks must be short."""
         while True:
             try:
                 return work()
@@ -124,11 +124,11 @@ class SinkSession:
                     raise RolledBackException(str(change), RollbackReason.CHANGED) from None
             except RefusedException:
                 raise
-            except DataException as error:  # is not about one batch alone
+            except DataException as error:  # not only about one batch
                 raise ConnectException(error.message) from error
 
     def _check_change(self) -> None:
-        """Check the claims within the transaction of a change."""
+        """Check the claims in the transaction of a change."""
         self._is_begun = True
         try:
             self._check_claims(self)
@@ -138,7 +138,7 @@ class SinkSession:
     # Records
 
     def _layout(self, batch: Batch) -> Layout:
-        """Raises DataException if the batch's records cannot be rows: then none is accepted."""
+        """The layout of the batch. If its records cannot be rows, raises DataException, and no record is accepted."""
         dialect = self.store.dialect
         layout = build_layout(self._settings, batch, dialect.stored_name)
         for column in layout.columns:
@@ -150,7 +150,7 @@ class SinkSession:
         return layout
 
     def _add(self, batch: Batch, layout: Layout) -> None:
-        """Add the batch to the waiting records of its table. May be repeated until it returns."""
+        """Add the batch to the waiting records of its table. The call may be repeated until it returns."""
         name = self._settings.table_of(batch.topic)
         waiting = self._waiting.get(name)
         if waiting is not None and not waiting.layout.fits(batch):
@@ -168,7 +168,7 @@ class SinkSession:
                 self._write(name, waiting)
 
     def _write_or_drop(self) -> None:
-        """Write the one waiting batch, or nothing of it."""
+        """Write the only waiting batch, or no record of it."""
         for name, waiting in list(self._waiting.items()):
             writer = self._writer(name, waiting.layout)
             try:
@@ -181,7 +181,8 @@ class SinkSession:
                 self._waiting.clear()
 
     def _write(self, name: str, waiting: _Waiting) -> None:
-        """Write records. If one is refused, all since the last commit is rolled back: the framework puts it again, and finds the record."""
+        """Write records. If a record is refused, all records since the last commit are rolled back. The framework puts them again, and
+        finds the refused record."""
         writer = self._writer(name, waiting.layout)
         if writer is not None:
             try:
@@ -193,7 +194,7 @@ class SinkSession:
         self._waiting.pop(name, None)
 
     def _writer(self, name: str, layout: Layout) -> TableWriter | None:
-        """The table's writer, in a transaction. None: the records are deletes of a table that does not exist."""
+        """The table's writer, in a transaction. None if the records are deletes and the table does not exist."""
         writer = self._tables.writer(name, layout)
         if writer is None:
             return None
@@ -201,7 +202,7 @@ class SinkSession:
         return self._tables.locked_writer(name, layout, writer)
 
     def _refusal(self, batch: Batch, row: int | None, reason: str) -> RefusedException:
-        """The error for a refused record. ``row`` None: the record is not known, unless there is only one."""
+        """The error for a refused record. If ``row`` is None, the record is unknown, unless there is only one."""
         partition, offset = location_of(batch.slice(row or 0, 1))
         location = f"the record at offset {offset}" if row is not None or batch.num_records == 1 else f"a record from offset {offset} on"
         error = RefusedException(f"Table {self._settings.table_of(batch.topic)} refuses {location} of {partition}: {reason}", row)

@@ -1,4 +1,4 @@
-"""The settings of JdbcSink, by the names of the well-known JDBC sinks, and their contradictions. Knows nothing of databases."""
+"""The settings of JdbcSink, with the names of the well-known JDBC sinks, and their contradictions. Knows nothing of databases."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ KAFKA_FIELDS: Final = ("__connect_topic", "__connect_partition", "__connect_offs
 
 
 class InsertMode(StrEnum):
-    """What a record does to its table."""
+    """The effect of a record on its table."""
 
     INSERT = "insert"
     UPSERT = "upsert"
@@ -46,7 +46,7 @@ class PkMode(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The parsed settings about how records become rows. ``fields`` empty: all of them."""
+    """The parsed settings that determine how records become rows. An empty ``fields`` means all fields."""
 
     insert_mode: InsertMode
     pk_mode: PkMode
@@ -62,7 +62,7 @@ class SinkSettings:
 
     @classmethod
     def of(cls, config: Config) -> SinkSettings:
-        """Raises ConfigException, with one message per contradiction between settings."""
+        """Parse settings. Raises ConfigException, with one message per contradiction."""
         mistakes = [str(ConfigException.of(name, value, reason)) for name, value, reason in contradictions(config)]
         if mistakes:
             raise ConfigException("\n".join(mistakes), errors=mistakes)
@@ -81,8 +81,8 @@ class SinkSettings:
         )
 
     def table_of(self, topic: str) -> str:
-        """The name of the table for ``topic``, in the config's form. Raises ConfigException for a topic that the pattern does not match, or
-        for which it takes too long."""
+        """The name of the table for ``topic``, in the config's form. Raises ConfigException if the pattern does not match the topic, or
+        takes too long."""
         part = topic
         if self.table_pattern is not None:
             match = self.table_pattern.fullmatch(topic)
@@ -94,7 +94,7 @@ class SinkSettings:
 
 
 def contradictions(config: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Setting, value and reason of each contradiction between settings. ``config`` holds parsed values."""
+    """Setting, value and reason of each contradiction between settings. ``config`` has parsed values."""
     insert_mode, pk_mode, pk_fields = config[INSERT_MODE].lower(), config[PK_MODE].lower(), config[PK_FIELDS]
     if insert_mode != InsertMode.INSERT and pk_mode == PkMode.NONE:
         yield PK_MODE, pk_mode, f"{INSERT_MODE}={insert_mode} needs a primary key. Set {PK_MODE} to record_key, record_value or kafka."

@@ -1,4 +1,4 @@
-"""Any database of SQLAlchemy as a sink's store: rows by ``executemany``, from whole columns."""
+"""Any database of SQLAlchemy as a sink's store. Writes rows with ``executemany``, from whole columns."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class RowStore(SqlAlchemyDatabase):
         self.dialect = dialect
         self.blocks_writers = dialect.locks_database
         self._time_zone = time_zone
-        self._unlock: str | None = None  # the statement that ends the lock of ``lock_to_change``
+        self._unlock: str | None = None  # the statement that releases the lock of ``lock_to_change``
         for sql in dialect.write_statements:
             self.execute(sql)
         if not dialect.locks_database:
@@ -90,7 +90,7 @@ class RowStore(SqlAlchemyDatabase):
             self.execute(f"{release} {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
-        """Not supported: a connection that an older claim has left open ends with its process."""
+        """Not supported. A connection that an older claim has left open ends with its process."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(self.dialect.locking(sql))
@@ -99,7 +99,7 @@ class RowStore(SqlAlchemyDatabase):
 
     def read_table(self, name: TableName) -> TargetTable | None:
         if (lock := self.dialect.definition_lock(name)) is not None:
-            with contextlib.suppress(StatementException):  # no such table, or no such right
+            with contextlib.suppress(StatementException):  # no such table or privilege
                 self.rows(lock)
         columns = {column.name: column for column in read_columns(self, self.url, name)}
         if not columns:
@@ -126,7 +126,7 @@ class RowStore(SqlAlchemyDatabase):
             return {}
         try:
             [row] = self.rows(sql)
-        except StatementException:  # without the right to see it
+        except StatementException:  # no privilege to read the definition
             return {}
         return self.dialect.definition_rests(str(row[1]))
 
@@ -138,7 +138,7 @@ class RowStore(SqlAlchemyDatabase):
                 raise RetriableException(f"Another task has been changing table {table.name} for {_LOCK_SECONDS} s")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """No lock: the database converts values to its columns."""
+        """Takes no lock, because the database converts values to its columns."""
         return True
 
     def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
@@ -155,7 +155,7 @@ class RowStore(SqlAlchemyDatabase):
     # Rows
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """Known for integers and bytes alone: the database has its own collations, affinities and roundings."""
+        """Known only for integers and bytes, because the database has its own collations, affinities and rounding."""
         types = pa.types
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             kind = table.columns[name].kind
@@ -202,14 +202,14 @@ class RowStore(SqlAlchemyDatabase):
         self._execute_rows(f"DELETE FROM {self._table(table)} WHERE {same}", table, rows)
 
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> None:
-        """Not supported: drivers do not name the refused row."""
+        """Not supported, because drivers do not name the refused row."""
 
     def _row(self, table: TargetTable, rows: pa.Table) -> RowSql:
         names = rows.column_names
         return RowSql(self._table(table), {name: self._name(name) for name in names}, self._marks(len(names)))
 
     def _marks(self, count: int) -> list[str]:
-        """The driver's marks for parameters."""
+        """The driver's placeholders for parameters."""
         style = self.engine.dialect.paramstyle
         if style in ("format", "pyformat"):
             return ["%s"] * count
@@ -228,11 +228,11 @@ class RowStore(SqlAlchemyDatabase):
         with self._translating_errors():
             try:
                 self._require_connection().exec_driver_sql(sql, list(zip(*columns, strict=True)))
-            except DRIVER_ERRORS as error:  # while it encodes values
+            except DRIVER_ERRORS as error:  # from encoding values
                 raise RefusedException(f"The driver cannot write a value: {type(error).__name__}: {error}") from error
 
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
-        """A column as the driver's values."""
+        """A column's values for the driver."""
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
         refuse_far_times(column, target)
@@ -251,7 +251,7 @@ class RowStore(SqlAlchemyDatabase):
         values: list[Any] = column.to_pylist()
         return values
 
-    def _translated(self, error: Any) -> ConnectException:  # a SQLAlchemyError
+    def _translated(self, error: Any) -> ConnectException:  # Any: a SQLAlchemyError
         """RefusedException for bad values, RetriableException for a transaction to repeat, else StatementException."""
         errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
         text, number = redacted(self.url, str(original or error)), error_number(original)
@@ -266,5 +266,5 @@ class RowStore(SqlAlchemyDatabase):
 
 
 def _has_other_unique(table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether a row may equal a row of another key in the columns of a unique index."""
+    """Whether a row may equal a row with another key in the columns of a unique index."""
     return any(unique != frozenset(keys) and unique <= set(rows.column_names) for unique in table.unique)

@@ -1,4 +1,4 @@
-"""A database as a sink uses it: transactions, tables and whole columns written at once. One connection, for one thread."""
+"""The interface of a database for sinks: transactions, tables, and writing whole columns at once. One connection, for one thread."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from airflow_provider_connect.errors import ConfigException
 class SinkStore(Database, Protocol):
     """An open database to write to.
 
-    Rows are Arrow tables whose columns have the names of the table's columns. Raises RefusedException for bad values, RetriableException
-    when the connection or the transaction is lost, StatementException for all other errors.
+    Rows are Arrow tables whose columns have the names of the table's columns. Methods raise RefusedException for bad values,
+    RetriableException if the connection or transaction is lost, and StatementException for all other errors.
     """
 
     url: DatabaseUrl
@@ -40,27 +40,27 @@ class SinkStore(Database, Protocol):
     def rollback(self) -> None: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A block that is rolled back if a DataException or StatementException ends it; the transaction goes on."""
+        """A block that is rolled back if a DataException or StatementException ends it. The transaction continues."""
 
     def end_session(self, session: str) -> None:
-        """End another connection of this user that may still be open, with its transaction. Called outside of transactions."""
+        """End another connection of this user that may still be open, and its transaction. Called outside of transactions."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT, locked until the transaction ends."""
 
     def read_table(self, name: TableName) -> TargetTable | None:
-        """The table as it is now; None if it does not exist."""
+        """The current state of the table. None if it does not exist."""
 
     def lock_to_change(self, table: TargetTable) -> None:
         """Prevent other tasks from changing the table until the transaction ends."""
 
     def lock_to_write(self, table: TargetTable) -> bool:
         """Prevent changes of the table's columns until the transaction ends, if rows are written in the columns' types. Returns whether the
-        columns are still as they were read."""
+        columns are unchanged since they were read."""
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """A table of as many rows, which are equal where the keys are equal for the database (``A`` and ``a``, 1.0 and 1.00). None: not
-        known before the rows are written in their order."""
+        """A table with the same number of rows, which are equal where the database considers the keys equal (``A`` and ``a``, 1.0 and
+        1.00). None if this is unknown before the rows are written in order."""
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
 
@@ -69,15 +69,15 @@ class SinkStore(Database, Protocol):
     def update(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None: ...
 
     def delete(self, table: TargetTable, rows: pa.Table) -> None:
-        """Delete the rows that have the values of ``rows`` in those columns."""
+        """Delete the rows that have the values of ``rows`` in the same columns."""
 
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str] | None:
-        """Write the rows as if one by one, in their order, without those that are refused; returns the reasons by row index. None: nothing
-        is written, as the database cannot name them."""
+        """Write the rows as if one by one, in order, without refused rows. Returns the reasons by row index. None means that no row is
+        written, because the database cannot name refused rows."""
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:
-    """The table of a dotted name in a config: schema and table, if the database has schemas. A part in quotes is taken literally, with its
+    """The table of a dotted name in a config: schema and table, if the database has schemas. A quoted part is literal, including its
     dots."""
     parts = _parts(text, dialect)
     if parts is None:
@@ -90,7 +90,7 @@ def table_name(text: str, dialect: Dialect) -> TableName:
 
 
 def _parts(text: str, dialect: Dialect) -> list[str] | None:
-    """The parts of a name with quotes, the database's own or those of standard SQL; None: the name has no quotes."""
+    """The parts of a name with the database's or standard SQL's quotes. None if the name has no quotes."""
     marks = [*{dialect.quotes, ('"', '"')}]
     quoted = "|".join(rf"{re.escape(a)}(?:[^{re.escape(b)}]|{re.escape(b)}{re.escape(b)})+{re.escape(b)}" for a, b in marks)
     part = rf"(?:{quoted}|[^.]+)"

@@ -1,4 +1,4 @@
-"""The tables that one connection of a sink writes, and the writing of records to each. Knows nothing of offsets and commits."""
+"""The tables to which one connection of a sink writes, and the writing of records to each table. Knows nothing of offsets and commits."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from airflow_provider_connect.errors import ConnectException
 
 
 class TableChange(Exception):
-    """A table must be changed before anything else is written."""
+    """A table must be changed before further records are written."""
 
     def __init__(self, name: str, layout: Layout, statements: list[str]) -> None:
         super().__init__(name)
@@ -36,8 +36,8 @@ class SinkTables:
         self._settings = settings
         self._tables: dict[str, TargetTable] = {}
         self._writers: dict[str, TableWriter] = {}
-        self._given: dict[str, Layout] = {}  # from which each writer was made
-        self._locked: set[str] = set()  # tables whose columns cannot change until the transaction ends
+        self._given: dict[str, Layout] = {}  # the layout from which each writer was created
+        self._locked: set[str] = set()  # tables whose columns stay unchanged until the transaction ends
 
     @property
     def written(self) -> list[TargetTable]:
@@ -45,11 +45,11 @@ class SinkTables:
         return [self._tables[name] for name in self._writers if name in self._tables]
 
     def begun(self) -> None:
-        """A transaction has begun."""
+        """Called after a transaction has started."""
         self._locked.clear()
 
     def writer(self, name: str, layout: Layout) -> TableWriter | None:
-        """The writer of records of ``layout``. None: they are deletes of a table that does not exist yet. Raises TableChange."""
+        """The writer for records of ``layout``. None if the records are deletes and the table does not exist yet. Raises TableChange."""
         writer = self._writers.get(name)
         if writer is not None and self._given.get(name) == layout:
             return writer
@@ -63,7 +63,7 @@ class SinkTables:
         return writer
 
     def locked_writer(self, name: str, layout: Layout, writer: TableWriter) -> TableWriter | None:
-        """The writer of these records in this transaction: a new one if another process has changed the table meanwhile."""
+        """The writer for these records in this transaction. It is a new writer if another process has changed the table meanwhile."""
         if name in self._locked:
             return writer
         self._locked.add(name)
@@ -73,9 +73,9 @@ class SinkTables:
         return self.writer(name, layout)
 
     def change(self, change: TableChange, done: set[str], check_claim: Callable[[], None]) -> None:
-        """Change a table: 1 lock, refused to an older claim; 2 check again, as another task may have changed the table; 3 run the
-        statements that are still needed. A new table cannot be locked, so another task may create it first. ``done``: statements that were
-        executed before, and must not be needed again."""
+        """Change a table. Steps: (1) lock it, unless the claim is older; (2) check it again, because another task may have changed it; (3)
+        run the statements that are still needed. A new table cannot be locked, so another task may create it first. ``done`` has statements
+        that were already executed, and must not be needed again."""
         store, table = self._store, self._tables.get(change.name)
         self._forget(change.name)
         statements = change.statements
@@ -90,7 +90,7 @@ class SinkTables:
             for statement in statements:  # 3
                 store.execute(statement)
             store.commit()
-            done.update(statements)  # after the commit: they are repeated after a lost connection
+            done.update(statements)  # after the commit, because a lost connection repeats them
         except (StatementException, RefusedException) as error:
             store.rollback()
             self._forget(change.name)
@@ -102,7 +102,7 @@ class SinkTables:
         self._forget(change.name)
 
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
-        """The table, and the statements that these records need first."""
+        """The table, and the statements that must run before these records are written."""
         target = table_name(name, self._store.dialect)
         known = self._tables.get(name)
         if known is not None and self._fits(layout, known, target):
@@ -128,7 +128,7 @@ class SinkTables:
 
 
 class _HiddenException(RefusedException):
-    """The last change of a key is refused and an earlier one not yet written: the rows before ``row`` must be written first."""
+    """The last change of a key is refused, and an earlier change is not yet written. The rows before ``row`` must be written first."""
 
 
 class TableWriter:
@@ -142,7 +142,7 @@ class TableWriter:
         self._most = settings.batch_size
 
     def write(self, records: Records) -> None:
-        """Write all. Raises RefusedException, with the row if known; some rows may be written then."""
+        """Write all records. Raises RefusedException, with the row if known, after which some rows may be written."""
         for start in range(0, len(records), self._most):
             try:
                 self._write_piece(records.slice(start, start + self._most))
@@ -150,8 +150,8 @@ class TableWriter:
                 raise RefusedException(error.message, None if error.row is None else start + error.row) from error
 
     def write_without_refused(self, records: Records) -> dict[int, str] | None:
-        """Write the records as if one by one, without those that are refused; returns the reasons by row. None: nothing is written, as the
-        database does not name them."""
+        """Write the records as if one by one, without refused records. Returns the reasons by row. None means that no record is written,
+        because the database does not name refused rows."""
         found: dict[int, str] = {}
         start = 0
         try:
@@ -165,9 +165,9 @@ class TableWriter:
         return found
 
     def _write_some(self, records: Records) -> tuple[int, dict[int, str]]:
-        """Write some of the first records: returns their number, and why some of these are refused.
+        """Write some of the first records. Returns their number, and the reasons for refused ones.
 
-        If the last change of a key is refused, the change before it counts: then the records before the refused one are written first.
+        If the last change of a key is refused, the change before it counts. Then the records before the refused one are written first.
         """
         store = self._store
         rows, deletes = self._rows(records)
@@ -198,7 +198,7 @@ class TableWriter:
         return len(records), refused | {kept[row].as_py(): reason for row, reason in zip(bad, found.values(), strict=True)}
 
     def _write_piece(self, records: Records) -> None:
-        """Write records with one statement, or a few."""
+        """Write records with one or a few statements."""
         rows, deletes = self._rows(records)
         self._refuse_nulls(records, rows, deletes)
         keys = rows.select(list(self.layout.keys))
@@ -212,7 +212,7 @@ class TableWriter:
         self._apply(rows, effect.written, lambda some: self._put(_with_first_keys(some, keys, effect)))
 
     def _equal_keys(self, keys: pa.Table, deletes: pa.ChunkedArray | None) -> pa.Table | None:
-        """``SinkStore.equal_keys``, not called where every record is a row of its own."""
+        """``SinkStore.equal_keys``, unless every record is a separate row."""
         is_every_row = deletes is None and self._mode is InsertMode.INSERT
         return keys if is_every_row or keys.num_rows < 2 else self._store.equal_keys(self._table, keys)
 
@@ -220,7 +220,7 @@ class TableWriter:
         return effect_of(equal, deletes, self._mode, has_variants=equal.column_names != keys.column_names)
 
     def _write_in_order(self, rows: pa.Table, keys: pa.Table, deletes: pa.ChunkedArray | None) -> None:
-        """Write runs of deletes and of changes in turn: any record may concern the same row as the one before it."""
+        """Write runs of deletes and of changes in order, because any record may affect the same row as the record before it."""
         if deletes is None:
             self._put(rows)
             return
@@ -236,7 +236,7 @@ class TableWriter:
             start = end + 1
 
     def _rows(self, records: Records) -> tuple[pa.Table, pa.ChunkedArray | None]:
-        """The records' rows, and which of them are deletes; None: there are no deletes."""
+        """The records' rows, and a mask of deletes. The mask is None if there are no deletes."""
         deletes = records.deletes() if self.layout.has_deletes else None
         return records.table(self.layout), None if deletes is None or not pc.any(deletes).as_py() else deletes
 
@@ -296,9 +296,9 @@ def _piece_of(
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """The changes that records make to a table: first ``deleted`` rows, then ``written`` rows. Both are ascending indices among the
-    records; ``written`` None: all of them. ``keyed``: for each of ``written`` the first record of its key. A new row keeps that record's
-    key, though the last record may write an equal key differently; None: equal keys are identical."""
+    """The changes that records make to a table: first ``deleted`` rows, then ``written`` rows. Both are ascending record indices. If
+    ``written`` is None, all records are written. ``keyed`` has the first record of the key for each of ``written``. A new row keeps that
+    record's key, although the last record may have another form of an equal key. If ``keyed`` is None, equal keys are identical."""
 
     deleted: pa.Array | None
     written: pa.Array | None
@@ -306,7 +306,7 @@ class Effect:
 
 
 def with_earlier_key(keys: pa.Table, rows: Sequence[int]) -> list[int]:
-    """Those of ``rows`` whose key an earlier row has as well. ``keys`` as in ``effect_of``."""
+    """The rows among ``rows`` whose key an earlier row also has. For ``keys``, see ``effect_of``."""
     if not rows:
         return []
     frame = _frame(keys)
@@ -318,11 +318,11 @@ EVERYTHING: Final = Effect(None, None)
 
 
 def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode, *, has_variants: bool = False) -> Effect:
-    """The effect of records that are applied at once. ``keys`` are equal where the records' keys are equal for the database;
-    ``has_variants``: equal keys of records may differ in writing.
+    """The effect of records that are applied at once. ``keys`` are equal where the database considers the records' keys equal.
+    ``has_variants``: equal keys of records may have different forms.
 
-    Of several changes of one key the last counts, except for inserts: two of one key are an error that the database reports. A delete
-    cancels all changes before it.
+    The last of several changes of one key counts. Inserts are an exception, because the database reports two inserts of one key as an
+    error. A delete cancels all earlier changes of its key.
     """
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING
@@ -352,10 +352,10 @@ def _first(names: Sequence[str]) -> Any:  # a polars expression
 
 
 def _frame(keys: pa.Table) -> Any:  # a polars DataFrame
-    """The keys under names that no other column has."""
+    """The keys, with names that no other column has."""
     return pl.DataFrame(pl.from_arrow(keys.rename_columns([f"key {number}" for number in range(keys.num_columns)])))
 
 
 def _whole(names: Sequence[str]) -> Any:  # a polars expression
-    """A key as one value."""
+    """A whole key as one value."""
     return pl.col(names[0]) if len(names) == 1 else pl.struct(*names)

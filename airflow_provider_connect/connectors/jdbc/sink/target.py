@@ -1,6 +1,6 @@
-"""A table to write to: which of its columns accept values of a schema, and the changes that it needs before records of a layout fit.
+"""A table to write to: whether its columns accept values of a schema, and the changes that it needs before records of a layout fit.
 
-Pure values; knows no connection.
+Only handles values; knows nothing of connections.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ _EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles represe
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
-    """A table as it is. ``unique`` holds the columns of the primary key and of each unique index. ``declared`` has the columns' whole types
-    as SQL, if the store needs them; ``collations`` those, as SQL, for which different texts may be equal; ``endings`` the rest of a
-    column's definition after the type, if a new type must repeat it. ``is_lockable``: it is not a view, and the user has the rights to lock
-    it. ``is_view``: COPY does not write into it."""
+    """The current state of a table. ``unique`` has the columns of the primary key and of each unique index. ``declared`` has the columns'
+    whole types as SQL, if the store needs them. ``collations`` has, as SQL, the columns' collations in which different texts may be equal.
+    ``endings`` has the rest of a column's definition after the type, if a change of type must repeat it. ``is_lockable``: it is not a view,
+    and the user has the privileges to lock it. ``is_view``: COPY cannot write to it."""
 
     name: TableName
     columns: Mapping[str, Column]
@@ -54,13 +54,13 @@ class TargetTable:
 
 
 def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:
-    """The statements to run before records of ``layout`` fit; empty if they fit. Raises ConnectException, which names table and column, for
-    changes that are impossible, or not allowed by ``auto.create`` and ``auto.evolve``."""
+    """The statements that make records of ``layout`` fit. Empty if they already fit. Raises ConnectException, which names table and column,
+    for changes that are impossible, or that ``auto.create`` and ``auto.evolve`` do not allow."""
     if table is None:
         if not settings.auto_create:
             reason = f"There is no table {name}. Create it, or set {AUTO_CREATE} to true."
             raise ConfigException.of(AUTO_CREATE, "false", reason)
-        return [] if layout.value_schema is None else [_create(layout, name, dialect)]  # nothing to delete from
+        return [] if layout.value_schema is None else [_create(layout, name, dialect)]  # there are no rows to delete
     _refuse_conflicts(layout, table, settings, dialect)
     missing = [column for column in layout.columns if column.name not in table.columns]
     _refuse_missing(missing, table, settings)
@@ -77,7 +77,7 @@ def _create(layout: Layout, name: TableName, dialect: Dialect) -> str:
 
 
 def _definition(column: RecordColumn, dialect: Dialect) -> str:
-    """A column's name, type, and default or nullability. A default makes NOT NULL superfluous, as in Connect's sinks."""
+    """A column's name, type, and default or nullability. With a default, NOT NULL is omitted, as in Connect's sinks."""
     try:
         type = dialect.column_type(column.schema, is_key=column.is_key)
     except ConnectException as error:
@@ -97,7 +97,7 @@ def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings
             f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which accepts no values "
             f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
         )
-        is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # its type cannot change
+        is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # the column's type cannot change
         if is_fixed or wider_schema(target, column.schema) is None:
             raise ConnectException(text)
         if not settings.auto_evolve:
@@ -141,7 +141,7 @@ def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings)
 
 
 def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> Iterator[str]:
-    """The statements that widen columns to types that hold the new values and the old ones."""
+    """The statements that widen columns to types for both new and old values."""
     if not settings.auto_evolve or dialect.has_fixed_types:
         return
     for column in layout.columns:
@@ -158,8 +158,8 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
 
 
 def accepts(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
-    """Whether the column accepts values of ``schema``, at least those that are not too large. ``reads_numbers``: the database converts
-    texts to decimals and floats, and refuses all other texts."""
+    """Whether the column accepts values of ``schema``, if they are not too large. ``reads_numbers``: the database converts texts to
+    decimals and floats, and refuses all other texts."""
     if schema.type is SchemaType.ARRAY:
         return column.is_array
     if reads_numbers and _kind(schema) == SchemaType.STRING and column.kind in (ColumnKind.DECIMAL, *_FLOATS):
@@ -170,8 +170,8 @@ def accepts(column: Column, schema: Schema, *, reads_numbers: bool = False) -> b
 
 
 def wider_schema(column: Column, schema: Schema) -> Schema | None:
-    """The schema of a wider column, for all values that it may hold now and all values of ``schema``; None if the column holds them
-    already, or no type does. Records of the schema of its creation still fit, as they may still arrive."""
+    """The schema of a wider column, for all possible current values and all values of ``schema``. None if the column already accepts these
+    values, or no type does. Records of the schema with which the column was created still fit, because they may still arrive."""
     if schema.logical_name == DECIMAL:
         is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
         return schema if column.kind in INTEGERS or is_short else None

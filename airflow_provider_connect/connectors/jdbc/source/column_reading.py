@@ -1,4 +1,5 @@
-"""How a column is read: the SQL that selects it, its schema, and the conversion of the driver's Arrow column to the schema's type."""
+"""The reading of columns: the SQL that selects a column, its schema, and the conversion of the driver's Arrow column to the schema's
+type."""
 
 from __future__ import annotations
 
@@ -17,7 +18,7 @@ from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
 
 UTC: Final = "UTC"
-_SHOWN: Final = 200  # characters of a value in an error text
+_SHOWN: Final = 200  # characters of a value in an error message
 _NANOS: Final = {"s": 1_000_000_000, "ms": 1_000_000, "us": 1_000, "ns": 1}
 
 
@@ -30,11 +31,11 @@ class ColumnReading:
     schema: Schema
     null_test: str | None = None
     time_zone: str = UTC
-    relation: str = ""  # for error texts
+    relation: str = ""  # for error messages
 
     @property
     def label(self) -> str:
-        """The column in error texts."""
+        """The column in error messages."""
         return f"Column {self.name} of {self.relation}" if self.relation else f"Column {self.name}"
 
     @property
@@ -42,11 +43,11 @@ class ColumnReading:
         return [self.expression] if self.null_test is None else [self.expression, self.null_test]
 
     def converted(self, column: pa.Array) -> pa.Array:
-        """The driver's column converted to ``arrow_type(schema)``. Raises DataException that names column and value."""
+        """The driver's column converted to ``arrow_type(schema)``. Raises a DataException that names column and value."""
         wanted = arrow_type(self.schema)
         if column.type.equals(wanted):
             return unwrapped_days(column) if pa.types.is_date32(wanted) else column
-        if pa.types.is_null(column.type):  # from a driver that reports no types
+        if pa.types.is_null(column.type):  # the driver reports no types
             return pa.nulls(len(column), wanted)
         if pa.types.is_string(column.type) and pa.types.is_decimal(wanted):
             return self._decimals(column, wanted)
@@ -60,7 +61,8 @@ class ColumnReading:
         return _cast(column, self.schema, wanted, self.time_zone)
 
     def _decimals(self, texts: pa.Array, wanted: pa.DataType) -> pa.Array:
-        """Checked here: Arrow's cast overflows silently for a number with more digits than the type."""
+        """Convert to decimals. Digits are checked here, because Arrow's cast overflows silently for a number with more digits than the
+        type."""
         texts = _empty_as_null(texts)
         wide = _too_wide(texts, wanted)
         try:
@@ -74,13 +76,13 @@ class ColumnReading:
 
     @property
     def kind(self) -> str:
-        """The schema's type in error texts."""
+        """The schema's type in error messages."""
         return self.schema.name or self.schema.type.name
 
 
 @dataclass(frozen=True, slots=True)
 class RowReading:
-    """All columns of a table or query, as one struct. The driver's batches may have more columns after them."""
+    """All columns of a table or query, as one struct. The driver's batches may have further columns at the end."""
 
     columns: Sequence[ColumnReading]
     schema: Schema
@@ -90,7 +92,7 @@ class RowReading:
         return cls(columns, Schema.struct({column.name: column.schema for column in columns}, name=name))
 
     def select_list(self) -> list[str]:
-        """The expressions, each under a name of its own."""
+        """The expressions, each with a unique name."""
         every = (expression for column in self.columns for expression in column.expressions)
         return [f"{expression} AS c{number}" for number, expression in enumerate(every)]
 
@@ -101,7 +103,7 @@ class RowReading:
         return pa.StructArray.from_arrays(found, fields=fields)
 
     def misfit(self, index: int, value: object) -> DataException:
-        """The error for a value that the driver could not convert; ``index`` is that of the column in its rows."""
+        """The error for a value that the driver could not convert. ``index`` is the column's index in the driver's rows."""
         column = [column for column in self.columns for _ in column.expressions][index]
         return misfit(column.label, value, column.kind)
 
@@ -115,7 +117,7 @@ class RowReading:
 
 
 def misfit(label: str, value: object, kind: str) -> DataException:
-    """The error for a value that no record can hold."""
+    """The error for a value that a record cannot have."""
     shown = str(value)
     return DataException(
         f"{label}: the value {shown if len(shown) <= _SHOWN else shown[:_SHOWN] + '…'} does not fit {kind}. "
@@ -132,8 +134,8 @@ def readings_of(
     zero_dates: str | None = None,
     relation: str = "",
 ) -> list[ColumnReading]:
-    """How each column is read. ``zero_dates``: what MySQL's 0000-00-00 is read as, None: null where the column may be null. ``relation`` is
-    for error texts."""
+    """The readings of columns. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None: null, if the column may be null).
+    ``relation`` is for error messages."""
     found = []
     for column in columns:
         expression, schema, null_test = dialect.selected(column, schema_of_column(column, mapping), zero_dates)
@@ -148,7 +150,7 @@ def readings_of(
 def _cast(column: pa.Array, schema: Schema, wanted: pa.DataType, zone: str) -> pa.Array:
     types, given = pa.types, column.type
     if types.is_timestamp(wanted):
-        if types.is_string(given):  # its driver returns some times as texts
+        if types.is_string(given):  # the driver returns some times as texts
             column = column.cast(pa.timestamp("us"))
         return milliseconds(column, zone).cast(wanted)
     if types.is_boolean(wanted) and types.is_integer(given):
@@ -163,7 +165,7 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
     """The indices of numbers that have more digits before the point than the type."""
     room = wanted.precision - wanted.scale
     longest = pc.max(pc.binary_length(texts)).as_py()
-    is_float = pc.match_substring(texts, "e", ignore_case=True)  # as SQLite writes large ones
+    is_float = pc.match_substring(texts, "e", ignore_case=True)  # SQLite writes large numbers like this
     has_floats = pc.any(is_float).as_py()
     if longest is None or (longest <= room and not has_floats):
         return []
@@ -177,8 +179,8 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
 
 
 def first_refused(column: Any, cast: Callable[[Any], object]) -> int:  # Any: a pa.Array or pa.ChunkedArray
-    """The index of the first value that ``cast``, which raises ArrowException for the column, refuses."""
-    low, high = 0, len(column)  # all before ``low`` are accepted; one before ``high`` is not
+    """The index of the first value that ``cast`` refuses. ``cast`` raises ArrowException for the whole column."""
+    low, high = 0, len(column)  # all values before ``low`` are accepted; a value before ``high`` is not
     while high - low > 1:
         middle = (low + high) // 2
         try:
@@ -190,17 +192,17 @@ def first_refused(column: Any, cast: Callable[[Any], object]) -> int:  # Any: a 
 
 
 def _parsed_times(column: pa.Array) -> pa.Array:
-    """Times of day, which Arrow parses only as part of a timestamp."""
+    """Parse times of day, which Arrow parses only as part of a timestamp."""
     return pc.binary_join_element_wise("1970-01-01 ", column, "").cast(pa.timestamp("us")).cast(pa.time64("us"))
 
 
 def _empty_as_null(column: pa.Array) -> pa.Array:
-    """Null for an empty text, which SQLite's expressions return for null."""
+    """Replace empty texts with null, because SQLite's expressions return them for null."""
     return pc.if_else(pc.equal(column, ""), pa.scalar(None, column.type), column)
 
 
 def milliseconds(column: pa.Array, zone: str) -> pa.Array:
-    """A column of times as timestamp('ms', 'UTC'), rounded down. ``zone`` is that of times without one."""
+    """A column of times as timestamp('ms', 'UTC'), rounded down. ``zone`` applies to times without a zone."""
     if pa.types.is_integer(column.type):
         return column.cast(pa.int64()).cast(pa.timestamp("ms", UTC))
     if has_wrapped_times(column):
@@ -215,8 +217,8 @@ def milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 
 def in_utc(column: pa.Array, zone: str) -> pa.Array:
-    """A column of times in UTC. A local time that occurs twice is the earlier one; one that does not occur is moved to the next that
-    does."""
+    """A column of times in UTC. If a local time occurs twice, the earlier time is used. If it does not occur, the next time that does is
+    used."""
     if column.type.tz is not None:
         return column
     if zone != UTC:
@@ -225,13 +227,13 @@ def in_utc(column: pa.Array, zone: str) -> pa.Array:
 
 
 def nanoseconds_of(column: pa.Array, zone: str) -> list[int | None]:
-    """A driver's column of times as nanoseconds since the epoch; None for null."""
+    """A driver's column of times as nanoseconds since the epoch. None for null."""
     if pa.types.is_integer(column.type):
         return _times(column, _NANOS["ms"])
     if pa.types.is_null(column.type):
         return [None] * len(column)
     if has_wrapped_times(column):
-        if len(column) > 1:  # the others keep their microseconds
+        if len(column) > 1:  # other columns keep their microseconds
             return [time for row in range(len(column)) for time in nanoseconds_of(column.slice(row, 1), zone)]
         return _times(unwrapped_milliseconds(column, zone).cast(pa.int64()), _NANOS["ms"])
     aware = in_utc(column, zone)

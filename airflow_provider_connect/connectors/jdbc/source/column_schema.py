@@ -1,4 +1,4 @@
-"""The Connect schema of a column: the numeric mapping, logical types, nullability, defaults. Knows no rows and no SQL."""
+"""The Connect schema of a column: the numeric mapping, logical types, nullability, defaults. Knows nothing of rows and SQL."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from airflow_provider_connect.data.schema import (
 from airflow_provider_connect.errors import ConfigException
 
 UNLIMITED_SCALE: Final = 18
-"""Digits after the point of a decimal that has no limits of its own: a Connect Decimal has one scale for all values."""
+"""Digits after the point for a decimal column without limits, because a Connect Decimal has one scale for all values."""
 _WIDEST_INTEGER: Final = 18
 _WIDEST_DECIMAL: Final = 38
 
@@ -53,7 +53,8 @@ _SCHEMAS: Final = {
 
 
 def schema_of_column(column: Column, mapping: NumericMapping) -> Schema:
-    """The schema of a column's values. Only columns that are never null have a default: a converter would write it in place of null."""
+    """The schema of a column's values. Only columns that are never null have a default, because a converter would write the default instead
+    of null."""
     schema = _decimal(column, mapping) if column.kind is ColumnKind.DECIMAL else _SCHEMAS[column.kind]
     if column.is_nullable:
         return schema.as_optional()
@@ -98,7 +99,7 @@ _NUMBER: Final = re.compile(r"\(?([+-]?\d+(?:\.\d+)?)\)?(?:::[\w\s\"().,]+)?")
 
 
 def _default(expression: str | None, schema: Schema) -> Any:
-    """The value of a default that is a plain literal; None for a computed default, and for a literal that does not fit."""
+    """The value of a default that is a plain literal. None for a computed default, and for a literal that does not fit."""
     literal = _literal(expression.strip()) if expression else None
     if literal is None:
         return None

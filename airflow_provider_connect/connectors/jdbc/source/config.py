@@ -1,4 +1,4 @@
-"""The settings of JdbcSource one by one, by the names of the well-known JDBC source: types, defaults, limits, documentation."""
+"""The individual settings of JdbcSource, with the names of the well-known JDBC source: types, defaults, limits, documentation."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FROM_NOW: Final = -1
 
 
 class Mode(StrEnum):
-    """How unread rows are found."""
+    """The method by which unread rows are found."""
 
     BULK = "bulk"
     INCREMENTING = "incrementing"
@@ -47,13 +47,13 @@ class NumericMapping(StrEnum):
     """The type of decimals in records."""
 
     NONE = "none"
-    """A Decimal, always."""
+    """Always a Decimal."""
     PRECISION_ONLY = "precision_only"
-    """An integer where there are no digits after the point and it fits."""
+    """An integer if it fits and has no digits after the point."""
     BEST_FIT = "best_fit"
-    """The same; with digits after the point a double where the whole fits into 18 digits."""
+    """The same, but with digits after the point, a double if it has at most 18 digits."""
     BEST_FIT_EAGER_DOUBLE = "best_fit_eager_double"
-    """The same; with digits after the point a double always."""
+    """The same, but with digits after the point, always a double."""
 
 
 def _check_url(_name: str, value: Any) -> None:
@@ -66,9 +66,9 @@ def _check_zone(name: str, value: Any) -> None:
         check_time_zone(name, value)
 
 
-_FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of the years 2 to 9998, which can be written in any time zone
+_FIRST_MS, _LAST_MS = -62_104_060_800_000, 253_370_764_799_999  # of years 2 to 9998, which can be written in any time zone
 _LONGEST_MS: Final = 3_155_760_000_000
-"""A hundred years: a longer time leads out of the range of databases' times."""
+"""A hundred years. A longer duration would exceed the range of databases' times."""
 
 
 def _check_initial(name: str, value: Any) -> None:

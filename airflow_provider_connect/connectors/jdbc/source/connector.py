@@ -1,4 +1,4 @@
-"""JdbcSource: the rows of a database's tables, or of a query, as records; by the settings and offsets of the well-known JDBC source."""
+"""JdbcSource: the rows of a database's tables, or of a query, as records. Has the settings and offsets of the well-known JDBC source."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ _WANTED: Final = {Mode.INCREMENTING: INCREMENTING, Mode.TIMESTAMP: TIMESTAMP, Mo
 
 
 class JdbcSourceConnector(SourceConnector):
-    """Reads the rows of tables of a relational database, or of a query, into topics, a topic for each table.
+    """Reads the rows of tables of a relational database, or of a query, into topics, one topic for each table.
 
-    Each run lists the tables anew, and divides them among its tasks."""
+    Each run lists the tables again, and divides them among its tasks."""
 
     class_name = "io.confluent.connect.jdbc.JdbcSourceConnector"
     aliases = ("JdbcSource", "JdbcSourceConnector", "io.aiven.connect.jdbc.JdbcSourceConnector")
@@ -71,7 +71,7 @@ class JdbcSourceConnector(SourceConnector):
         return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """Checks the settings alone, as this process may not reach the database. ``check`` connects."""
+        """Checks only the settings, because this process may be unable to reach the database. ``check`` connects."""
         found = super().validate(config)
         values = {value.name: value.value for value in found}
         errors = errors_of(values)
@@ -92,12 +92,12 @@ class JdbcSourceConnector(SourceConnector):
         return None if settings.query is None else [settings.topic_prefix]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Not for bulk reads, which have no offsets: after a failure all rows are sent again."""
+        """Not supported for bulk reads, which have no offsets, so that all rows are sent again after a failure."""
         mode = self.config_def.parse(config)["mode"]
         return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether any table has a row after its offset: one short query each, which uses an index of the key columns."""
+        """Whether any table has a row after its offset. Runs one short query per table, which uses an index of the key columns."""
         settings = SourceSettings.of(config, self.allowed_paths)
         if settings.mode is Mode.BULK:
             return True
@@ -124,7 +124,7 @@ class JdbcSourceConnector(SourceConnector):
 
 
 def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
-    """The tables that a config selects. Raises ConfigException for names that no table has, and for two tables with one topic."""
+    """The tables that a config selects. Raises ConfigException for names that no table has, and for two tables with the same topic."""
     tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
     names = [table.name for table in tables]
     missing = settings.tables.missing(names)
@@ -141,7 +141,7 @@ def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
 
 
 def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
-    """Raise ConfigException for tables of several schemas whose topic is the same: their rows could not be distinguished there."""
+    """Raise ConfigException for tables of several schemas with the same topic, because their rows could not be distinguished there."""
     by_topic: dict[str, list[TableName]] = {}
     for name in names:
         by_topic.setdefault(name.table, []).append(name)
@@ -160,13 +160,13 @@ def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
 
 
 def with_uniqueness(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
-    """Each table, with whether no other table has the same last name."""
+    """Each table, and whether no other table has the same last part of the name."""
     counts = Counter(table.name.table for table in tables)
     return [(table, counts[table.name.table] == 1) for table in tables]
 
 
 def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
-    """All sources that a config selects, with the answer of ``with_uniqueness``. Raises ConfigException with all errors in tables and
+    """All sources that a config selects, with the flag of ``with_uniqueness``. Raises ConfigException with all errors in tables and
     columns."""
     if settings.query is not None:
         return [(query_source(database, settings), True)]
@@ -191,8 +191,8 @@ def _has_unread_rows(
     *,
     decreased: list[str],
 ) -> bool:
-    """Whether a source has unread rows. ``source`` has the answer of ``with_uniqueness``. A sentence is added to ``decreased`` for a table
-    whose greatest number is below the offset."""
+    """Whether a source has unread rows. ``source`` has the flag of ``with_uniqueness``. If a table's greatest number is below the offset,
+    advice is added to ``decreased``."""
     rows, is_only = source
     if rows.table is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))
@@ -209,7 +209,7 @@ def _has_unread_rows(
 
 
 def _has_late_rows(database: Database, query: RowQuery, since: SourceOffset) -> bool:
-    """Whether the number of rows differs from that in the offset. A late row that replaces a deleted one is found with the next new
+    """Whether the number of rows differs from the number in the offset. A late row that replaces a deleted row is found with the next new
     row."""
     columns = query.source
     since = since.of_columns(numbers=columns.incrementing is not None, times=bool(columns.timestamps))

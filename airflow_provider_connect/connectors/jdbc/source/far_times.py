@@ -1,8 +1,8 @@
-"""PostgreSQL's infinite times, and times out of the range of Arrow's microseconds, converted between the driver's columns and records.
+"""Converts PostgreSQL's infinite times, and times out of the range of Arrow's microseconds, between the driver's columns and records.
 
-Infinite timestamps have the values of PostgreSQL's JDBC driver, for connectors of both kinds to understand each other; infinite dates are
-the largest and the smallest number of days. PostgreSQL counts microseconds and days from the year 2000, the Arrow driver from
-1970: its sums overflow for infinity and for years after 294246.
+Infinite timestamps have the values of PostgreSQL's JDBC driver, so that connectors of both kinds are compatible. Infinite dates are the
+largest and smallest number of days. PostgreSQL counts microseconds and days from the year 2000, but the Arrow driver counts from 1970. The
+driver's sums overflow for infinity and for years after 294246.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ MINUS_INFINITY_DAY: Final = -(2**31)
 _DAY_MS: Final = 86_400_000
 _EPOCH_MS: Final = 946_684_800_000  # the year 2000
 _EPOCH_DAY: Final = 10_957
-_LEAST_MS, _END_MS = -210_866_803_200_000, 9_224_318_016_000_000  # PostgreSQL's timestamps: 4714-11-24 BC up to and without 294277
-_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # has a number of microseconds in all time zones
-_WRAPPED_US: Final = -1_000_000_000_000_000_000  # a number below is the sum of an overflow
+_LEAST_MS, _END_MS = -210_866_803_200_000, 9_224_318_016_000_000  # PostgreSQL's timestamps: from 4714-11-24 BC to 294277 (exclusive)
+_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # fits into 64 bits of microseconds in all time zones
+_WRAPPED_US: Final = -1_000_000_000_000_000_000  # smaller numbers are sums that have overflowed
 _WRAPPED_DAY: Final = -2_147_000_000
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)
 
@@ -41,9 +41,9 @@ def has_wrapped_times(column: pa.Array) -> bool:
 
 
 def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
-    """A column with wrapped times as timestamp('ms', 'UTC'); ``zone`` is that of times without one."""
+    """A column with wrapped times as timestamp('ms', 'UTC'). ``zone`` applies to times without a zone."""
     raw = _numbers(column)
-    from_2000 = (raw.view(np.uint64) - np.uint64(_EPOCH_MS * 1000)).view(np.int64)  # PostgreSQL's own number: overflows go back
+    from_2000 = (raw.view(np.uint64) - np.uint64(_EPOCH_MS * 1000)).view(np.int64)  # PostgreSQL's own number: reverses overflows
     milliseconds = from_2000 // 1000 + _EPOCH_MS
     is_finite = (from_2000 != _LARGEST) & (from_2000 != _SMALLEST)
     if column.type.tz is None and zone != "UTC":
@@ -54,7 +54,7 @@ def unwrapped_milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 
 def unwrapped_days(column: pa.Array) -> pa.Array:
-    """A driver's column of dates, with infinity as in records."""
+    """A driver's column of dates, with infinity in the form of records."""
     least = pc.min(column.cast(pa.int32())).as_py()
     if least is None or least >= _WRAPPED_DAY:
         return column
@@ -68,7 +68,7 @@ def unwrapped_days(column: pa.Array) -> pa.Array:
 
 
 def has_far_times(column: pa.ChunkedArray) -> bool:
-    """Whether a column of records, dates or timestamps in milliseconds, must be written by ``far_timestamps``."""
+    """Whether a column of records (dates, or timestamps in milliseconds) must be written with ``far_timestamps``."""
     if not (pa.types.is_date(column.type) or column.type.unit == "ms"):
         return False
     bounds = pc.min_max(column.cast(pa.int32()).cast(pa.int64()) if pa.types.is_date(column.type) else column.cast(pa.int64()))
@@ -78,8 +78,8 @@ def has_far_times(column: pa.ChunkedArray) -> bool:
 
 
 def far_timestamps(target: Column, column: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
-    """Dates or timestamps as PostgreSQL's binary numbers for a column of timestamps (int64). Raises RefusedException for the first
-    one out of PostgreSQL's range."""
+    """Dates or timestamps as PostgreSQL's binary numbers for a column of timestamps (int64). Raises RefusedException for the first value
+    out of PostgreSQL's range."""
     is_date = pa.types.is_date(column.type)
     raw = _numbers(column.cast(pa.int32()) if is_date else column)
     ends = (INFINITY_DAY, MINUS_INFINITY_DAY) if is_date else (INFINITY_MS, MINUS_INFINITY_MS)
@@ -97,7 +97,7 @@ def far_timestamps(target: Column, column: pa.ChunkedArray, zone: str) -> pa.Chu
 
 
 def has_infinite_days(column: pa.ChunkedArray) -> bool:
-    """Whether a column of dates must be written by ``far_dates``."""
+    """Whether a column of dates must be written with ``far_dates``."""
     bounds = pc.min_max(column.cast(pa.int32()))
     return bool(bounds["max"].as_py() == INFINITY_DAY or bounds["min"].as_py() == MINUS_INFINITY_DAY)
 
@@ -131,7 +131,7 @@ def _local(milliseconds: Numbers, zone: str) -> Numbers:
 
 
 def _numbers(column: pa.Array | pa.ChunkedArray) -> Numbers:
-    """The numbers of a column, 0 for null; a copy."""
+    """A copy of a column's numbers, with 0 for null."""
     numbers: Any = column if pa.types.is_integer(column.type) else column.cast(pa.int64())
     return np.array(
         numbers.fill_null(0).to_numpy(zero_copy_only=False) if isinstance(numbers, pa.Array) else numbers.fill_null(0).to_numpy()
@@ -144,5 +144,5 @@ def _is_null(column: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
 
 
 def _masked(numbers: Numbers, column: pa.Array | pa.ChunkedArray, type: pa.DataType) -> pa.Array:
-    """The numbers, null where ``column`` is."""
+    """The numbers, with null where ``column`` is null."""
     return pa.array(numbers, mask=_is_null(column), type=type)

@@ -1,7 +1,8 @@
-"""Rows that become visible late: with a number or time up to the committed one, at most a width below it. Knows no database.
+"""Rows that become visible late, with a key up to the committed one and at most a width below it. Knows nothing of databases.
 
-The source offset then has the key above which rows are read again, and a hash of each row above it that is in Kafka. So a late row is sent
-once, and no other row twice. The state is bounded: if more rows are within the width, the width shrinks.
+A key is a number or time. The source offset has the key above which rows are read again, and a hash of each row above this key that is in
+Kafka. So each late row is sent once, and other rows are not sent twice. The state is bounded: the width shrinks if it contains too many
+rows.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ Key = tuple[int, ...]
 
 
 class KeyedRows(Protocol):
-    """``row_query.RowQuery``."""
+    """The part of ``row_query.RowQuery`` that is used here."""
 
     def keys_of(self, page: pa.RecordBatch) -> list[Key]: ...
 
@@ -38,8 +39,8 @@ class KeyedRows(Protocol):
 
 
 class LateRows:
-    """The rows of one statement, page by page, in the order of their keys. ``committed`` is its first offset. ``width`` is in numbers of
-    the incrementing column, or with timestamps in nanoseconds."""
+    """The rows of one statement, page by page, in the order of their keys. ``committed`` is the offset at its start. ``width`` is in
+    numbers of the incrementing column, or in nanoseconds for timestamps."""
 
     def __init__(self, committed: SourceOffset, width: int, rows: KeyedRows, title: str) -> None:
         self._reached = committed
@@ -48,7 +49,7 @@ class LateRows:
         self._title = title
         self._low = committed.overlap_from if committed.key is None or committed.overlap_from is not None else committed.key[0]
         self._unseen = Counter(committed.overlap_hashes)
-        self._near: list[tuple[int, bytes]] = []  # key and hash of rows that are in Kafka, in order
+        self._near: list[tuple[int, bytes]] = []  # keys and hashes of rows that are in Kafka, in order
         self._is_warned = False
         self._late = 0
 
@@ -70,7 +71,7 @@ class LateRows:
         return page if all(is_new) else page.filter(pa.array([*is_new, *([True] * (page.num_rows - count))], pa.bool_()))
 
     def offset_after(self, page: pa.RecordBatch) -> SourceOffset:
-        """The offset after these rows, which are sent now."""
+        """The offset after these rows, which the caller now sends."""
         [last] = self._rows.keys_of(page.slice(page.num_rows - 1))
         if self._reached.key is None or last > self._reached.key:
             self._reached = self._rows.offset_of(last)
@@ -80,14 +81,14 @@ class LateRows:
         return self._offset(low)
 
     def offset_at_end(self) -> SourceOffset | None:
-        """The offset without deleted rows, once everything up to the committed offset is read; None if no row was deleted."""
+        """The offset without deleted rows, after all rows up to the committed offset were read. None if no row was deleted."""
         if not self._unseen.total():
             return None
         self._unseen.clear()
         return self._offset(self._lowest())
 
     def _lowest(self) -> int:
-        """The lower end of the width; never lower than before, as the rows below that are in Kafka are not remembered."""
+        """The lower end of the width. It never decreases, because hashes of lower rows are no longer stored."""
         assert self._reached.key is not None
         low = self._reached.key[0] - self._width
         return low if self._low is None else max(low, self._low)
@@ -109,7 +110,7 @@ class LateRows:
         self._is_warned = True
 
     def _count(self, page: pa.RecordBatch, is_before: Callable[[Key], bool]) -> int:
-        """The number of rows, from the first one on, whose keys match."""
+        """The number of rows from the start whose keys match."""
         return bisect.bisect_left(range(page.num_rows), True, key=lambda row: not is_before(self._rows.keys_of(page.slice(row, 1))[0]))
 
     def _hashes(self, page: pa.RecordBatch) -> list[tuple[int, bytes]]:
@@ -127,11 +128,11 @@ def _above(near: list[tuple[int, bytes]], low: int) -> list[tuple[int, bytes]]:
 
 
 def warn_of_repeated_times(reached_ns: int, until_ns: int, zone: str, overlap_ns: int, title: str) -> None:
-    """Warn where a zone's clocks were put back after ``reached_ns``: rows with repeated local times are below the offset, and never
+    """Warn if a zone's clocks were put back after ``reached_ns``. Rows with repeated local times are below the offset, and are never
     read."""
     try:
         local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=reached_ns // 1000)).astimezone(ZoneInfo(zone))
-    except OverflowError:  # beyond the year 9999
+    except OverflowError:  # after the year 9999
         return
     first, second = (local.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
     width_ns = (first - second) // _MICROSECOND * 1000

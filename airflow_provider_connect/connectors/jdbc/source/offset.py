@@ -1,7 +1,7 @@
 """The offset of a table, in the form of the well-known JDBC source: ``{"incrementing": 7, "timestamp": ms, "timestamp_nanos": ns}``.
 
-The source partition is ``{"protocol": "1", "table": "database.schema.table"}``, of a query ``{"query": "query"}``. Offsets that another
-worker wrote under a shorter name of the table are found as well. Times are kept here as nanoseconds since the epoch, in UTC.
+The source partition is ``{"protocol": "1", "table": "database.schema.table"}``, or ``{"query": "query"}`` for a query. Offsets that another
+worker wrote under a shorter name of the table are also found. In this package, times are nanoseconds since the epoch, in UTC.
 """
 
 from __future__ import annotations
@@ -29,9 +29,10 @@ _NANOS_A_MILLI: Final = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SourceOffset:
-    """The greatest values read; None if nothing was read, or the mode has no such column.
+    """The greatest values that were read. None if no row was read, or the mode has no such column.
 
-    ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``: the key above which rows are read again, and hashes of those in Kafka."""
+    ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``: the key above which rows are read again, and hashes of these rows that
+    are in Kafka."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
@@ -40,11 +41,11 @@ class SourceOffset:
 
     @property
     def key(self) -> tuple[int, ...] | None:
-        """The values that rows are ordered by; None if nothing was read."""
+        """The values by which rows are ordered. None if no row was read."""
         return tuple(part for part in (self.timestamp_ns, self.incrementing) if part is not None) or None
 
     def of_columns(self, *, numbers: bool, times: bool) -> SourceOffset:
-        """The part of it that applies to these key columns: another mode may have written it."""
+        """The part of the offset that applies to these key columns, because another mode may have written it."""
         if (self.incrementing is not None, self.timestamp_ns is not None) == (numbers, times):
             return self
         if times and self.timestamp_ns is None:
@@ -53,14 +54,14 @@ class SourceOffset:
 
     @property
     def reread(self) -> SourceOffset:
-        """The offset after which rows are read, with those that may be late."""
+        """The offset after which rows are read, including possibly late rows."""
         if self.overlap_from is None or self.key is None or self.overlap_from >= self.key[0]:
             return SourceOffset(self.incrementing, self.timestamp_ns)
         return SourceOffset(self.overlap_from) if self.timestamp_ns is None else SourceOffset(None, self.overlap_from)
 
     @classmethod
     def of(cls, offset: Mapping[str, object] | None) -> SourceOffset:
-        """Raises ConnectException for an offset that is not of this form."""
+        """Parse an offset. Raises ConnectException for another form."""
         offset = offset or {}
         incrementing, milliseconds, nanos = (_whole(offset, name) for name in (INCREMENTING, TIMESTAMP, NANOS))
         overlap = _overlap(offset)
@@ -110,7 +111,7 @@ def _overlap(offset: Mapping[str, object]) -> tuple[int | None, str | None]:
 
 
 def number_of(value: Any) -> int:  # Any: the driver's value
-    """A value of an incrementing column. Raises ConnectException for a fraction, which an offset cannot hold."""
+    """A value of an incrementing column. Raises ConnectException for a fraction, which an offset cannot have."""
     try:
         number = Decimal(value)
         whole = int(number)
@@ -127,12 +128,12 @@ def table_partition(table: TableName) -> dict[str, object]:
 
 
 def split_partition(table: TableName, low: int, high: int) -> dict[str, object]:
-    """The source partition of a range of a table's incrementing column: the numbers greater than ``low``, up to ``high``."""
+    """The source partition of a range of a table's incrementing column: numbers greater than ``low``, up to ``high``."""
     return {PROTOCOL: "1", TABLE: table.text, SPLIT: f"{low}-{high}"}
 
 
 def known_offset(table: TableName, offset: OffsetReader, *, is_only: bool) -> Mapping[str, object] | None:
-    """The committed offset of a table under any of its names. ``is_only``: no other table has the same last name."""
+    """The committed offset of a table under any of its names. ``is_only``: no other table has the same last part of the name."""
     names = [".".join(table.parts[start:]) for start in range(len(table.parts))]
     partitions: list[dict[str, object]] = [{PROTOCOL: "1", TABLE: name} for name in (names if is_only else names[:-1] or names)]
     if is_only:
@@ -141,7 +142,7 @@ def known_offset(table: TableName, offset: OffsetReader, *, is_only: bool) -> Ma
 
 
 def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user, checked here
-    """Raise ConnectException for an offset that this source cannot resume from."""
+    """Raise ConnectException for an offset from which this source cannot resume."""
     if offset is None:
         return
     is_known = isinstance(partition, Mapping) and (partition.keys() in _KEYS or dict(partition) == QUERY_PARTITION)
@@ -154,7 +155,7 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
 
 
 def refuse_without(name: str, mode: str, offset: Mapping[str, object] | None) -> None:
-    """Raise ConnectException for an offset without the value from which ``mode`` resumes: a run would read everything again."""
+    """Raise ConnectException for an offset without the value from which ``mode`` resumes, because a run would read all rows again."""
     if offset and offset.get(name) is None and SINCE not in offset:
         raise ConnectException(f"The offset {dict(offset)} has no '{name}', from which mode={mode} goes on. Give null to begin anew.")
 

@@ -1,6 +1,6 @@
-"""The items of an iterator, read by a thread of its own a little ahead of the caller. Knows nothing of databases.
+"""The items of an iterator, which a separate thread reads slightly ahead of the caller. Knows nothing of databases.
 
-Reading waits for the database while the caller computes, and a statement that takes minutes before its first row blocks no caller.
+The thread waits for the database while the caller computes. A statement that takes minutes before its first row does not block the caller.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ _END_SECONDS: Final = 10.0
 
 
 class NotYet(Exception):
-    """No item came in time; call again."""
+    """There is no item yet; call again."""
 
 
 class ReadAhead(Generic[T]):
-    """``next`` returns the items one by one. ``close`` must be called, and waits for the thread, after ``interrupt`` has made the source
-    end. ``size`` returns the bytes of an item: two items wait, or one alone where they are larger than 16 MiB together."""
+    """``next`` returns the items one by one. ``close`` must be called. It ends the source with ``interrupt``, and waits for the thread.
+    ``size`` returns the bytes of an item. At most two items wait, or only one if two would be larger than 16 MiB."""
 
     def __init__(self, source: Iterator[T], interrupt: Callable[[], None], *, size: Callable[[T], int] = lambda _: 0) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class ReadAhead(Generic[T]):
         self._thread.start()
 
     def next(self, seconds: float) -> T | None:
-        """The next item; None after the last. Raises NotYet after ``seconds`` without an item, and the source's exceptions."""
+        """The next item, or None after the last one. Raises NotYet after ``seconds`` without an item, and the source's exceptions."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items, seconds):
                 raise NotYet
@@ -46,7 +46,7 @@ class ReadAhead(Generic[T]):
         return item
 
     def close(self) -> bool:
-        """End the thread and drop its items. False: it hangs, cannot be interrupted, and still uses the source."""
+        """End the thread and drop its items. False if the thread hangs, cannot be interrupted, and still uses the source."""
         if self._thread.is_alive():
             with self._changed:
                 self._is_closed = True
@@ -61,13 +61,13 @@ class ReadAhead(Generic[T]):
                 if not self._put(item, self._size(item)):
                     return
             self._put(None)
-        except BaseException as error:  # (for the calling thread)
+        except BaseException as error:  # for the calling thread
             self._put(error)
         finally:
-            self._source = iter(())  # an unfinished generator is closed in this thread, not in the one that drops it last
+            self._source = iter(())  # closes an unfinished generator in this thread, not in the last one that drops it
 
     def _put(self, item: T | BaseException | None, size: int = 0) -> bool:
-        """Returns False if it was closed before there was room."""
+        """Add an item. False if ``close`` was called before there was room."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_closed or self._has_room(size))
             if not self._is_closed:

@@ -1,7 +1,7 @@
-"""The SQL that reads the rows of a source: those after an offset, up to a bound, in the order of offsets.
+"""The SQL that reads the rows of a source after an offset, up to a bound, in the order of offsets.
 
-Values are literals in the text, since PostgreSQL streams columns (COPY) only of statements without parameters. They are numbers and
-times formatted here from numbers, never text from a config or an offset.
+Values are literals, because PostgreSQL streams columns (COPY) only for statements without parameters. Literals are numbers, and times that
+are formatted here from numbers. They are never text from a config or an offset.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ _FINEST_DIGITS: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class RowQuery:
-    """``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's rows. ``bounds`` are those of the
-    settings: no statement reads rows before the first, or from the second on."""
+    """The statements for one source. ``incrementing_index`` and ``timestamp_index`` are the indexes of the key columns in the driver's
+    rows. ``bounds`` are from the settings: only rows from the first bound to the second (exclusive) are read."""
 
     source: RowSource
     reading: RowReading
@@ -65,7 +65,7 @@ class RowQuery:
         return cls(source, reading, zone, incrementing_index, timestamp_index, extra, bounds)
 
     def rows(self, since: SourceOffset, until: SourceOffset) -> str:
-        """The rows after ``since`` up to ``until``, in order."""
+        """A query for the rows after ``since`` up to ``until``, in order."""
         keys = self._keys()
         return (
             f"SELECT {', '.join([*self.reading.select_list(), *self._extra])} FROM {self.source.relation}{self._where(since, until)}"
@@ -73,21 +73,21 @@ class RowQuery:
         )
 
     def any_row(self, since: SourceOffset, until: SourceOffset) -> str:
-        """A query that has a row if there is a new one."""
+        """A query that returns a row if there is a new one."""
         return f"SELECT 1 AS one FROM {self.source.relation}{self._where(since, until)}"
 
     def overlapping(self, offset: SourceOffset) -> str:
-        """The number of rows up to an offset that are read again because of late ones."""
+        """A query for the number of rows up to an offset that are read again because of late rows."""
         conditions = [*self._within(), *self._after(offset.reread), f"NOT ({' AND '.join(self._after(offset))})"]
         return f"SELECT count(*) AS number FROM {self.source.relation}{_conditions(conditions)}"
 
     def extent(self) -> str:
-        """The least and the greatest value of the incrementing column."""
+        """A query for the least and greatest value of the incrementing column."""
         column = self._incrementing()
         return f"SELECT min({column}) AS least, max({column}) AS greatest FROM {self.source.relation}{_conditions(self._within())}"
 
     def duplicate_number(self, since: SourceOffset, until: SourceOffset) -> str:
-        """The least new number that two rows have; null if each number is unique."""
+        """A query for the least new number that two rows have. Null if each number is unique."""
         column = self._incrementing()
         doubled = f"SELECT {column} AS number FROM {self.source.relation}{self._where(since, until)} GROUP BY {column} HAVING count(*) > 1"
         return f"SELECT min(number) AS number FROM ({doubled}) connect_doubled"
@@ -96,7 +96,7 @@ class RowQuery:
         return _conditions([*self._within(), *self._after(since), *self._up_to(until)])
 
     def _within(self) -> list[str]:
-        """The rows of the range that the settings give, by the first of the key columns."""
+        """Conditions for the range in the settings, on the first key column."""
         source, found = self.source, list[str]()
         for sign, bound in zip((">=", "<"), self.bounds, strict=True):
             if bound is not None and source.timestamps:
@@ -110,7 +110,7 @@ class RowQuery:
         time = None if since.timestamp_ns is None else self.literal(since.timestamp_ns)
         if source.timestamps and source.incrementing is not None and time is not None and since.incrementing is not None:
             timestamp, number = _timestamp(source), self._incrementing()
-            # the first condition is implied, and lets an index on the timestamp be used
+            # The first condition is implied, but allows the use of an index on the timestamp.
             return [f"{timestamp} >= {time}", f"({timestamp} > {time} OR {number} > {since.incrementing})"]
         if source.timestamps:
             return [] if time is None else [f"{_timestamp(source)} > {time}"]
@@ -119,7 +119,7 @@ class RowQuery:
         return []
 
     def offset_at(self, page: pa.RecordBatch, row: int) -> SourceOffset:
-        """The offset after one row of the driver's."""
+        """The offset after one of the driver's rows."""
         number = None if self.incrementing_index is None else number_of(page.column(self.incrementing_index)[row].as_py())
         time = None
         if self.timestamp_index is not None:
@@ -127,7 +127,7 @@ class RowQuery:
         return SourceOffset(number, time)
 
     def keys_of(self, page: pa.RecordBatch) -> list[tuple[int, ...]]:
-        """``SourceOffset.key`` of each row of the driver's, whose key columns are not null."""
+        """``SourceOffset.key`` of each of the driver's rows, whose key columns are not null."""
         times = [] if self.timestamp_index is None else [nanoseconds_of(page.column(self.timestamp_index), self.time_zone)]
         numbers = [] if self.incrementing_index is None else [map(number_of, page.column(self.incrementing_index).to_pylist())]
         return list(zip(*times, *numbers, strict=True))
@@ -138,16 +138,16 @@ class RowQuery:
         return SourceOffset(number, None if self.timestamp_index is None else key[0])
 
     def identity(self) -> list[int]:
-        """The indexes of the columns that distinguish rows with the same values of the key columns: empty if these are unique, those of the
-        primary key, or all."""
+        """The indexes of columns that distinguish rows with equal key columns. Empty if the key columns are unique, else the columns of the
+        primary key, or all columns."""
         if self.incrementing_index is not None and self.source.is_stored:
             return []
         key = [column for column in self.source.columns if column.key_position]
         return [_index_of(self.reading.columns, column) for column in key or self.source.columns]
 
     def _up_to(self, until: SourceOffset) -> list[str]:
-        """Rows with timestamps in the bound's tick may still be written, so that tick is not read. Rows with null keys are left out as
-        well."""
+        """Conditions for rows up to the bound. Rows with timestamps in the bound's tick may still be written, so this tick is not read.
+        Rows with null keys are also omitted."""
         if self.source.timestamps and until.timestamp_ns is not None:
             return [f"{_timestamp(self.source)} < {self.literal(self.tick_of(until.timestamp_ns))}"]
         if self.source.incrementing is not None and not self.source.timestamps and until.incrementing is not None:
@@ -163,10 +163,10 @@ class RowQuery:
         return self.source.dialect.quoted(self.source.incrementing.name)
 
     def tick_of(self, nanoseconds: int) -> int:
-        """The least timestamp of a row that is written at this instant or later.
+        """The least timestamp of rows that are written at this instant or later.
 
-        A clock's time is truncated or rounded to the column's precision when it is stored. Rounding moves it by half a tick at most, and
-        never below its tick.
+        The clock's time is truncated or rounded to the column's precision when it is stored. Rounding changes the time by at most half a
+        tick, and never to an earlier tick.
         """
         return nanoseconds - nanoseconds % _tick_ns(self.source)
 
@@ -188,8 +188,8 @@ def _timestamp(source: RowSource) -> str:
 def _tick_ns(source: RowSource) -> int:
     """The smallest difference between two timestamps that the source's writers store.
 
-    Columns of PostgreSQL's tables and views have it as their precision, but many clients write milliseconds. Elsewhere it is not known:
-    ``NOW()`` of MySQL and ``CURRENT_TIMESTAMP`` of SQLite are whole seconds in columns of any precision.
+    For columns of PostgreSQL's tables and views, it is the precision, but many clients write milliseconds. For other products, it is
+    unknown: MySQL's ``NOW()`` and SQLite's ``CURRENT_TIMESTAMP`` are whole seconds in columns of any precision.
     """
     digits = [column.second_digits for column in source.timestamps if column.second_digits is not None]
     if len(digits) == len(source.timestamps):

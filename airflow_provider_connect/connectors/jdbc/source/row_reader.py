@@ -1,8 +1,8 @@
 """Reads the new rows of one table or query, once, up to a bound that is set at the start.
 
-1 set the bound: the greatest number, or the database's clock less the delay; 2 wait for the transactions that are writing then, since they
-may commit rows below the bound, and other columns; 3 read the columns again, and stream the rows of one statement. After a lost connection
-it resumes after the last page.
+Steps: (1) set the bound: the greatest number, or the database's clock minus the delay; (2) wait for the transactions that are writing at
+that time, because they may commit rows below the bound, and other columns; (3) read the columns again, and stream the rows of one
+statement. After a lost connection, reading resumes after the last page.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from airflow_provider_connect.sdk.batch import Batch
 log = logging.getLogger(__name__)
 
 WAITING: Final[tuple[Batch, ...]] = ()
-"""No rows now; call again."""
+"""There are no rows yet; call again."""
 _PAGE_SECONDS: Final = 1.0
-_SMALLEST_NS: Final = 1_000  # databases compare microseconds
+_SMALLEST_NS: Final = 1_000  # because databases compare microseconds
 
 
 class RowReader:
-    """The new rows of one source. ``next`` is called until it returns None; the connection may be another one at each call."""
+    """The new rows of one source. ``next`` is called until it returns None. Each call may have another connection."""
 
     def __init__(
         self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, writing: OpenTransactions, part: TablePart | None = None
     ) -> None:
-        """``part``: only this range of the table. ``writing``: not queried yet, except for other ranges of the table."""
+        """``part`` limits reading to a range of the table. ``writing`` was not queried yet, except for other ranges of the table."""
         self.source = source
         self.offset = since
         self._part = part
@@ -55,7 +55,7 @@ class RowReader:
         self._pages: ReadAhead[pa.RecordBatch] | None = None
         self._has_read = False
         self._is_part_reported = False
-        self._late: LateRows | None = None  # of the statement under way
+        self._late: LateRows | None = None  # of the current statement
 
     @property
     def _partition(self) -> Mapping[str, object]:
@@ -63,23 +63,23 @@ class RowReader:
 
     @property
     def can_resume(self) -> bool:
-        """Whether reading can resume after a lost connection: rows without keys cannot be distinguished once some were sent."""
+        """Whether reading can resume after a lost connection. Rows without keys cannot be distinguished after some were sent."""
         return self._settings.mode is not Mode.BULK or not self._has_read
 
     @property
     def numbers_left(self) -> int | None:
-        """The difference of numbers between the last row and the bound; None: not known, or the mode has other columns."""
+        """The difference between the last row's number and the bound. None if it is unknown, or the mode uses other columns."""
         until = None if self._until is None else self._until.incrementing
         at = self.offset.incrementing
         return None if until is None or at is None or self._settings.mode is not Mode.INCREMENTING else max(until - at, 0)
 
     def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
-        """The next page; ``WAITING`` while other transactions write; None when there is nothing more."""
+        """The next page. ``WAITING`` while other transactions write, or no page is ready. None after the last page."""
         if self._until is None:
             since = self.offset
             self._until = self._bound(database)
             if self.offset != since:
-                return self.marker(self._partition, self.offset.to_json())  # it must not change until there are rows
+                return self.marker(self._partition, self.offset.to_json())  # must not change until there are rows
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._writing.has_timed_out(self.source) else WAITING
         if self._pages is None:
@@ -102,16 +102,16 @@ class RowReader:
         return batch
 
     def interrupted(self) -> bool:
-        """End the reading by a connection that is about to be closed. ``next`` begins the statement anew, after the last page.
+        """End reading before the connection is closed. ``next`` then restarts the statement after the last page.
 
-        Returns False if reading hangs: then the connection must not be closed."""
+        Returns False if reading hangs, after which the connection must not be closed."""
         pages, self._pages = self._pages, None
         return pages is None or pages.close()
 
     # 1
 
     def _bound(self, database: Database) -> SourceOffset | None:
-        """The offset up to which this run reads; None: there is nothing to read."""
+        """The offset up to which this run reads. None if there is nothing to read."""
         mode = self._settings.mode
         if mode is Mode.BULK:
             return SourceOffset()
@@ -119,7 +119,7 @@ class RowReader:
             now = clock(database, self._settings)
             if self.offset.timestamp_ns is None and self._settings.timestamp_initial is not None:
                 initial = self._settings.timestamp_initial
-                before_now = self._query.tick_of(now) - _SMALLEST_NS  # later rows may have the timestamp of this tick
+                before_now = self._query.tick_of(now) - _SMALLEST_NS  # rows that are written later may have this tick's timestamp
                 self.offset = SourceOffset(None, before_now if initial == FROM_NOW else initial * 1_000_000)
             return SourceOffset(None, now - self._settings.timestamp_delay_ms * 1_000_000)
         if self._part is not None:
@@ -175,17 +175,18 @@ class RowReader:
         return None
 
     def _reread_columns(self, database: Database) -> bool:
-        """Read the columns again; returns whether they have changed. Raises ConfigException if the mode cannot use them any more."""
+        """Read the columns again. Returns whether they have changed. Raises ConfigException if the mode can no longer use them."""
         before = self.source
         if before.table is not None:
             self.source = table_source(database, self._settings, Table(before.table, TABLE if before.is_stored else VIEW))
-        elif self._has_read:  # otherwise they were read just now, and no transaction was waited for
+        elif self._has_read:  # otherwise, the columns were just read, without waiting for transactions
             self.source = query_source(database, self._settings)
         self._query = RowQuery.of(self.source, self._settings)
         return self.source.columns != before.columns
 
     def _index_of_ties(self) -> int | None:
-        """Timestamps may be equal, and the numbers of a query or view. A table's numbers are not, nor timestamp and number together."""
+        """The index of a key column that may have equal values, if any. Timestamps, and the numbers of a query or view, may be equal. A
+        table's numbers, and pairs of timestamp and number, are unique."""
         query, mode = self._query, self._settings.mode
         if mode is Mode.TIMESTAMP:
             return query.timestamp_index
@@ -213,14 +214,14 @@ class RowReader:
             warn_of_repeated_times(reached, until, self._query.time_zone, self._settings.overlap, self.source.name)
 
     def _end_of_part(self) -> Batch | None:
-        """The offset of a range that is read to its end: numbers have gaps, so its last row may be below."""
+        """The offset of a range that was read to its end. Its last row may be below the end, because numbers have gaps."""
         if self._part is None or self._is_part_reported:
             return None
         self._is_part_reported = True
         return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
     def _end_of_overlap(self) -> Batch | None:
-        """The offset without deleted rows, so that the check for new rows does not find a difference at each schedule."""
+        """The offset without deleted rows, so that the check for new rows does not find a difference at every scheduled time."""
         late, self._late, reached = self._late, None, self.offset.timestamp_ns
         until = None if self._until is None or reached is None else self._until.timestamp_ns
         is_read = until is None or reached is None or reached < self._query.tick_of(until)
@@ -236,7 +237,7 @@ class RowReader:
         return self._part.range.offset(offset.incrementing, self._part.since)
 
     def _refuse_duplicates(self, database: Database) -> None:
-        """Raise ConnectException, before the first row is sent, for two new rows with one number. Not needed for a unique column."""
+        """Before the first row is sent, raise ConnectException for two new rows with the same number. Not needed for a unique column."""
         source, until = self.source, self._until
         if self._settings.mode is not Mode.INCREMENTING or not source.is_stored or source.has_unique_numbers or self._has_read:
             return
@@ -263,7 +264,7 @@ class RowReader:
 
 
 def clock(database: Database, settings: SourceSettings) -> int:
-    """Nanoseconds since the epoch by the database's clock."""
+    """The database's clock, in nanoseconds since the epoch."""
     found: Any = database.rows(settings.url.dialect.clock_query)[0][0]
     if isinstance(found, datetime):
         aware = found if found.tzinfo is not None else found.replace(tzinfo=ZoneInfo(settings.time_zone))
@@ -273,15 +274,15 @@ def clock(database: Database, settings: SourceSettings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Pages:
-    """``key_index`` is the index of the column whose equal values stay together, if any. At most ``rows`` in a page, but
-    for such rows."""
+    """Splits batches into pages of at most ``rows`` rows. Rows with equal values in the column ``key_index``, if any, stay in one page,
+    even if there are more."""
 
     rows: int
     key_index: int | None = None
 
     def of(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """The pages of ``batches``, which are in the order of the key."""
-        held: list[pa.RecordBatch] = []  # all of one key, which may continue in the next batch
+        held: list[pa.RecordBatch] = []  # all rows of one key, which may continue in the next batch
         for batch in batches:
             if not batch.num_rows:
                 continue
@@ -321,7 +322,7 @@ class Pages:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The batches as one. Some drivers report no types: a column may have nulls alone in one batch, and more digits in the next."""
+    """The batches as one batch. Some drivers report no types, so a column may have only nulls in one batch, and more digits in the next."""
     if len(batches) == 1:
         return batches[0]
     table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
@@ -333,20 +334,20 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 
 
 def open_writers(database: Database, source: RowSource) -> frozenset[str]:
-    """The transactions that hold a writer's lock on the table now; empty for a view, a query, or a product that does not show them.
+    """The transactions that currently hold a writer's lock on the table. Empty for a view, a query, or a product that does not show them.
 
-    A row gets its number or time while its transaction holds that lock. So once the transactions that held it at some time have ended, no
-    new row has a number from before that time.
+    A row gets its number or time while its transaction holds that lock. So after all transactions that held the lock at some time have
+    ended, new rows have only numbers from after that time.
     """
     sql = source.dialect.open_writers_query(source.relation) if source.is_stored else None
     return frozenset() if sql is None else frozenset(name for (name,) in database.rows(sql))
 
 
 class OpenTransactions:
-    """The transactions that were writing to one table at the first call. A caller that sets its bound before that call, and reads when they
-    have ended, misses no row. The ranges of a table share them, since their bounds were set together.
+    """The transactions that were writing to one table at the first call. A caller that sets its bound before that call, and reads after
+    they have ended, does not miss rows. The ranges of a table share this object, because their bounds were set together.
 
-    ``most_ms`` limits the wait; 0: do not wait. ``now`` is in seconds.
+    ``most_ms`` limits the wait; 0 means no wait. ``now`` is in seconds.
     """
 
     def __init__(self, most_ms: int, now: Callable[[], float]) -> None:
@@ -357,7 +358,7 @@ class OpenTransactions:
         self._is_logged = False
 
     def have_ended(self, database: Database, source: RowSource) -> bool:
-        """Whether all have ended. Queries the database until then."""
+        """Whether all these transactions have ended. Queries the database until they have."""
         if self._writers is not None and not self._writers:
             return True
         writing = open_writers(database, source)
@@ -368,7 +369,7 @@ class OpenTransactions:
         return not self._writers
 
     def has_timed_out(self, source: RowSource) -> bool:
-        """Whether the timeout is over, so that the source is left to the next run. Logs that once."""
+        """Whether the timeout has expired, so that the source is left to the next run. Logs this once."""
         if self._now() < self._deadline:
             return False
         if not self._is_logged:

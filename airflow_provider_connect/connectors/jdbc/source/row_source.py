@@ -1,6 +1,6 @@
-"""The source of rows: a table, a view, or a query, with its columns, its key columns, its topic and its name.
+"""The source of rows: a table, a view or a query, with its columns, key columns, topic and name.
 
-Each run creates it anew, and so sees added and dropped columns.
+Each run creates the source again, and so detects added and dropped columns.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _ALIAS = "connect_rows"
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """``relation`` follows FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, None and empty if it needs none.
-    ``table`` is None for a query; ``is_stored``: rows are stored in the table itself, unlike those of a view."""
+    """One source. ``relation`` is the SQL after FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, or None and
+    empty. ``table`` is None for a query. ``is_stored``: rows are stored in the table itself, unlike a view's rows."""
 
     relation: str
     columns: tuple[Column, ...]
@@ -49,11 +49,11 @@ class RowSource:
 
     @property
     def name(self) -> str:
-        """The source in error texts."""
+        """The source in error messages."""
         return "the query" if self.table is None else f"table {self.table}"
 
     def reset_advice(self, greatest: int, reached: int) -> str:
-        """The advice for a table whose greatest incrementing value is now below the last one that was read."""
+        """The advice for a table whose greatest incrementing value is now below the last value that was read."""
         column = "" if self.incrementing is None else f" of column {self.incrementing.name}"
         return (
             f"The greatest number{column} in {self.name} is {greatest}, but it was read up to {reached}: rows up to that number are not "
@@ -91,12 +91,12 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
         raise ConfigException.of(QUERY, query, f"Two columns are named {twice[0]}. Give each its own name with AS.")
     incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     dialect = settings.dialect
-    relation = f"({query}\n) {_ALIAS}"  # without AS, which Oracle refuses; with a line break, as the query may end with a comment
+    relation = f"({query}\n) {_ALIAS}"  # no AS, which Oracle refuses; a line break, because the query may end with a comment
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
 
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
-    """The columns, with the kind OTHER for those of ``columns.as.text``, so that only their text is read."""
+    """The columns, with the kind OTHER for columns in ``columns.as.text``, so that only their text is read."""
     folded = settings.dialect.folded
     texts = set(map(folded, settings.as_text))
 
@@ -107,7 +107,7 @@ def _with_texts(columns: list[Column], settings: SourceSettings, table: str = ""
 
 
 def _keys(settings: SourceSettings, columns: list[Column], name: str, *, knows_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
-    """The columns that the mode needs. ``knows_null``: the catalog knows which columns may be null, as it does for tables alone."""
+    """The columns that the mode needs. ``knows_null``: the catalog has the nullability of columns, which it has only for tables."""
     errors = list(_mistakes(settings, columns, name, requires_non_null=knows_null and settings.needs_non_null))
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
@@ -175,8 +175,8 @@ _SAMPLE_ROWS: Final = 1000
 
 
 def read_query_columns(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
-    """The columns in their order, all nullable. Some products report them for a view that exists briefly in the connection's temporary
-    schema; elsewhere they are taken from the first rows. Raises ConfigException for a query that the database refuses."""
+    """The columns in order, all nullable. For some products, they are read from a view that exists briefly in the connection's temporary
+    schema. For others, they are inferred from the first rows. Raises ConfigException for a query that the database refuses."""
     try:
         if url.dialect.describes_views:
             return _of_view(database, url, query)
@@ -190,7 +190,7 @@ def _of_view(database: Database, url: DatabaseUrl, query: str) -> list[Column]:
     try:
         database.execute(f"CREATE TEMP VIEW {_VIEW} AS SELECT * FROM ({query}\n) {_ALIAS}")
     except StatementException as error:
-        if error.state in ("25006", "42501"):  # a standby, or no right to temporary objects
+        if error.state in ("25006", "42501"):  # a standby server, or no privilege for temporary objects
             return _of_first_rows(url, query)
         raise
     try:

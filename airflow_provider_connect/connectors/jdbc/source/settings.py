@@ -50,9 +50,9 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """The parsed settings. Times are milliseconds; ``timestamp_initial`` is since the epoch, -1 is now, None the beginning. ``rows_from``
-    and ``rows_to`` (exclusive) are numbers of the incrementing column, or with timestamps nanoseconds since the epoch; ``overlap`` is a
-    width in the same unit."""
+    """The parsed settings. Times are in milliseconds. ``timestamp_initial`` is since the epoch; -1 means now, None means the beginning.
+    ``rows_from`` and ``rows_to`` (exclusive) are numbers of the incrementing column, or nanoseconds since the epoch for timestamps.
+    ``overlap`` is a width in the same unit."""
 
     url: DatabaseUrl
     mode: Mode
@@ -81,7 +81,7 @@ class SourceSettings:
 
     @classmethod
     def of(cls, config: Config, allowed: AllowedPaths = NOTHING_ALLOWED) -> SourceSettings:
-        """``allowed``: the files of the host that the connector may reach.
+        """Parse settings. ``allowed`` has the host's files that the connector may reach.
 
         Raises ConfigException with all settings that are invalid or contradict each other.
         """
@@ -125,7 +125,7 @@ _OVERLAPS: Final = {INCREMENTING_OVERLAP: (Mode.INCREMENTING,), TIMESTAMP_OVERLA
 
 
 def errors_of(settings: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The contradictions between settings, by the setting to change. ``settings`` are parsed values, None for an invalid one."""
+    """The contradictions between settings, by the setting to change. ``settings`` are parsed values, with None for invalid ones."""
     mode = settings[MODE]
     found: dict[str, list[str]] = {}
 

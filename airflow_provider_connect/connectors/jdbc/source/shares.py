@@ -1,10 +1,10 @@
-"""How a run divides tables among its tasks: whole tables, or ranges of a large table's incrementing column if there are more tasks than
-tables; and the text of a task's share in its config.
+"""The division of tables among a run's tasks, and the text of a task's share in its config. Shares are whole tables, or ranges of a large
+table's incrementing column if there are more tasks than tables.
 
-Each range is a source partition of its own. Ranges are on a fixed grid, so that each run finds those of the last one. The offset of a
-range also has the table's offset from which it was begun (``since``): if the table has another offset now, by a fold or by hand, the range
-counts as never begun. When all rows up to some number are read, a fold moves the table's own offset there, and deletes those of its ranges
-in the same transaction.
+Each range is a separate source partition. Ranges are on a fixed grid, so that each run finds the ranges of the previous run. The offset of
+a range also has ``since``, the table's offset at which the range was started. If the table's offset has changed, through a fold or an
+admin, the range counts as not started. When all rows up to some number are read, a fold sets the table's own offset to it, and deletes the
+offsets of its ranges in the same transaction.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ _FOLD: Final = "fold"
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """One range of a table, to be read up to ``until``, the table's greatest number or the end of the range. ``since`` is the table's own
-    offset, from which its ranges were begun."""
+    """One range of a table. It is read up to ``until``: the table's greatest number, or the end of the range. ``since`` is the table's own
+    offset, at which its ranges were started."""
 
     table: TableName
     range: KeyRange
@@ -50,8 +50,8 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """One table for one task. ``is_only``: no other table has the same last name. ``part``: only that range of it. ``folds``: all its
-    ranges are read, and the table's own offset replaces theirs first."""
+    """One table for one task. ``is_only``: no other table has the same last part of the name. ``part`` limits the share to a range of the
+    table. ``folds``: all ranges are read, and the table's own offset first replaces their offsets."""
 
     table: Table
     is_only: bool
@@ -60,7 +60,7 @@ class Share:
 
 
 def shares_text(shares: Sequence[Share]) -> str:
-    """The shares of a task as its config holds them."""
+    """The shares of a task in the form of its config."""
     return json.dumps([_row(share) for share in shares], ensure_ascii=False, separators=(",", ":"))
 
 
@@ -86,19 +86,19 @@ def _row(share: Share) -> list[object]:
     return [*row, _FOLD] if share.folds else row
 
 
-_LEAST_RANGES = 3  # two of which are whole, perhaps
+_LEAST_RANGES = 3  # two of which may be whole
 
 
 def planned_shares(
     database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetReader, max_tasks: int
 ) -> list[Share]:
-    """The shares of whole tables, with the ranges of large ones in their place.
+    """The shares, in which ranges replace large tables.
 
-    A table in ranges that an earlier run has begun stays in ranges until all of them are read, whatever the number of tasks is now.
+    If an earlier run has started ranges of a table, the table stays in ranges until all are read, for any number of tasks.
     """
     if settings.mode is not Mode.INCREMENTING:
         return list(shares)
-    may_split = max_tasks > len(shares) and not settings.overlap  # which the offsets of ranges do not have
+    may_split = max_tasks > len(shares) and not settings.overlap  # offsets of ranges have no overlap
     return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
 
 
@@ -123,7 +123,7 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
 def read_progress(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int | None]:
-    """The number up to which a table is read, in ranges or whole, and its greatest number; None if there is none."""
+    """The number up to which a table is read, in ranges or as a whole, and its greatest number. None for a missing number."""
     since, least, greatest = read_extent(database, settings, source, share, offset)
     if greatest is None:
         return since, None
@@ -133,21 +133,21 @@ def read_progress(
 def read_extent(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int, int | None]:
-    """The table's own offset, and its least and greatest number; the greatest is None for an empty table."""
+    """The table's own offset, and its least and greatest number. The greatest number is None for an empty table."""
     since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
     least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
     return since, number_of(least or 0), None if greatest is None else number_of(greatest)
 
 
 SIZE: Final = 1 << 20
-"""Numbers in a range. Must not change: the next run resumes an interrupted one by the same ranges."""
+"""The size of a range, in numbers. Must not change, because the next run resumes an interrupted run with the same ranges."""
 MOST: Final = 256
-"""The maximum number of ranges: more of them, as where numbers have large gaps, are not worth their bookkeeping."""
+"""The maximum number of ranges. More ranges, as with large gaps between numbers, would cost more than they save."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRange:
-    """The numbers greater than ``low``, up to ``high``."""
+    """Numbers greater than ``low``, up to ``high``."""
 
     low: int
     high: int
@@ -164,7 +164,7 @@ class KeyRange:
         return {INCREMENTING: self.low}
 
     def reached(self, offset: Mapping[str, object] | None, since: int | None) -> int | None:
-        """The number up to which the range was read, by a committed offset; None: it was not begun from ``since``."""
+        """The number up to which the range was read, from a committed offset. None if the range was not started at ``since``."""
         if not offset or SINCE not in offset or offset[SINCE] != since:
             return None
         number = offset[INCREMENTING]
@@ -172,7 +172,7 @@ class KeyRange:
 
 
 def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRange]:
-    """The ranges that cover the numbers after ``since`` (None: from ``least`` on) up to ``greatest``, at most ``MOST`` of them."""
+    """The ranges for numbers after ``since`` (None: from ``least`` on) up to ``greatest``, at most ``MOST`` ranges."""
     first = (least - 1 if since is None else since) // SIZE
     last = -(-greatest // SIZE)
     return [KeyRange(number * SIZE, (number + 1) * SIZE) for number in range(first, min(last, first + MOST))]
@@ -180,8 +180,8 @@ def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRang
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """All rows of the table up to ``position`` are read. ``begun`` are the ranges that have offsets; ``has_gap``: some of them are
-    after unread rows."""
+    """The progress of a table. All rows up to ``position`` are read. ``begun`` are the ranges that have offsets. ``has_gap``: some of these
+    ranges are after unread rows."""
 
     position: int | None
     begun: Sequence[KeyRange]

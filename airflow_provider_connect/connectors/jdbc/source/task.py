@@ -1,4 +1,4 @@
-"""A task of JdbcSource: reads its share of the tables one after another, or the query."""
+"""A task of JdbcSource. Reads its share of the tables, one after another, or the query."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 TABLES = "tables"
-"""The setting of a task's config with its share of the tables, in the form of ``shares.shares_text``."""
+"""The setting in a task's config that has its share of the tables, in the form of ``shares.shares_text``."""
 
 
 class ConnectionLostException(ConnectException):
-    """The database cannot be reached any more. The run fails, and may be retried."""
+    """The database is no longer reachable. The run fails, and may be retried."""
 
     retriable = True
 
 
 class OutdatedPlanException(ConnectException):
-    """Another run read on until this one took over. The run fails, and may be retried."""
+    """Another run continued reading until this run took over. The run fails, and may be retried."""
 
     retriable = True
 
 
 class JdbcSourceTask(SourceTask):
-    """Reads each table up to its bound at the start of its reading, then the next one. Has one connection, opened by the first poll."""
+    """Reads each table up to the bound that is set when reading it starts, then the next table. Has one connection, which the first poll
+    opens."""
 
     class_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
 
     def start(self, config: Config) -> None:
         self._reader: RowReader | None = None
-        self._left: int | None = None  # of the reader before
+        self._left: int | None = None  # numbers left in the previous reader
         self._folds: list[Batch] = []
-        self._writing: dict[TableName, OpenTransactions] = {}  # to tables whose ranges are read here
+        self._writing: dict[TableName, OpenTransactions] = {}  # for tables whose ranges are read here
         self._database: Database | None = None
         self._sources: dict[TableName, RowSource] = {}  # the sources that were read, for lineage
         self._failures = 0
         self._not_before = 0.0
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._settings = SourceSettings.of(config, self.allowed_paths)  # after the attributes that ``stop`` needs: these lines may raise
+        self._settings = SourceSettings.of(config, self.allowed_paths)  # may raise, so after the attributes that ``stop`` needs
         self._waiting = shares_of(config[TABLES])
         self._has_query = self._settings.query is not None
 
@@ -76,11 +77,12 @@ class JdbcSourceTask(SourceTask):
                 if self._is_stopped:
                     return None
                 return self._retry_later(error)
-            except DataException as error:  # otherwise the framework would expect the next poll to resume after the row
+            except DataException as error:  # otherwise, the framework would expect the next poll to resume after the row
                 raise ConnectException(error.message) from error
 
     def distance(self) -> Distance | None:
-        """The distance in the last table, by its growing numbers, which may have gaps. The ends of waiting tables are not known yet."""
+        """The distance in the current table, from its incrementing numbers, which may have gaps. The ends of waiting tables are not known
+        yet."""
         left = self._left if self._reader is None else self._reader.numbers_left
         return None if self._waiting or left is None else Distance(left, f"numbers of {self._settings.incrementing}")
 
@@ -97,7 +99,7 @@ class JdbcSourceTask(SourceTask):
             self._close()
 
     def _next(self) -> Batch | Sequence[Batch] | None:
-        """A page of the current source, or of the next one after its end."""
+        """A page of the current source, or after its end, of the next one."""
         while True:
             if self._database is None:
                 self._database = open_database(self._settings.url)
@@ -116,7 +118,7 @@ class JdbcSourceTask(SourceTask):
             self._left, self._reader = self._reader.numbers_left, None
 
     def _page(self, reader: RowReader, database: Database) -> Batch | Sequence[Batch] | None:
-        """The reader's next page. Errors of a library name the source, and are final."""
+        """The reader's next page. Errors of a library name the source, and are not retried."""
         try:
             return reader.next(database)
         except StatementException as error:
@@ -159,8 +161,8 @@ class JdbcSourceTask(SourceTask):
         return SourceOffset(begin if reached is None else reached)
 
     def _progress(self, database: Database, source: RowSource, share: Share) -> Progress:
-        """The progress of a table's ranges. Read again, as a run that was not yet fenced when this one was planned may have read
-        on."""
+        """The progress of a table's ranges. It is read again, because a run that was not yet fenced when this run was planned may have
+        continued reading."""
         name = share.table.name
         since, least, greatest = read_extent(database, self._settings, source, share, self.context.offset)
         ranges = [] if greatest is None else ranges_between(since, least, greatest)

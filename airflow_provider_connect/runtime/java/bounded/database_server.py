@@ -1,6 +1,6 @@
 """Queries, from outside the JVM, to the database server that a Debezium config names.
 
-The config's author is not trusted with this host: only a server on the network is reached, no file that the config names is opened, and
+The config's author is not trusted with this host. Only a server on the network is reached, no file that the config names is opened, and
 each query has a time limit. Knows nothing of the JVM, of Connect or of the queries.
 """
 
@@ -20,7 +20,7 @@ HOST: Final = "database.hostname"
 PORT: Final = "database.port"
 CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 30.0
-"""For connection, statement and answer together: a server may accept a connection and never answer."""
+"""The limit for connection, statement and answer together. A server may accept a connection and never answer."""
 _OTHER_KEYS: Final = {
     "connection.url": f"{HOST} and database.dbname",
     "connection.user": "database.user",
@@ -28,7 +28,7 @@ _OTHER_KEYS: Final = {
 }
 
 Within = Callable[[float, Callable[[], object], str], None]
-"""Calls its second argument, and raises RetriableException after so many seconds. The third describes the call in the message."""
+"""Calls its second argument, and raises RetriableException after the seconds in its first. The third describes the call in the message."""
 
 
 class DatabaseServer:
@@ -41,15 +41,15 @@ class DatabaseServer:
         self._connection = _Connection()
 
     def row(self, sql: str) -> tuple[Any, ...]:  # Any: the values of the columns
-        """The first row of the result. Raises ConnectException when it has no rows."""
+        """The first row of the result. Raises ConnectException if there are no rows."""
         found = self.rows(sql)
         if not found:
             raise ConnectException(f"{self.url.address} returned no row")
         return found[0]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The result. A connection that was lost or does not answer is abandoned; the next query opens another. Errors name the keys of a
-        Debezium config."""
+        """The result. A connection that was lost or does not answer is abandoned, and the next query opens another. Errors name the keys of
+        a Debezium config."""
         found: list[tuple[Any, ...]] = []
         try:
             connection = self._connection
@@ -100,7 +100,7 @@ class _Connection:
     def _close(self) -> None:
         database, self._database = self._database, None
         if database is not None:
-            with contextlib.suppress(Exception):  # it may be lost
+            with contextlib.suppress(Exception):  # the connection may be lost
                 database.close()
 
 
@@ -110,7 +110,7 @@ def non_empty_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -
 
 
 def server_address(given: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port, an IPv6 address in brackets. Raises ConfigException unless they are a server's name or address, and a port."""
+    """Host and port, with an IPv6 address in brackets. Raises ConfigException unless they are a server's name or address, and a port."""
     host = given.get(HOST, "")
     if address := ADDRESS.fullmatch(host):
         host = f"[{address[1]}]"
@@ -123,7 +123,7 @@ def server_address(given: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _with_own_keys(error: ConnectException) -> ConnectException:
-    """The same error with Debezium's keys: messages name the settings of JdbcSource."""
+    """The same error with Debezium's keys, because messages name the settings of JdbcSource."""
     message = error.message
     for theirs, ours in _OTHER_KEYS.items():
         message = message.replace(theirs, ours)

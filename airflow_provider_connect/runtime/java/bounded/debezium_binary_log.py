@@ -1,10 +1,10 @@
 """Debezium's connectors for MariaDB and MySQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
 
-The connector reads the binary log in its own thread, which fills a queue. The run's goal is the end of the log at its start: received when
-the reader has passed it, delivered when everything then in the queue was polled.
+The connector reads the binary log in its own thread, which fills a queue. The run's goal is the end of the log at its start. The goal is
+received when the reader has passed it. It is delivered when everything that was in the queue at that time was polled.
 
-Debezium's offset is that of its last record, while the log grows by other tables' transactions. So after a run that has reached its goal,
-the offset is moved there, as by a heartbeat of Debezium. Then the next check finds no new data, and the server may purge the rest.
+Debezium's offset is that of its last record, while the log grows by other tables' transactions. So after a run has reached its goal, the
+offset is moved there, as by a heartbeat of Debezium. Then the next check finds no new data, and the server may purge the rest.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 MARIADB_CLASS: Final = "io.debezium.connector.mariadb.MariaDbConnector"
 MYSQL_CLASS: Final = "io.debezium.connector.mysql.MySqlConnector"
-_FOR_SHORT_RUNS: Final = {"poll.interval.ms": "100"}  # Debezium's own is 500
+_FOR_SHORT_RUNS: Final = {"poll.interval.ms": "100"}  # Debezium's default is 500
 _BATCH: Final = "max.batch.size"
 _LARGEST_BATCH: Final = 2048
 _NEEDS_SNAPSHOT: Final = "when_needed"
 _WITHIN_TRANSACTION: Final = ("event", "row")
-_NOT_BETWEEN: Final = ("transaction_", "snapshot")  # prefixes of keys of a transaction, or of the snapshot before
+_NOT_BETWEEN: Final = ("transaction_", "snapshot")  # prefixes of keys of an open transaction or snapshot
 
 
 class DebeziumBinaryLog:
@@ -50,31 +50,31 @@ class DebeziumBinaryLog:
         return {**_FOR_SHORT_RUNS, **history_settings(config, worker, internal)}
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinaryLogGoal:
-        """The end of the log now. Raises ConfigException for a config that is refused here or by the server, RetriableException when the
-        server does not answer, ConnectException when it has purged unread changes."""
+        """The current end of the log. Raises ConfigException for a config that is refused here or by the server, RetriableException if the
+        server does not answer, ConnectException if it has purged unread changes."""
         return BinaryLogGoal(self._kind, config, offsets({"server": config.get(PREFIX, "")}), within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the log continues after the offset. None: a run has to find out, for a snapshot or in the middle of a transaction."""
+        """Whether the log continues after the offset. None: only a run can find out, for a snapshot or within a transaction."""
         offset = offsets({"server": config.get(PREFIX, "")})
         read = None if offset is None else _between_transactions(offset)
         if read is None or not has_table_signals_only(config):
             return None
         log = self._log(config, within)
         try:
-            return not log.is_kept(read) or not log.has_read(read, log.end())  # a purged log: the run reports it
+            return not log.is_kept(read) or not log.has_read(read, log.end())  # if the log was purged, the run reports it
         finally:
             log.close()
 
     def retained_wal(self, config: Mapping[str, str], within: Within) -> None:
-        """None: the server purges its log whether it was read or not."""
+        """None: the server purges its log whether or not it was read."""
 
     def _log(self, config: Mapping[str, str], within: Within) -> BinaryLog:
         return BinaryLog(config, within, has_domains=self._kind == "mariadb")
 
 
 class BinaryLogGoal:
-    """See ``Goal``. For one run; keeps its connection until ``close``."""
+    """See ``Goal``. For a single run. Keeps its connection until ``close``."""
 
     moves_offsets = True
 
@@ -95,8 +95,8 @@ class BinaryLogGoal:
         self._last: int | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """DELIVERED means polled: the pause that follows commits it. If changes never pause, that is once more records were polled than can
-        have waited when the end was received, in the queue and in the current poll."""
+        """DELIVERED means polled, because the pause that follows commits what was polled. If changes never pause, it means that more
+        records were polled than can have waited in the queue and in the current poll when the end was received."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
@@ -114,21 +114,21 @@ class BinaryLogGoal:
         return Progress.DELIVERED if not waiting or (self._last is not None and polled >= self._last) else Progress.RECEIVED
 
     def _is_received(self, phase: Phase, reader: Mapping[str, object]) -> bool:
-        """If all was read before, the server sends nothing and the reader has no position. The end of a snapshot of this run is after the
-        goal."""
+        """If everything was read before, the server sends nothing and the reader has no position. The end of a snapshot of this run is
+        after the goal."""
         if self._is_read or phase is Phase.AFTER_SNAPSHOT:
             return True
         return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition"))).has_passed(self._end)
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. Empty for MySQL with GTIDs: it does not report these and the end of its log at the same instant."""
+        """See ``Goal``. Empty for MySQL with GTIDs, because it does not report these together with the end of its log."""
         partition: dict[str, object] = {"server": self._prefix}
         offset = offsets(partition)
         read = None if offset is None or not is_past_snapshot(offset) else _position(offset)
         if offset is None or read is None or bool(read.gtids) != bool(self._end.gtids) or (read.gtids and not self._has_domains):
             return []
         if read.has_passed(self._end) or self._log.has_read(read, self._end):
-            return []  # it is already there, or in a later transaction
+            return []  # the offset is already there, or in a later transaction
         kept = {key: value for key, value in offset.items() if key not in _WITHIN_TRANSACTION and not key.startswith(_NOT_BETWEEN)}
         moved = {**kept, "file": self._end.file, "pos": self._end.position}
         return [(partition, {**moved, "gtids": self._end.gtids} if read.gtids else moved)]
@@ -138,7 +138,7 @@ class BinaryLogGoal:
 
 
 def _position(offset: Mapping[str, object]) -> LogPosition | None:
-    """Where a run from ``offset`` continues; None: the offset has no position, or its snapshot is in progress."""
+    """Where a run from ``offset`` continues. None: the offset has no position, or its snapshot is in progress."""
     file, position, gtids = offset.get("file"), offset.get("pos"), offset.get("gtids")
     if not is_past_snapshot(offset) or not isinstance(file, str) or not isinstance(position, int):
         return None
@@ -146,7 +146,7 @@ def _position(offset: Mapping[str, object]) -> LogPosition | None:
 
 
 def _between_transactions(offset: Mapping[str, object]) -> LogPosition | None:
-    """As ``_position``, but also None in the middle of a transaction, whose last record may or may not be delivered."""
+    """As ``_position``, but also None within a transaction, whose last record may or may not be delivered."""
     return None if any(offset.get(key) for key in _WITHIN_TRANSACTION) else _position(offset)
 
 

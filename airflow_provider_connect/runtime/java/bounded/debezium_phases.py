@@ -1,4 +1,4 @@
-"""What Debezium's database sources have in common: a snapshot, then changes; MBeans that report how far a task is; signals.
+"""What Debezium's database sources have in common: a snapshot, then changes; MBeans that report a task's progress; signals.
 
 Knows nothing of any database.
 """
@@ -29,8 +29,8 @@ class Phase(StrEnum):
 
 
 class Beans:
-    """The MBeans of a task of the connector ``kind`` with this ``config``. Raises ConfigException for a topic prefix with other characters
-    than Debezium allows: it would be a pattern."""
+    """The MBeans of a task of the connector ``kind`` with this ``config``. Raises ConfigException if the topic prefix has characters that
+    Debezium does not allow, because it would be a pattern."""
 
     def __init__(self, kind: str, config: Mapping[str, str]) -> None:
         self._kind = kind
@@ -46,7 +46,7 @@ class Beans:
         return Phase.AFTER_SNAPSHOT if is_taken else Phase.CHANGES
 
     def reader(self, worker: ConnectWorker, *names: str) -> dict[str, object] | None:
-        """Attributes of the reader of changes; None: it is not connected."""
+        """Attributes of the reader of changes. None: it is not connected."""
         found = worker.mbean_attributes(self._name("streaming"), ("Connected", *names))
         return found if found.get("Connected") else None
 
@@ -72,6 +72,6 @@ def is_past_snapshot(offset: Mapping[str, object]) -> bool:
 
 
 def has_table_signals_only(config: Mapping[str, str]) -> bool:
-    """Whether changes of tables are the only input: no other channel sends signals, and the connector does more than a snapshot."""
+    """Whether changes of tables are the only input: no other channel sends signals, and the connector does not only take a snapshot."""
     channels = {each.strip() for each in config.get("signal.enabled.channels", "source").split(",")}
     return channels <= {"source", ""} and not is_snapshot_only(config)

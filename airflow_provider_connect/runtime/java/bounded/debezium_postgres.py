@@ -1,11 +1,11 @@
 """Debezium's connector for PostgreSQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
 
-The connector reads the WAL in its own threads, so an empty poll means nothing. The run's goal is the server's WAL position at its start;
-the slot's statistics show when the connector has received everything up to there, and when it has acknowledged it.
+The connector reads the WAL in its own threads, so an empty poll means nothing. The run's goal is the server's WAL position at its start.
+The slot's statistics show when the connector has received, and when it has acknowledged, everything up to the goal.
 
 Debezium acknowledges only with its records, while the WAL grows by other tables' changes. It also refuses a slot that is past its offset,
 unless the offset is only a position, as after a snapshot. So after a run the offset becomes such a position, up to which the slot is known
-to hold no change of the connector. The check before a run, which starts no JVM, advances the slot past WAL without changes.
+to contain no change of the connector. The check before a run, which starts no JVM, advances the slot past WAL without changes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ log = logging.getLogger(__name__)
 CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 _DROP: Final = "slot.drop.on.stop"
 _FOR_SHORT_RUNS: Final = {
-    "status.update.interval.ms": "200",  # Debezium's defaults are 10,000, 500, 10,000 and 6, for which a run would wait
+    "status.update.interval.ms": "200",  # Debezium's defaults are 10,000, 500, 10,000 and 6; a run would have to wait for them
     "poll.interval.ms": "100",
     "slot.retry.delay.ms": "1000",
     "slot.max.retries": "60",
@@ -50,11 +50,11 @@ _OPERATIONS: Final = {"c": "I", "u": "U", "d": "D", "t": "T"}
 _MESSAGE: Final = "M"
 _BEGIN: Final = "B"
 _HELD_BYTES: Final = 1 << 30
-"""The log warns when a slot retains this much WAL."""
+"""The log contains a warning when a slot retains this much WAL."""
 _SEGMENT_BYTES: Final = 16 << 20
-"""A WAL segment, the least that a server removes, unless it was built with another size."""
+"""The size of a WAL segment, which is the least that a server removes, unless it was built with another size."""
 _PIECE_BYTES: Final = 64 << 20
-"""How much WAL one query reads, since it has a time limit."""
+"""How much WAL one query reads, since a query has a time limit."""
 _CHECK_SECONDS: Final = 20.0
 _RELEASE_SECONDS: Final = 5.0
 """How long the server may take to notice that the JVM has released the slot."""
@@ -68,13 +68,13 @@ class DebeziumPostgres:
         return _FOR_SHORT_RUNS
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> PostgresGoal:
-        """The server's position now. Raises ConfigException for a config that is refused here or by the server, RetriableException when the
-        server does not answer."""
+        """The server's current position. Raises ConfigException for a config that is refused here or by the server, RetriableException if
+        the server does not answer."""
         return PostgresGoal(config, within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the slot holds an undelivered change, or WAL that only a run may release. None: a run has to find out, for a snapshot,
-        another slot or another output plugin. Advances the slot past WAL without changes if the offset is only a position."""
+        """Whether the slot contains an undelivered change, or WAL that only a run may release. None: only a run can find out, for a
+        snapshot, another slot or another output plugin. If the offset is only a position, advances the slot past WAL without changes."""
         offset = offsets({"server": config.get(PREFIX, "")})
         if offset is None or not _is_streaming(offset) or not has_table_signals_only(config):
             return None
@@ -104,7 +104,7 @@ class DebeziumPostgres:
 
 
 class PostgresGoal:
-    """See ``Goal``. For one run; keeps its connection until ``close``."""
+    """See ``Goal``. For a single run. Keeps its connection until ``close``."""
 
     moves_offsets = True
 
@@ -120,7 +120,7 @@ class PostgresGoal:
         self._unanswered_since: float | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """At most RECEIVED after a snapshot of this run: the slot is at its end while records of the snapshot wait to be polled."""
+        """At most RECEIVED after a snapshot of this run, because the slot is at its end while records of the snapshot wait to be polled."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
@@ -134,7 +134,7 @@ class PostgresGoal:
         return Progress.RECEIVED if is_received else Progress.BEHIND
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. A run at its goal is no proof, so the slot is queried."""
+        """See ``Goal``. That a run is at its goal is not proof, so the slot is queried."""
         offset = offsets(self._partition)
         state = self._await_release()
         if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
@@ -151,7 +151,7 @@ class PostgresGoal:
         self._slot.close()
 
     def _await_release(self) -> SlotState | None:
-        """The slot's state once its reader has gone; None: it has not gone, or the slot cannot be read."""
+        """The slot's state once its reader has gone. None: the reader has not gone, or the slot cannot be read."""
         until = time.monotonic() + _RELEASE_SECONDS
         while (state := self._slot.state()) is not None and state.is_active:
             if time.monotonic() > until:
@@ -160,7 +160,7 @@ class PostgresGoal:
         return state if state is not None and state.plugin == "pgoutput" else None
 
     def _passed(self) -> tuple[bool, bool]:
-        """A server that is unreachable for a while does not end the run: the connector waits for it too."""
+        """The slot's progress. A server that is temporarily unreachable does not end the run, because the connector waits for it too."""
         try:
             passed = self._slot.passed(self._position)
         except RetriableException:
@@ -174,9 +174,9 @@ class PostgresGoal:
 
 
 def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
-    """As ``has_new_data``, after ``position``. Releases WAL without changes piece by piece, and only what was read.
+    """As ``has_new_data``, after ``position``. Releases WAL without changes piece by piece, and only the WAL that was read.
 
-    The slot then begins one byte before the record that follows the piece. No record begins there, so each later transaction is whole.
+    The slot then begins one byte before the record that follows the piece. No record begins there, so each later transaction is complete.
     """
     kinds, left_out = _message_kinds(config), _excluded_tables(config)
     end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
@@ -206,8 +206,8 @@ def _message_kinds(config: Mapping[str, str]) -> set[str]:
 
 
 def _excluded_tables(config: Mapping[str, str]) -> Callable[[str], bool]:
-    """A test for tables that the connector certainly excludes, by a list of plain names. Debezium reads these as regular expressions: a dot
-    is any character, and case does not matter."""
+    """A test for tables that the connector certainly excludes, from a list of plain names. Debezium reads these as regular expressions, in
+    which a dot is any character and case does not matter."""
     listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
     if not all(_PLAIN.fullmatch(each) for each in listed):
         return lambda _: False
@@ -225,7 +225,8 @@ def _matches_name(listed: str, table: str) -> bool:
 
 
 def _is_position_alone(offset: Mapping[str, object]) -> bool:
-    """Whether Debezium accepts any start of the slot: given a last record, it compares this with the slot, and may refuse to start."""
+    """Whether Debezium accepts any start of the slot. If the offset contains a last record, Debezium compares it with the slot, and may
+    refuse to start."""
     return not any(offset.get(key) is not None for key in _LAST_RECORD)
 
 

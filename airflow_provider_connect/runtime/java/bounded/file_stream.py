@@ -12,11 +12,11 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 CLASS: Final = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 _FILE: Final = "file"
 _SECONDS: Final = 30.0
-"""The limit for a stat: a mount whose server is down does not answer."""
+"""The time limit for a stat, because a mount whose server is down does not answer."""
 
 
 class FileStream:
-    """See ``BoundedSource``. Its task reads in its polls, so a run ends by an empty poll."""
+    """See ``BoundedSource``. Its task reads within its polls, so an empty poll ends a run."""
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
         """Empty: it needs no defaults."""
@@ -26,8 +26,8 @@ class FileStream:
         """None: it has no goal."""
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """Whether the file is longer than the committed position. None: a run has to find out, for standard input, a file that is missing
-        on this host or shorter than before, and anything but a regular file. Reads nothing of the file."""
+        """Whether the file is longer than the committed position. None: only a run can find out, for standard input, a file that is missing
+        on this host or shorter than before, and anything but a regular file. Reads no content of the file."""
         path = config.get(_FILE) or ""
         offset = offsets({"filename": path}) if path else None
         position = None if offset is None else offset.get("position")

@@ -1,8 +1,8 @@
 """Apache Iceberg's sink in runs that end.
 
-Its tasks commit their group's offsets once their files are written. At that time the tables do not contain the files: a coordinator in one
-task commits them later. Then it commits, in a second group, the offsets of the control topic on which the tasks announced the files. A run
-that ended earlier would leave rows invisible to readers until the next commit.
+Its tasks commit their group's offsets once their files are written. At that time the tables do not yet contain the files: a coordinator in
+one task commits them later. Then the coordinator commits, in a second group, the offsets of the control topic on which the tasks announced
+the files. If a run ended earlier, readers would not see its rows until the next commit.
 """
 
 from __future__ import annotations
@@ -20,24 +20,24 @@ _DEFAULT_TOPIC: Final = "control-iceberg"
 _GROUP: Final = "iceberg.connect.group-id"
 _OF_COORDINATOR: Final = "-coord"
 COORDINATOR: Final = "iceberg-coord"
-"""The coordinator's thread; stopping a task does not wait for it. Unless it leaves its group, its successor waits for the session timeout
-of 45 s."""
+"""The coordinator's thread. Stopping a task does not wait for it. If it does not leave its group, its successor waits for the session
+timeout of 45 s."""
 _MAGIC: Final = b"\xc2\x01"
 _SCHEMA_AT: Final = len(_MAGIC) + 2
 _ID_BYTES: Final = 16
 _DATA_WRITTEN: Final = b"\x02"  # the number 1, as Avro writes it
 _SERVERS: Final = f"{ICEBERG_CLIENTS}bootstrap.servers"
-_FOR_SHORT_RUNS: Final = {"iceberg.control.commit.interval-ms": "2000"}  # the default is five minutes, for which a run would wait
+_FOR_SHORT_RUNS: Final = {"iceberg.control.commit.interval-ms": "2000"}  # the default of five minutes would make a run wait
 
 Committed = Callable[[str], Mapping[TopicPartition, int]]
 """Returns the committed offsets of a group."""
 Records = Callable[[str, Mapping[TopicPartition, int]], Iterable[tuple[TopicPartition, int, bytes | None]]]
-"""Returns the committed records of a topic as partition, offset and value, from these offsets on; a partition without one from its
-beginning."""
+"""Returns the committed records of a topic as partition, offset and value, from these offsets on. A partition without an offset is read
+from its beginning."""
 
 
 def task_defaults(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-    """Defaults for a task's ``config``: for short runs, and for the clients that it opens itself. These log in as the ``worker``'s
+    """Defaults for a task's ``config``: for short runs, and for the clients that the task opens itself. These log in like the ``worker``'s
     producers if the control topic is on the worker's cluster. Raises ConfigException for an ``internal`` control topic."""
     refuse_internal(_TOPIC, config.get(_TOPIC, _DEFAULT_TOPIC), internal)
     known = worker.get("bootstrap.servers", "")
@@ -55,8 +55,9 @@ class TableCommit:
         self._goals: Mapping[TopicPartition, int] | None = None
 
     def absent(self, beginnings: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The offsets, out of the control topic's ``beginnings``, that the coordinator's group lacks before tasks start. Without them it
-        starts at the topic's end, and files written before another task becomes the coordinator would never be committed to the table."""
+        """Those offsets of the control topic's ``beginnings`` that the coordinator's group lacks before tasks start. Without them the group
+        starts at the topic's end. Then files that were written before another task becomes the coordinator would never be committed to the
+        table."""
         committed = self._committed(self.group)
         return {partition: offset for partition, offset in beginnings.items() if partition not in committed}
 
@@ -70,8 +71,8 @@ class TableCommit:
 
 
 def _announces_files(value: bytes | None) -> bool:
-    """Whether an event of the control topic announces the files that a task has written. An event is its Avro schema, then its data: an id
-    of 16 bytes, the type, and the rest, which is not read."""
+    """Whether an event of the control topic announces the files that a task has written. An event consists of its Avro schema and its data:
+    an id of 16 bytes, the type, and the rest, which is not read."""
     if value is None or not value.startswith(_MAGIC) or len(value) < _SCHEMA_AT:
         return False
     at = _SCHEMA_AT + int.from_bytes(value[len(_MAGIC) : _SCHEMA_AT], "big") + _ID_BYTES

@@ -1,8 +1,8 @@
 """MirrorMaker's three sources in runs that end.
 
-Their empty polls mean nothing: the consumer of MirrorSourceConnector may still wait for an answer, MirrorCheckpointConnector reads its
-stores in a thread, and MirrorHeartbeatConnector always has a record. The first ends by the lags that its consumer reports, the second by an
-empty poll once its stores are read, the third after its first record.
+Their empty polls mean nothing. The consumer of MirrorSourceConnector may still wait for an answer, so a run ends by the lags that the
+consumer reports. MirrorCheckpointConnector reads its stores in a thread, so a run ends by an empty poll after the stores are read.
+MirrorHeartbeatConnector always has a record, so a run ends after the first record.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ HEARTBEAT_CLASS: Final = f"{_PACKAGE}MirrorHeartbeatConnector"
 _ASSIGNED: Final = "task.assigned.partitions"
 _SYNC: Final = "sync.group.offsets.enabled"
 _SYNC_INTERVAL: Final = "sync.group.offsets.interval.seconds"
-_FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # MirrorMaker's own are 60: a run would wait
+_FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # MirrorMaker's defaults of 60 would delay the end
 _LAGS: Final = "kafka.consumer:type=consumer-fetch-manager-metrics,*"
 _STORE_THREAD: Final = "KafkaBasedLog Work Thread - mm2-offset-syncs"
-"""This thread starts once the topic is read to its end."""
+"""The thread that starts once the topic is read to its end."""
 _BATCH: Final = 500
 _REST_SECONDS: Final = 1.0
-"""The required time without a checkpoint: the current poll may have begun before the stores were read."""
+"""The required time without a checkpoint, because the current poll may have begun before the stores were read."""
 _UNANSWERED_SECONDS: Final = 60.0
 _UNREAD_SECONDS: Final = 300.0
 
@@ -51,7 +51,7 @@ class Mirror:
         return FirstRecordGoal() if self._class_name == HEARTBEAT_CLASS else StoresReadGoal(config)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """A run has to find out: its clients have settings of their own."""
+        """None: only a run can find out, because its clients have settings of their own."""
         return None
 
     def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
@@ -59,7 +59,7 @@ class Mirror:
 
 
 class _MirrorGoal:
-    """What the goals share: they move no offset and hold no connection."""
+    """The common part of the goals: they move no offset and hold no connection."""
 
     moves_offsets = False
 
@@ -78,7 +78,7 @@ class FirstRecordGoal(_MirrorGoal):
 
 
 class LagGoal(_MirrorGoal):
-    """The records that were in the task's partitions when its consumer got the first answer for each."""
+    """The goal is every record that was in the task's partitions when its consumer got the first answer for each."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._partitions = [each.strip() for each in config.get(_ASSIGNED, "").split(",") if each.strip()]
@@ -88,7 +88,7 @@ class LagGoal(_MirrorGoal):
         self._last: int | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Raises RetriableException when the source cluster has not answered for ``_UNANSWERED_SECONDS``."""
+        """Raises RetriableException if the source cluster has not answered for ``_UNANSWERED_SECONDS``."""
         if self._last is not None and polled >= self._last:
             return Progress.DELIVERED
         lags = self._lags(worker)
@@ -109,17 +109,17 @@ class LagGoal(_MirrorGoal):
         return Progress.BEHIND if waiting else Progress.RECEIVED
 
     def _lags(self, worker: ConnectWorker) -> list[int | None]:
-        """The lag of each partition; None: no answer yet. Kafka 4.0 and older write ``_`` for the dots of a topic."""
+        """The lag of each partition. None: no answer yet. Kafka 4.0 and older write ``_`` for the dots of a topic."""
         found: dict[tuple[str, str], int] = {}
         for (topic, number), value in worker.mbean_values(_LAGS, "records-lag", keys=("topic", "partition")):
-            if isinstance(value, float) and not math.isnan(value):  # as it is before the first answer
+            if isinstance(value, float) and not math.isnan(value):  # NaN before the first answer
                 found[topic, number] = int(value)
         split = [name.rpartition("-") for name in self._partitions]
         return [found.get((topic, number), found.get((topic.replace(".", "_"), number))) for topic, _, number in split]
 
 
 class StoresReadGoal(_MirrorGoal):
-    """The end of the stores from which checkpoints are computed; if groups are synced to the target, also one such sync."""
+    """The end of the stores from which checkpoints are computed, and if groups are synced to the target, one such sync."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -130,7 +130,7 @@ class StoresReadGoal(_MirrorGoal):
         self._polled = 0
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """Raises RetriableException when the offset syncs are not read after ``_UNREAD_SECONDS``."""
+        """Raises RetriableException if the offset syncs are not read after ``_UNREAD_SECONDS``."""
         if self._still_since is None:
             if not worker.has_thread(_STORE_THREAD):
                 if self._now() - self._began_at > _UNREAD_SECONDS:

@@ -1,5 +1,5 @@
-"""A replication slot of PostgreSQL, queried from outside the JVM: its position, whether it holds changes, and its advance past WAL without
-any.
+"""A replication slot of PostgreSQL, queried from outside the JVM: its position, whether it contains changes, and its advance past WAL
+without changes.
 
 Host, login and names come from the config of a Debezium connector (``database_server``). Knows nothing of the JVM or of Connect.
 """
@@ -33,10 +33,10 @@ _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9_]{1,63}")
 _STATEMENT_SECONDS: Final = 10
 _MOST_ROWS: Final = 2_000_000
-_MESSAGES_FROM: Final = 140000  # since then pgoutput sends what pg_logical_emit_message wrote, and Debezium asks for it
+_MESSAGES_FROM: Final = 140000  # since this version pgoutput sends what pg_logical_emit_message wrote, and Debezium requests it
 _FLUSH_SECONDS: Final = 3.0
 _PAGE_HEADERS: Final = (24, 40)
-"""The first record of a page begins after its header; the record before it ends at the page's start."""
+"""The first record of a page begins after the page's header. The record before it ends at the page's start."""
 _TABLE: Final = (
     "CASE WHEN chr(get_byte(data, 0)) IN ('I', 'U', 'D') THEN "
     "(get_byte(data, 1)::bigint << 24) + (get_byte(data, 2) << 16) + (get_byte(data, 3) << 8) + get_byte(data, 4) END"
@@ -49,7 +49,7 @@ _FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() E
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """``held_bytes`` is the WAL that the server retains for the slot; None: it no longer retains any. The slot's reader has acknowledged
+    """``held_bytes`` is the WAL that the server retains for the slot. None: it no longer retains any. The slot's reader has acknowledged
     everything up to ``confirmed``."""
 
     plugin: str
@@ -60,7 +60,7 @@ class SlotState:
 
 @dataclass(frozen=True, slots=True)
 class RetainedWal:
-    """The WAL that ``server`` retains for ``slot``: ``held_bytes`` as in ``SlotState``; ``limit`` is the server's
+    """The WAL that ``server`` retains for ``slot``. ``held_bytes`` is as in ``SlotState``. ``limit`` is the server's
     ``max_slot_wal_keep_size``, -1 for no limit."""
 
     server: str
@@ -111,10 +111,10 @@ class ReplicationSlot:
         return (bool(found[0][0]), bool(found[0][1])) if found else (False, False)
 
     def settled_position(self) -> int | None:
-        """The end of the WAL's last record, once it is on the server's disk; None: it was not written in time.
+        """The end of the WAL's last record, once it is on the server's disk. None: it was not written in time.
 
-        The position on disk may be in the middle of a record, whose rest is written with the next commit; a reader of the slot waits for
-        that.
+        The position on disk may be in the middle of a record, whose rest is written with the next commit. A reader of the slot waits for
+        that commit.
         """
         (inserted,) = self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")
         until, is_hurried = time.monotonic() + _FLUSH_SECONDS, False
@@ -131,11 +131,11 @@ class ReplicationSlot:
     def has_changes(
         self, after: int, kinds: Collection[str], until: int | None = None, is_excluded: Callable[[str], bool] = lambda _: False
     ) -> bool | None:
-        """Whether pgoutput would send messages of these ``kinds`` (its letters) after the one at ``after``; None: unknown. Reads all
+        """Whether pgoutput would send messages of these ``kinds`` (its letters) after the message at ``after``. None: unknown. Reads all
         records that begin before ``until``. Rows of a table that ``is_excluded`` (``schema.table``) do not count.
 
-        Messages come in the order of commits, which is not that of their positions: a long transaction has early ones. So the message at
-        ``after`` is searched, and the end of the last transaction before it. The slot is read from its start, in whole transactions.
+        Messages come in the order of commits, not of their positions, because a long transaction has early positions. So the message at
+        ``after`` is searched for, and the end of the last transaction before it. The slot is read from its start, in whole transactions.
         """
         if not _PUBLICATION.fullmatch(self._publication):
             return None
@@ -158,13 +158,13 @@ class ReplicationSlot:
             )
             is_whole = rows < limit
             has_new = bool(others) or self._is_any_wanted(tables, is_excluded)
-            if is_whole or (known and has_new):  # the one at ``after`` may still come, after messages of later positions
+            if is_whole or (known and has_new):  # the message at ``after`` may still come, after messages with later positions
                 return has_new
             limit = max(100, 10 * int(rows))
         return None
 
     def _is_any_wanted(self, tables: str | None, is_excluded: Callable[[str], bool]) -> bool:
-        """Whether one of these ids is a table that is not excluded; a dropped table does not count as excluded."""
+        """Whether one of these ids is a table that is not excluded. A dropped table does not count as excluded."""
         ids = tables.split(",") if tables else []
         found = self._server.rows(
             "SELECT nspname::text || '.' || relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -173,7 +173,8 @@ class ReplicationSlot:
         return sum(is_excluded(str(name)) for (name,) in found) < len(ids)
 
     def advance(self, position: int) -> None:
-        """Move the slot to ``position``, unless it is past that or a process reads it. Transactions that end later stay whole."""
+        """Move the slot to ``position``, unless it is past the position or a process reads it. Transactions that end later stay
+        complete."""
         self._server.rows(
             f"SELECT pg_replication_slot_advance(slot_name, {_lsn(position)})::text FROM pg_replication_slots "
             f"WHERE slot_name = '{self._name}' AND NOT active AND confirmed_flush_lsn < {_lsn(position)}"
@@ -184,7 +185,7 @@ class ReplicationSlot:
 
 
 def _url(given: Mapping[str, str]) -> DatabaseUrl:
-    """Its options name no file to read: certificates are those of libpq's environment."""
+    """The URL. Its options name no file to read: certificates are those of libpq's environment."""
     host, port = server_address(given)
     mode = given[_SSL_MODE].lower()
     if mode not in _SSL_MODES:

@@ -1,12 +1,13 @@
 """When the run of a Java task ends.
 
-Connect does not report an empty poll, so a source task is paused: it reports PAUSED only after its poll has returned and the records are
-delivered and committed. If that poll was empty, the source is exhausted. A poll that returns records is never interrupted; one that waits
-for records is abandoned after ``poll_seconds``, if given. A source that reads in its own threads also has a goal: until it has received
-that, an empty poll means nothing.
+Connect does not report an empty poll, so a source task is paused. The task reports PAUSED only after its poll has returned and the records
+are delivered and committed. If that poll was empty, the source is exhausted. A poll that returns records is never interrupted. A poll that
+waits for records is abandoned after ``poll_seconds``, if given. A source that reads in its own threads also has a goal. Until it has
+received the goal, an empty poll means nothing.
 
-A sink is done once its group has committed the end offsets read at the start; it commits every ``SINK_FLUSH_MS``. A sink is never paused:
-that wakes its consumer, which may then never commit the partitions that it was taking over. Knows nothing of topics, claims or JVMs.
+A sink is done once its group has committed the end offsets that were read at the start. It commits every ``SINK_FLUSH_MS``. A sink is never
+paused, because a pause wakes its consumer. The consumer may then never commit the partitions that it was taking over. Knows nothing of
+topics, claims or JVMs.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ IDLE_SECONDS: Final = 0.2
 LONGEST_IDLE_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.02
 LONGEST_CHECK_SECONDS: Final = 0.1
-"""Each check is several calls into the JVM, so the interval grows while nothing changes."""
+"""Each check makes several calls into the JVM, so the interval grows while nothing changes."""
 STATUS_SECONDS: Final = 0.2
 LONG_POLL_SECONDS: Final = 60.0
-"""A poll that delays the end of the run for longer gets a warning."""
+"""If a poll delays the end of the run for longer than this, a warning is logged."""
 GOAL_SECONDS: Final = 0.1
 """The interval between checks of a goal, which queries the JVM and the source system."""
 _HEARTBEATS: Final = "heartbeat.interval.ms"
 _SHORTEST_HEARTBEAT_MS: Final = 5000
-"""Longer than any pause between two records that ends a run (``LONGEST_IDLE_SECONDS``) plus the poll that follows."""
+"""Longer than the longest pause between two records that ends a run (``LONGEST_IDLE_SECONDS``) plus the poll that follows."""
 
 
 def slower_heartbeats(config: Mapping[str, str]) -> dict[str, str]:
-    """Overrides for a task's ``config`` whose heartbeats are so frequent that no poll would ever be empty. Heartbeats are not data, and a
+    """Overrides for a task's ``config`` whose heartbeats are so frequent that no poll would ever be empty. Heartbeats are not data, so a
     run does not wait for them."""
     given = config.get(_HEARTBEATS, "").strip()
     is_fast = given.isascii() and given.isdigit() and len(given) < 10 and 0 < int(given) < _SHORTEST_HEARTBEAT_MS
@@ -48,7 +49,8 @@ def slower_heartbeats(config: Mapping[str, str]) -> dict[str, str]:
 
 
 class Progress(StrEnum):
-    """How far a source is: BEHIND its goal; RECEIVED, when the rest is in its task and waits to be polled; DELIVERED with its offsets."""
+    """The progress of a source: BEHIND its goal; RECEIVED, when the rest is in its task and waits to be polled; DELIVERED with its
+    offsets."""
 
     BEHIND = "behind"
     RECEIVED = "received"
@@ -56,18 +58,18 @@ class Progress(StrEnum):
 
 
 class Goal(Protocol):
-    """Where a run ends whose source reads in its own threads. Created before the task starts, and closed after the run."""
+    """The end of a run whose source reads in its own threads. Created before the task starts, and closed after the run."""
 
     moves_offsets: bool
-    """Whether ``offsets_after`` may return any."""
+    """Whether ``offsets_after`` may return offsets."""
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """The progress now. ``polled`` is the number of records polled so far, read shortly before. Raises RetriableException when the
-        source system has not answered for long."""
+        """The current progress. ``polled`` is the number of records polled so far, read shortly before. Raises RetriableException if the
+        source system has not answered for a long time."""
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
         """Source partitions and the offsets to which they may move, now that the run has reached its goal. Called after the task's end.
-        Raises RetriableException when the source system does not answer."""
+        Raises RetriableException if the source system does not answer."""
 
     def close(self) -> None:
         """Release its connections."""
@@ -77,11 +79,11 @@ class Goal(Protocol):
 class JavaRun(Generic[Reason]):
     """Runs a started task until the source is exhausted, ``max_records`` are reached, or ``stop_reason`` returns a reason.
 
-    ``is_done`` is called after an idle time: for a source it is True, a sink compares the offsets of its group. ``is_final`` reports
-    whether the reason forbids further commits. ``goal`` is that of a source that has one: the run ends when it is DELIVERED, even if more
-    records come, and no empty poll ends the run before it is RECEIVED. ``is_at_goal`` is set after a run that has delivered everything up
-    to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly. ``tick`` is called in each
-    iteration.
+    ``is_done`` is called after an idle time. For a source it returns True; for a sink it compares the offsets of the group. ``is_final``
+    reports whether the reason forbids further commits. ``goal`` is the source's goal, if it has one. The run ends when the goal is
+    DELIVERED, even if more records come, and no empty poll ends the run before it is RECEIVED. ``is_at_goal`` is set after a run that has
+    delivered everything up to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly. ``tick`` is
+    called in each iteration.
     """
 
     worker: ConnectWorker
@@ -107,7 +109,7 @@ class JavaRun(Generic[Reason]):
     _next_progress: float = -math.inf
 
     def run(self) -> Reason | None:
-        """Why the run ended early; None: there are no more records. Raises JavaException with the trace of a task that FAILED."""
+        """Returns why the run ended early. None: there are no more records. Raises JavaException with the trace of a task that FAILED."""
         if self.endless:
             return self._run_endless(self._counter())
         if not self.task.is_source:
@@ -124,7 +126,7 @@ class JavaRun(Generic[Reason]):
             is_delivered = self._is_delivered(self.records)
             is_at_limit = self.max_records is not None and self.records >= self.max_records
             is_empty = self.records == before and self.is_done()
-            if self.has_left_poll and not is_empty:  # it has returned just now
+            if self.has_left_poll and not is_empty:  # the abandoned poll has just returned
                 self.has_left_poll = False
             if reason is not None or self.has_left_poll or (is_paused and (is_delivered or is_at_limit or is_empty)):
                 self._stop(reason)
@@ -140,7 +142,7 @@ class JavaRun(Generic[Reason]):
             is_at_limit = self.max_records is not None and count() >= self.max_records
             if reason is None and not is_at_limit and not self.is_done():
                 continue
-            self._read_metrics(count)  # after the check, so that all records that it saw are counted
+            self._read_metrics(count)  # after the check, so that all records that the check saw are counted
             self._stop(reason)
             return reason
 
@@ -167,7 +169,7 @@ class JavaRun(Generic[Reason]):
 
     def _wait_until_idle(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
         """Wait for an idle time or a reason to end. A source is then in a poll that began before the pause. Returns the count from before
-        that poll was seen."""
+        that poll was noticed."""
         last, since, seconds = count(), self.now(), CHECK_SECONDS
         status_due = -math.inf
         while True:
@@ -197,7 +199,7 @@ class JavaRun(Generic[Reason]):
         return idle_seconds >= self._idle_seconds and (not self.task.is_source or self.worker.is_polling(self.task))
 
     def _is_delivered(self, polled: int) -> bool:
-        """Whether the goal is delivered. Checks it every ``GOAL_SECONDS``; progress never decreases."""
+        """Whether the goal is delivered. Checks the goal every ``GOAL_SECONDS``. Progress never decreases."""
         if self.goal is not None and self._progress is not Progress.DELIVERED and self.now() >= self._next_progress:
             found = self.goal.progress(self.worker, polled)
             self._progress = self._progress if found is Progress.BEHIND else found
@@ -205,8 +207,8 @@ class JavaRun(Generic[Reason]):
         return self._progress is Progress.DELIVERED
 
     def _pause(self, reason: Reason | None) -> bool:
-        """Pause, and wait until the task has paused. Without a reason to end, this takes as long as the poll; with one, the task's stop has
-        its own timeout."""
+        """Pause, and wait until the task has paused. Without a reason to end, this takes as long as the poll. With a reason, the task's
+        stop has its own timeout."""
         self.worker.pause(self.task.connector)
         since, seconds, is_reported = self.now(), CHECK_SECONDS, False
         while self._refuse_failed() != "PAUSED":
@@ -224,7 +226,7 @@ class JavaRun(Generic[Reason]):
         return True
 
     def _refuse_failed(self) -> str:
-        """The task's state. Raises JavaException when it is FAILED."""
+        """The task's state. Raises JavaException if it is FAILED."""
         status = self.worker.status(self.task)
         if status.state == "FAILED":
             raise task_failure(status.trace, is_source=self.task.is_source)
@@ -233,12 +235,12 @@ class JavaRun(Generic[Reason]):
 
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 _OF_PRODUCER: Final = ("max.request.size", "buffer.memory")
-"""Producer settings that Java's message may name. If it names none, the broker has refused the record."""
+"""Producer settings that Java's message may name. If it names no setting, the broker has refused the record."""
 
 
 def task_failure(trace: str | None, *, is_source: bool) -> JavaException:
     """The exception for a task that Java reports as FAILED with this trace. If a source's record is too large, the trace ends with the
-    settings to raise: Java's text names those of a producer, which have other names in a connector's config."""
+    settings to raise. Java's text names settings of a producer, which have other names in a connector's config."""
     if not trace:
         return JavaException("org.apache.kafka.connect.errors.ConnectException: the task has failed")
     refusal = next((line for line in trace.splitlines() if _TOO_LARGE in line), None)

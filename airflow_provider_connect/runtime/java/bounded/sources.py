@@ -1,7 +1,7 @@
 """Java sources with built-in knowledge beyond Kafka Connect's interfaces: where a run ends, and whether it would find new data.
 
-A source that reads in its own threads needs the first; the second saves starting a JVM on each schedule. All other sources end by an empty
-poll.
+A source that reads in its own threads needs to know its end. The check for new data saves a JVM start on each schedule. All other sources
+end by an empty poll.
 """
 
 from __future__ import annotations
@@ -17,26 +17,27 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 
 class BoundedSource(Protocol):
-    """What is known of one connector class. Configs have resolved variables and are not trusted; ``within`` limits each external call."""
+    """Built-in knowledge of one connector class. Configs have resolved variables and are not trusted. ``within`` limits each external
+    call."""
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
         """Defaults for a task's config: for short runs, and for clients that the task opens itself. ``worker`` are the settings of Kafka
         Connect's worker, ``internal`` the internal topics. Raises ConfigException for a config that is refused."""
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> Goal | None:
-        """The goal of a run that begins now from ``offsets``; the caller closes it. None: the run ends by an empty poll. ``config`` is the
+        """The goal of a run that begins now from ``offsets``. The caller closes it. None: the run ends by an empty poll. ``config`` is the
         task's.
 
         Called after older runs are fenced and before the task's JVM starts. Raises ConfigException for a config that is refused,
-        RetriableException when the source system does not answer.
+        RetriableException if the source system does not answer.
         """
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
         """As ``SourceConnector.has_new_data``. May move a position in the source system past changes that are not the connector's."""
 
     def retained_wal(self, config: Mapping[str, str], within: Within) -> RetainedWal | None:
-        """The WAL that the source system retains until a run has read it; None: none. Raises ConfigException for a config that is refused,
-        ConnectException when the source system refuses or does not answer."""
+        """The WAL that the source system retains until a run has read it. None: it retains none. Raises ConfigException for a config that
+        is refused, ConnectException if the source system refuses or does not answer."""
 
 
 _KNOWN: Final[Mapping[str, BoundedSource]] = {
@@ -49,5 +50,5 @@ _KNOWN: Final[Mapping[str, BoundedSource]] = {
 
 
 def bounded_source(class_name: str) -> BoundedSource | None:
-    """None: this class has no entry here."""
+    """None: there is no built-in knowledge of this class."""
     return _KNOWN.get(class_name)

@@ -1,7 +1,7 @@
 """What a location with jars declares, from the record of its installation or from its service files. Starts no JVM.
 
-The record contains what only a JVM can find out: plugin classes that no service file names, and the version that each class itself reports.
-It is valid as long as the jars are those for which it was written.
+Only a JVM can find out the content of the record: plugin classes that no service file names, and the version that each class itself
+reports. The record is valid as long as the jars for which it was written are unchanged.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ NO_SERVICES: Final = "it declares no plugins: no jar has a service file of one; 
 
 @dataclass(frozen=True, slots=True)
 class _Jar:
-    """One jar of a record; ``path`` is relative to the location."""
+    """One jar of a record. ``path`` is relative to the location."""
 
     path: str
     size: int
@@ -37,7 +37,7 @@ class _Jar:
     sha256: str
 
     def is_there(self, location: Path) -> bool:
-        """Whether the file is unchanged: by size and time, or by its hash if only the time differs (a copy)."""
+        """Whether the file is unchanged: by size and time, or by its hash if only the time differs, as for a copy."""
         path = location / self.path if location.is_dir() else location
         found = path.stat()
         if found.st_size != self.size:
@@ -46,7 +46,7 @@ class _Jar:
 
 
 def read(path: str) -> Declarations:
-    """The declarations of the location at ``path``. Raises OSError when it cannot be read."""
+    """The declarations of the location at ``path``. Raises OSError if it cannot be read."""
     location = Path(path)
     recorded = _recorded(location)
     if recorded is not None:
@@ -59,7 +59,7 @@ def read(path: str) -> Declarations:
 
 
 def write_record(location: Path, plugins: Sequence[Declared], origin: str) -> None:
-    """Record ``plugins`` as those of the present jars; ``origin`` is where they came from. Raises ConnectException when it cannot be
+    """Record ``plugins`` as those of the current jars. ``origin`` is their source. Raises ConnectException if the record cannot be
     written."""
     root = location if location.is_dir() else location.parent
     jars = []
@@ -88,7 +88,7 @@ def record_path(location: str) -> str:
 
 
 def _recorded(location: Path) -> list[Declared] | None:
-    """None: the record is missing, invalid, or of other jars."""
+    """None: the record is missing, invalid, or belongs to other jars."""
     path = record_path(str(location))
     if not os.path.isfile(path):
         return None
@@ -116,8 +116,8 @@ def _sha256(path: Path) -> str:
 
 
 def refuse_location(class_name: str, location: str | None, origin: str, settings: Mapping[str, str]) -> None:
-    """Raises ConfigException for a Java connector unless the worker ``settings`` allow its ``location``. None, for none, is refused too.
-    ``origin`` describes where the plugin is."""
+    """Raises ConfigException for a Java connector unless the worker ``settings`` allow its ``location``. None, which means no location, is
+    also refused. ``origin`` describes where the plugin is."""
     if location is not None and allowed_locations(settings)(Path(location)):
         return
     text = (

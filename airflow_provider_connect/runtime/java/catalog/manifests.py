@@ -1,7 +1,7 @@
-"""What a Java plugin location declares, read from its jars as zip files: no JVM is started, no class is loaded.
+"""The declarations of a Java plugin location, read from its jars as zip files: no JVM is started, no class is loaded.
 
-A location is a folder that contains jars at any depth, or one jar, as in Kafka Connect's ``plugin.path``. A plugin is a class named by a
-service file of a jar (``META-INF/services/…``). Knows nothing of catalogs.
+A location is a folder that contains jars at any depth, or one jar, as in Kafka Connect's ``plugin.path``. A plugin is a class that a
+service file of a jar names (``META-INF/services/…``). Knows nothing of catalogs.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _OUTSIDE_VERSION = re.compile(r"[^\w.+-]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class JavaClass:
-    """One plugin class. ``version`` is the jar's, nearly always the same as that of the class's ``version()``; empty: unknown."""
+    """One plugin class. ``version`` is the jar's, nearly always the same as the result of the class's ``version()``. Empty: unknown."""
 
     kind: str
     name: str
@@ -45,7 +45,7 @@ class JavaClass:
 
 
 def jars_of(location: Path) -> list[Path]:
-    """The jars of ``location``, sorted; empty if it is neither a jar nor a folder with one."""
+    """The jars of ``location``, sorted. Empty if it is neither a jar nor a folder that contains one."""
     if location.is_file():
         return [location] if location.suffix == ".jar" else []
     return sorted(jar for jar in location.rglob("*.jar") if jar.is_file())
@@ -95,7 +95,7 @@ def _in_jar(jar: Path) -> list[JavaClass]:
 
 
 def _names(text: str) -> Iterator[str]:
-    """One class per line; ``#`` begins a comment, as in java.util.ServiceLoader."""
+    """One class per line. ``#`` begins a comment, as in java.util.ServiceLoader."""
     for line in text.splitlines():
         name = line.partition("#")[0].strip()
         if _CLASS.fullmatch(name):

@@ -28,7 +28,7 @@ class JavaSource(SourceConnector):
     config_def: ClassVar[ConfigDef] = ConfigDef()
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Every Java source runs in transactions, as in a worker of Connect: only they fence an earlier run."""
+        """Every Java source runs in transactions, as in a worker of Connect, because only transactions fence an earlier run."""
         return ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
@@ -53,7 +53,7 @@ def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
 
 
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
-    """The config as Kafka Connect gets it, with variables resolved. It has no version: only the chosen one is loaded.
+    """The config as Kafka Connect gets it, with variables resolved. It contains no version, because only the chosen version is loaded.
 
     Raises ConfigException for a key that a Java connector must not have.
     """
@@ -78,7 +78,7 @@ def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings
 
 
 def java_settings(settings: WorkerSettings) -> dict[str, str]:
-    """The settings of Connect's worker: addresses, clients, converters and topics; no config providers, since variables are resolved."""
+    """The settings of Connect's worker: addresses, clients, converters and topics. No config providers, since variables are resolved."""
     names = TRANSLATABLE - _NOT_PASSED_ON
     given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
     return {
@@ -96,12 +96,12 @@ def java_settings(settings: WorkerSettings) -> dict[str, str]:
 
 
 def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
-    """``config`` of a source, extended so that a record for an ``internal`` topic fails the task: a last transformation gives such topics
+    """``config`` of a source, extended so that a record for an ``internal`` topic fails the task. A last transformation gives such topics
     names that brokers refuse. A record on an internal topic could be a config, or another connector's offset."""
     aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
     alias = "internal"
     while alias in aliases or any(key.startswith(f"transforms.{alias}.") for key in config):
-        alias += "_"  # existing keys, such as a predicate, would apply to it
+        alias += "_"  # existing keys, such as a predicate, would apply to the transformation
     return {
         **config,
         "transforms": ",".join([*aliases, alias]),

@@ -1,7 +1,7 @@
 """What the config of a Java connector must not contain.
 
-Its author is not trusted, and Kafka's Java clients can read files, run commands, load classes and log in elsewhere if a config requests it.
-Checked when a config is validated, and again by each run.
+Its author is not trusted. If a config requests it, Kafka's Java clients can read files, run commands, load classes and log in to other
+systems. Checked when a config is validated, and again by each run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ TUNING: Final = _words("""
     request.timeout.ms retries retry.backoff.max.ms retry.backoff.ms send.buffer.bytes session.timeout.ms
     socket.connection.setup.timeout.max.ms socket.connection.setup.timeout.ms transaction.timeout.ms
 """)
-"""The settings of its Kafka clients that the config of a Java connector may override: none reaches a file, a class or another server."""
+"""The Kafka client settings that the config of a Java connector may override. None of them can reach a file, a class or another server."""
 _DRIVER_CODE: Final = _words("""
     accesstokencallbackclass allowloadlocalinfile allowlocalinfile allowloadlocalinfileinpath allowurlinlocalinfile
     authenticationpluginclassname authenticationplugins autodeserialize clientcertificatekeystoreurl clientinfoprovider
@@ -43,7 +43,7 @@ _DRIVER: Final = re.compile(_OF_DRIVER)
 _URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
 _URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
 _URL_OPTION: Final = re.compile(r"\b(\w+)\s*=\s*([^&;,()\s]*)")
-_DECODINGS: Final = 3  # a driver decodes once; each further decoding is checked too
+_DECODINGS: Final = 3  # a driver decodes once; further decodings are checked as well
 _STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # prefixes of settings, some of which a driver executes
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
 _DEBEZIUM: Final = "io.debezium.connector."
@@ -80,9 +80,9 @@ _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.p
 ICEBERG_CLIENTS: Final = "iceberg.kafka."
 _ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
 _BOUNDARY: Final = "transaction.boundary"
-_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # a setting of the DAG, the only one that this module knows
+_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # a setting of the DAG, and the only such setting that this module knows
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
-_TRIMMED: Final = "".join(map(chr, range(33)))  # by Java's String.trim
+_TRIMMED: Final = "".join(map(chr, range(33)))  # characters that Java's String.trim removes
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -105,7 +105,7 @@ def _refusal(key: str, value: str) -> str | None:
 
 
 def _driver_refusal(key: str, value: str) -> str | None:
-    """For connectors, such as Debezium's, that pass options and statements of a config to the database driver."""
+    """Refusals for connectors, such as Debezium's, that pass options and statements of a config to the database driver."""
     before, _, option = key.rpartition(".")
     if _DRIVER.search(f"{before}.") and _runs_code(option, value):
         return f"the driver's option {option} can run code or read files of the host: remove this key"
@@ -119,7 +119,7 @@ def _driver_refusal(key: str, value: str) -> str | None:
 
 
 def _address_refusal(key: str, value: str) -> str | None:
-    """For the parts from which Debezium composes a URL, unescaped: each must be what its name says, and add no option."""
+    """Refusals for the parts from which Debezium composes a URL, unescaped. Each must be what its name suggests, and add no option."""
     given = value.strip(_TRIMMED)
     shape = _PARTS.get(key)
     if given and shape is not None and not shape[0].fullmatch(given):
@@ -136,11 +136,11 @@ def _address_refusal(key: str, value: str) -> str | None:
 
 
 def _runs_code(option: str, value: str) -> bool:
-    return option.upper().lower() in _DRIVER_CODE and value.strip().lower() not in _OFF  # as Java compares letters: ſ is an s
+    return option.upper().lower() in _DRIVER_CODE and value.strip().lower() not in _OFF  # compared as Java compares letters: ſ is an s
 
 
 def _decoded(value: str) -> list[str]:
-    """``value`` itself, and as drivers decode the escapes of a URL (``%61``)."""
+    """``value`` itself, and ``value`` as drivers decode the escapes of a URL (``%61``)."""
     texts = [value]
     while len(texts) < _DECODINGS and (decoded := unquote(texts[-1])) != texts[-1]:
         texts.append(decoded)
@@ -148,7 +148,7 @@ def _decoded(value: str) -> list[str]:
 
 
 def _debezium_refusal(key: str, value: str) -> str | None:
-    """For what Debezium opens itself, outside Connect: files, and topics by its own Kafka clients."""
+    """Refusals for what Debezium opens itself, outside Connect: files, and topics through its own Kafka clients."""
     given = value.strip(_TRIMMED)
     if key == _SIGNAL_CHANNELS and not {each.strip(_TRIMMED) for each in given.split(",")} <= _SAFE_CHANNELS:
         return "signals come from a table alone, not from a file or by a Kafka client of Debezium's own: set it to source"
@@ -164,7 +164,7 @@ def _debezium_refusal(key: str, value: str) -> str | None:
 
 
 def _iceberg_refusal(key: str, value: str) -> str | None:
-    """For the Kafka clients that Iceberg's sink opens itself, and for files of the host."""
+    """Refusals for the Kafka clients that Iceberg's sink opens itself, and for files of the host."""
     if key.startswith(ICEBERG_CLIENTS) and key.removeprefix(ICEBERG_CLIENTS) not in {*TUNING, "bootstrap.servers"}:
         return "a config tunes the sink's own clients and no more; on the worker's cluster they log in as its own do: remove this key"
     if key in _ICEBERG_FILES and value.strip(_TRIMMED):
@@ -173,12 +173,12 @@ def _iceberg_refusal(key: str, value: str) -> str | None:
 
 
 def _is_refused_name(key: str, value: str) -> bool:
-    """Whether Connect itself, which trims first, refuses the control characters in a connector's name."""
+    """Whether Connect itself refuses a connector's name because of control characters. Connect trims the name first."""
     return key == "name" and _CONTROL.search(value.strip(_TRIMMED)) is not None
 
 
 def refused_source(class_name: str) -> str | None:
-    """Why runs of this source class cannot be bounded; None: they can, as far as is known, or the class is a sink."""
+    """Why runs of this source class cannot be bounded. None: they can, as far as is known, or the class is a sink."""
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (

@@ -29,7 +29,7 @@ _PIECE: Final = 1 << 20
 _MOST_READ: Final = 4 << 20
 _MOST_HEADERS: Final = 4096  # bytes for each file
 _MOST_DIRECTORY: Final = 32 << 20
-_LONGEST_END: Final = (1 << 16) + 200  # of a zip, whose last record may have a comment
+_LONGEST_END: Final = (1 << 16) + 200  # of a zip, whose last record may contain a comment
 _IN_ZIP64: Final = 0xFFFFFFFF
 _PACKED: Final[dict[bytes, Callable[..., Any]]] = {b"\x1f\x8b": gzip.GzipFile, b"BZh": bz2.BZ2File, b"\xfd7zXZ\0": lzma.LZMAFile}
 
@@ -38,14 +38,14 @@ _PACKED: Final[dict[bytes, Callable[..., Any]]] = {b"\x1f\x8b": gzip.GzipFile, b
 class _Member:
     name: str
     is_folder: bool
-    is_file: bool  # neither: a link or a device
+    is_file: bool  # false for a link or a device
     open: Callable[[], IO[bytes]]
 
 
 def unpack(archive: Path, folder: Path) -> None:
     """Fill the empty ``folder`` with the files of ``archive``. A single top-level folder is stripped.
 
-    Raises BadRequestException for a file that is not an archive, ConnectException for one with links, with members that lead out of it, or
+    Raises BadRequestException for a file that is not an archive, ConnectException for an archive with links, with members outside of it, or
     with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
     """
     try:
@@ -78,7 +78,7 @@ def _members(archive: Path) -> Iterator[list[_Member]]:
 
 
 def _check_directory(archive: Path) -> None:
-    """Refuses a zip with a large directory, which the library would read whole."""
+    """Refuses a zip with a large directory, which the library would read in one piece."""
     with archive.open("rb") as file:
         file.seek(max(0, archive.stat().st_size - _LONGEST_END))
         end = file.read()
@@ -156,7 +156,7 @@ def _parts(name: str) -> list[str]:
 
 
 def _copy(member: _Member, path: Path, left: int, archive: Path) -> int:
-    """Copy a member; returns its bytes. Raises OSError if a member with the same name came before."""
+    """Copy a member. Returns its size in bytes. Raises OSError if there was already a member with the same name."""
     copied = 0
     with member.open() as content, path.open("xb") as file:
         while piece := content.read(_PIECE):

@@ -1,6 +1,6 @@
 """Installs a Java plugin from Maven's repository or an archive as a location of its own, and removes it.
 
-As with Python plugins, a location appears whole or not at all. The functions that fetch and that start a JVM are arguments.
+As with Python plugins, a location appears either complete or not at all. The functions that fetch files and start a JVM are arguments.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ Scan = Callable[[Path], Sequence[Declared]]
 
 @dataclass(frozen=True, slots=True)
 class Coordinates:
-    """Maven coordinates; ``text`` is the part after ``maven:``."""
+    """Maven coordinates. ``text`` is the part after ``maven:``."""
 
     text: str
     artifact: str
@@ -54,7 +54,8 @@ class Coordinates:
 
     @classmethod
     def of(cls, wanted: str) -> Coordinates:
-        """Raises BadRequestException unless it is ``maven:group:artifact:version``, optionally with ``:type`` or ``:type:classifier``."""
+        """Raises BadRequestException unless the text is ``maven:group:artifact:version``, optionally with ``:type`` or
+        ``:type:classifier``."""
         text = wanted.removeprefix(MAVEN)
         parts = text.split(":")
         if not 3 <= len(parts) <= 5 or not all(_NAME.fullmatch(part) for part in parts):
@@ -82,15 +83,15 @@ def install(wanted: str, directory: Path, fetch: Fetch, scan: Scan, notify: Call
         scratch.mkdir()
         name = _fill(wanted, location, scratch, fetch)  # 1
         if (directory / name).exists():
-            rename_new(location, directory / name)  # refuses
+            rename_new(location, directory / name)  # raises if it exists
         plugins = scan_location(location, scan, wanted, notify)  # 2 3
         rename_new(location, directory / name)  # 4
     return InstalledPlugins(str(directory / name), plugins)
 
 
 def remove(wanted: str, directory: Path) -> str | None:
-    """Remove the Java location ``wanted``, given by its name, ``name==version`` or ``maven:…``. Returns its path; None: no such Java
-    location. Raises NotFoundException if ``directory`` is missing."""
+    """Remove the Java location ``wanted``, given by its name, ``name==version`` or ``maven:…``. Returns its path. None: there is no such
+    Java location. Raises NotFoundException if ``directory`` is missing."""
     refuse_missing(directory)
     name = wanted.replace("==", "-", 1)
     if wanted.startswith(MAVEN):
@@ -105,8 +106,8 @@ def remove(wanted: str, directory: Path) -> str | None:
 
 
 def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str], None]) -> Sequence[Declared]:
-    """Have a JVM find the plugins of ``location``, and record them. If no JVM can be started, returns those of its service files, with the
-    versions of its jars. Raises ConnectException if it has no plugins."""
+    """Have a JVM find the plugins of ``location``, and record them. If no JVM can be started, returns the plugins of its service files,
+    with the versions of its jars. Raises ConnectException if it has no plugins."""
     try:
         plugins = scan(location)
     except ConnectException as error:
@@ -123,7 +124,7 @@ def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str
 
 
 def java_locations(directory: Path, names: Iterable[str]) -> list[Path]:
-    """The Java locations with these names in ``directory``; without names, all. Raises NotFoundException for any other name."""
+    """The Java locations with these names in ``directory``, or all without names. Raises NotFoundException for any other name."""
     refuse_missing(directory)
     there = {path.name: path for path in sorted(directory.iterdir()) if not path.name.startswith((".", "__"))}
     java = {name: path for name, path in there.items() if LocationForm.of(str(path)) is LocationForm.JAVA}
@@ -135,7 +136,7 @@ def java_locations(directory: Path, names: Iterable[str]) -> list[Path]:
 
 
 def _fill(wanted: str, location: Path, scratch: Path, fetch: Fetch) -> str:
-    """Fill the location; returns its name."""
+    """Fill the location. Returns its name."""
     if not wanted.startswith(MAVEN):
         path = Path(wanted).absolute()
         if not path.is_file():
@@ -166,7 +167,7 @@ def _unpack(archive: Path, location: Path) -> str:
 
 
 def _confluent_hub_name(location: Path) -> str | None:
-    """«name»-«version» of the ``manifest.json`` that archives of Confluent Hub have."""
+    """«name»-«version» from the ``manifest.json`` of Confluent Hub's archives."""
     path = location / "manifest.json"
     try:
         with path.open("rb") as file:
@@ -183,11 +184,11 @@ def _check(location: Path, wanted: str) -> None:
     if len(sizes) > plugin_archive.MOST_FILES or sum(sizes) > plugin_archive.MOST_BYTES:
         most = f"{plugin_archive.MOST_FILES} files and {plugin_archive.MOST_BYTES >> 20} MiB are the most"
         raise ConnectException(f"{wanted} is not installed: it has {len(sizes)} files of {sum(sizes) >> 20} MiB together; {most}")
-    (location / java_location.RECORD).unlink(missing_ok=True)  # the record is ours to write
+    (location / java_location.RECORD).unlink(missing_ok=True)  # only this package may write the record
 
 
 def _add_services(location: Path, plugins: Sequence[Declared]) -> None:
-    """Write a jar with service files for the plugins that no jar declares: Kafka Connect finds plugins fast by such files."""
+    """Write a jar with service files for the plugins that no jar declares. With such files, Kafka Connect finds plugins fast."""
     if not location.is_dir():
         return
     (location / SERVICES_JAR).unlink(missing_ok=True)

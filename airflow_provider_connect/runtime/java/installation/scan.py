@@ -28,7 +28,7 @@ _CLASS_PATH: Final = "classpath"
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundPlugin:
-    """``kind`` as in ``GET /connector-plugins``; ``version`` is the plugin's own, ``undefined`` if it has none."""
+    """``kind`` is as in ``GET /connector-plugins``. ``version`` is the plugin's own, ``undefined`` if it has none."""
 
     kind: str
     name: str
@@ -36,11 +36,11 @@ class FoundPlugin:
 
 
 def scan(location: Path, cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> Sequence[FoundPlugin]:
-    """Every plugin in ``location``, a folder of jars or one jar, whether or not a service file names it; sorted. Takes several seconds.
+    """Every plugin in ``location``, a folder of jars or one jar, whether or not a service file names it. Sorted. Takes several seconds.
 
     Raises ConnectException if no JVM can be started, or Connect cannot read the location.
     """
-    logging.getLogger("java.org.apache.kafka.connect.runtime.isolation").setLevel(logging.ERROR)  # it recommends another way of discovery
+    logging.getLogger("java.org.apache.kafka.connect.runtime.isolation").setLevel(logging.ERROR)  # it recommends another kind of discovery
     scanner = fetch_jars(cache, "classgraph", _SCANNER, java, notify=notify)
     jvm = Jvm(java, [*runtime_jars(cache, java, notify=notify), *scanner.iterdir()], heap=_HEAP, hide=str)
     try:
@@ -56,7 +56,7 @@ def scan(location: Path, cache: Path, java: JavaRuntime, *, notify: Callable[[st
 
 
 def _found(plugins: Any) -> Iterator[FoundPlugin]:
-    """From Connect's ``Plugins``, typed Any because it is Java's."""
+    """Reads Connect's ``Plugins``, typed Any because it is a Java object."""
     for kind, listed in _LISTS.items():
         for found in getattr(plugins, listed)():
             if str(found.location()) != _CLASS_PATH:

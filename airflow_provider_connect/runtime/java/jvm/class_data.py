@@ -1,6 +1,6 @@
 """The location of the archive of Kafka Connect's classes, which its JVMs map instead of reading and verifying jars.
 
-``prepare`` builds it; without it JVMs start more slowly. As with Spark's (``spark.class_data``), an archive is valid for one Java, one set
+``prepare`` builds it. Without it JVMs start more slowly. As with Spark's (``spark.class_data``), an archive is valid for one Java, one set
 of jars and one set of options. Its folder is named by a hash of these.
 """
 
@@ -17,19 +17,19 @@ from airflow_provider_connect.runtime.spark.class_data import ClassData, mark_of
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 PREFIX: Final = "connect-"
-"""Of its folders' names, which are next to those of Spark's archives."""
+"""The prefix of its folders' names. The folders are next to those of Spark's archives."""
 
 OPTIONS: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
     "-XX:+ExitOnOutOfMemoryError",
-    "-Dorg.apache.kafka.automatic.config.providers=none",  # a config must not name one: they read files
+    "-Dorg.apache.kafka.automatic.config.providers=none",  # a config must not name such a provider, because they read files
     "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
 )
 """Options of each JVM with Java plugins: for short runs, and against malicious configs."""
 
 
 def connect_class_data(cache: Path, java: JavaRuntime, jars: Sequence[Path]) -> ClassData:
-    """The archive's location for this Java and these ``runtime_jars``; it need not exist."""
+    """The archive's location for this Java and these ``runtime_jars``. It need not exist."""
     known_by = json.dumps([mark_of(java), OPTIONS, [_mark(jar) for jar in (gateway_jar(), *jars)]])
     return ClassData(cache / "class-data" / f"{PREFIX}{hashlib.sha256(known_by.encode()).hexdigest()[:20]}")
 

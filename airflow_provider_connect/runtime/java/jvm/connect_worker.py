@@ -1,4 +1,4 @@
-"""Kafka Connect's own worker in our JVM: the calls by which connectors and tasks run.
+"""Kafka Connect's own worker in our JVM, and the calls that run connectors and tasks.
 
 This package owns statuses, claims and the end of runs. Connect owns converters, transformations, predicates, error tolerance, creation of
 topics, records and their offsets. As with ``connect_herder``, only version 4.3.1 is supported.
@@ -35,7 +35,7 @@ class JavaTask:
 
 @dataclass(frozen=True, slots=True)
 class JavaStatus:
-    """The state that Connect's task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end; empty before its start. ``trace`` is
+    """The state that Connect's task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end, and empty before its start. ``trace`` is
     Java's."""
 
     state: str = ""
@@ -43,14 +43,14 @@ class JavaStatus:
 
 
 class ConnectWorker:
-    """One worker. ``settings`` are those of Connect's distributed worker; it loads the plugins at ``locations`` and no others."""
+    """One worker. ``settings`` are those of Connect's distributed worker. It loads only the plugins at ``locations``."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
         self.jvm = jvm
         self._gates: dict[JavaTask, Any] = {}
         self._threads: dict[JavaTask, Any] = {}
-        self._ids: dict[JavaTask, Any] = {}  # cached: Py4J searches all jars for a class that it gets by name
+        self._ids: dict[JavaTask, Any] = {}  # cached, because Py4J searches all jars for a class that it gets by name
         self._beans: dict[tuple[str, ...], tuple[Any, Any]] = {}
         with jvm.calls():
             started = ConnectHerder(jvm, {**_DEFAULTS, **settings, **_FORCED}, locations)
@@ -70,7 +70,7 @@ class ConnectWorker:
             return list(dict.fromkeys(str(error) for value in values for error in value.errors()))
 
     def task_configs(self, name: str, config: Mapping[str, str], *, is_source: bool) -> list[dict[str, str]]:
-        """Start the connector, ask it for the configs of its tasks, and stop it."""
+        """Start the connector, get the configs of its tasks from it, and stop it."""
         with self.jvm.calls():
             given = self._map(config)
             metrics = self._worker.metrics().connectorPluginMetrics(name)
@@ -90,8 +90,8 @@ class ConnectWorker:
                 self._worker.stopAndAwaitConnector(name)
 
     def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
-        """Start one task of ``tasks``; ``status`` reports its state. A source task fences all older producers, then waits for ``open_gate``
-        before it reads an offset or writes anything. Raises ConfigException when Connect does not start it."""
+        """Start one task of ``tasks``. ``status`` reports its state. A source task fences all older producers. Then it waits for
+        ``open_gate`` before it reads an offset or writes anything. Raises ConfigException if Connect does not start it."""
         with self.jvm.calls():
             given, own, id_ = self._map(config), self._map(task_config), self._id(task)
             started = self._connect.runtime.TargetState.STARTED
@@ -106,7 +106,7 @@ class ConnectWorker:
             raise ConfigException(f"Kafka Connect did not start task {task.connector}-{task.number}: it is {status.state or 'unknown'}")
 
     def is_at_gate(self, task: JavaTask) -> bool:
-        """Whether the source task has fenced the older ones and waits for ``open_gate``."""
+        """Whether the source task has fenced the older tasks and waits for ``open_gate``."""
         with self.jvm.calls():
             return bool(self._gates[task].getNumberWaiting())
 
@@ -129,7 +129,7 @@ class ConnectWorker:
             return sorted(str(each.topic()) for each in self._statuses.getAllTopics(connector))
 
     def pause(self, connector: str, *, paused: bool = True) -> None:
-        """Have the connector's tasks in this worker commit and pause, or resume."""
+        """Have the connector's tasks in this worker either commit and pause, or resume."""
         with self.jvm.calls():
             states = self._connect.runtime.TargetState
             self._worker.setTargetState(connector, states.PAUSED if paused else states.STARTED, self._connect.util.FutureCallback())
@@ -144,12 +144,12 @@ class ConnectWorker:
                 tags = name.tags()
                 if tags.get("connector") == wanted["connector"] and tags.get("task") == wanted["task"] and tags.size() == 2:
                     value = entry.getValue().metricValue()
-                    if isinstance(value, int | float) and not math.isnan(value):  # an average of nothing is NaN
+                    if isinstance(value, int | float) and not math.isnan(value):  # the average of no values is NaN
                         found[str(name.name())] = float(value)
             return found
 
     def mbean_attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
-        """Attributes of a plugin's MBean whose name matches ``pattern``; empty when none exists now."""
+        """Attributes of a plugin's MBean whose name matches ``pattern``. Empty if there is none now."""
         with self.jvm.calls():
             if (pattern, *names) not in self._beans:
                 listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
@@ -163,7 +163,7 @@ class ConnectWorker:
             try:
                 return {str(each.getName()): each.getValue() for each in self._bean_server.getAttributes(found[0], listed)}
             except Py4JJavaError:
-                return {}  # it has gone since
+                return {}  # the MBean has been removed since
 
     def mbean_values(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
         """One attribute of every MBean whose name matches ``pattern`` and has both ``keys``, with the values of these keys."""
@@ -172,12 +172,13 @@ class ConnectWorker:
             for name in self._bean_server.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None):
                 first, second = (name.getKeyProperty(key) for key in keys)
                 if first is not None and second is not None:
-                    with contextlib.suppress(Py4JJavaError):  # it has gone since
+                    with contextlib.suppress(Py4JJavaError):  # the MBean has been removed since
                         found.append(((str(first), str(second)), self._bean_server.getAttribute(name, attribute)))
             return found
 
     def sizes(self, task: JavaTask) -> dict[str, int]:
-        """The bytes that a source's producer has sent, or a sink's consumer received, by topic: keys, values and headers, as compressed."""
+        """The bytes that a source's producer has sent, or a sink's consumer has received, by topic: keys, values and headers, as
+        compressed."""
         kind, attribute = ("producer", "byte-total") if task.is_source else ("consumer", "bytes-consumed-total")
         of = "producer-topic-metrics" if task.is_source else "consumer-fetch-manager-metrics"
         found = self.mbean_values(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
@@ -187,12 +188,12 @@ class ConnectWorker:
         return {topic: int(value) for topic, value in sizes.items() if topic not in shortened}
 
     def has_thread(self, prefix: str) -> bool:
-        """Whether a thread runs now whose name begins with ``prefix``."""
+        """Whether a thread whose name begins with ``prefix`` is running now."""
         with self.jvm.calls():
             return any(str(each.getName()).startswith(prefix) for each in self.jvm.java.java.lang.Thread.getAllStackTraces().keySet())
 
     def counter(self, task: JavaTask, name: str) -> Counter:
-        """One metric of the task, cheap to read repeatedly. Raises ConfigException when the task does not have it."""
+        """One metric of the task, cheap to read repeatedly. Raises ConfigException if the task does not have it."""
         group = "source-task-metrics" if task.is_source else "sink-task-metrics"
         with self.jvm.calls():
             metrics = self._worker.metrics().metrics()
@@ -214,12 +215,12 @@ class ConnectWorker:
             return any(frame.getMethodName() == "poll" and frame.getClassName() == _POLLS for frame in frames)
 
     def stop_task(self, task: JavaTask) -> None:
-        """Have the task commit and stop; after ``task.shutdown.graceful.timeout.ms`` it is cancelled without a commit."""
+        """Have the task commit and stop. After ``task.shutdown.graceful.timeout.ms`` it is cancelled without a commit."""
         with self.jvm.calls():
             self._worker.stopAndAwaitTask(self._id(task))
 
     def remove_member(self, settings: Mapping[str, str], group: str, member: str) -> None:
-        """Remove a static member that has ended from its consumer group."""
+        """Remove an ended static member from its consumer group."""
         with self.jvm.calls():
             clients = self.jvm.java.org.apache.kafka.clients.admin
             admin = clients.Admin.create(self._map(settings))
@@ -269,7 +270,7 @@ class ConnectWorker:
 
 
 def texts_of(given: Mapping[object, object]) -> dict[str, str]:
-    """A Java map as strings, without nulls: a task treats those as absent keys."""
+    """A Java map as strings, without nulls, which a task treats as absent keys."""
     return {str(key): str(given[key]) for key in given if given[key] is not None}
 
 

@@ -1,8 +1,8 @@
-"""A private folder for each JVM, in the temporary directory. It is removed with the JVM; if its owner was killed, when the next one is
-created.
+"""A private folder for each JVM, in the temporary directory. It is removed with the JVM. If its owner was killed, it is removed when the
+next folder is created.
 
 The owner holds a lock on it, which the kernel releases however the owner ends. The suffix marks folders with a lock, since older versions
-held none. Names prove nothing in a shared directory: only folders of this user that no process has locked are removed, and links are not
+held none. Names prove nothing in a shared directory. So only folders of this user that no process has locked are removed, and links are not
 followed.
 """
 
@@ -26,7 +26,7 @@ class JvmFolder:
     """``path`` exists from construction until ``remove``."""
 
     def __init__(self) -> None:
-        """Removes folders of dead owners. Raises OSError when no folder can be created."""
+        """Removes folders of dead owners. Raises OSError if no folder can be created."""
         self._closing = threading.Lock()
         _sweep(Path(tempfile.gettempdir()))
         while True:
@@ -36,7 +36,7 @@ class JvmFolder:
                 return
 
     def remove(self) -> None:
-        """May be called again, from any thread."""
+        """May be called repeatedly, from any thread."""
         shutil.rmtree(self.path, ignore_errors=True)
         with self._closing:
             lock, self._lock = self._lock, None
@@ -45,12 +45,12 @@ class JvmFolder:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor of the new folder, locked; None: it was removed before it was locked."""
+    """A descriptor of the new folder, locked. None: it was removed before it was locked."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:
         return None
-    with suppress(OSError):  # without locks, nothing is removed either
+    with suppress(OSError):  # without locks, no folder is removed either
         fcntl.flock(lock, fcntl.LOCK_EX)
     if _is_at(lock, path):
         return lock
@@ -69,7 +69,7 @@ def _sweep(directory: Path) -> None:
 def _remove_orphan(path: Path) -> None:
     """Remove the folder if this user owns it and no process holds its lock. Raises OSError otherwise."""
     if not _is_own(path.lstat()):
-        return  # checked before it is opened: opening another user's pipe would block
+        return  # checked before opening: opening another user's pipe would block
     lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

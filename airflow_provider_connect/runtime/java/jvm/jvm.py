@@ -1,7 +1,7 @@
 """A JVM as a child of this process, driven by Py4J: its start, its log, its errors and its end. Knows nothing of Kafka Connect.
 
 The code of Java plugins runs only there. The child's environment holds no credential of this process, and its command line holds no secret.
-It ends with this process, however that ends: by a signal of the kernel, and because its standard input closes.
+The child ends with this process, however this process ends, by a signal of the kernel and because its standard input closes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
-"""For libraries that log by java.util.logging. Their lines do not have our format, so ordinary messages would look like warnings."""
+"""Settings for libraries that log through java.util.logging. Their lines do not have our format, so ordinary messages would look like
+warnings."""
 _PASSED_ON: Final = ("PATH", "LANG", "LC_ALL", "TZ", "LD_LIBRARY_PATH")
 _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc-unsafe-memory-access=allow")
 
@@ -56,8 +57,8 @@ class Jvm:
         writes: Path | None = None,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
-        """Returns when it accepts calls. ``class_data`` is the archive of this class path; ``writes`` is where the JVM writes a new archive
-        as it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException when the JVM does not start."""
+        """Returns when the JVM accepts calls. ``class_data`` is the archive of this class path. ``writes`` is where the JVM writes a new
+        archive as it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException if the JVM does not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
@@ -65,7 +66,7 @@ class Jvm:
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the JVM's end
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the end of the JVM
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
             (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
@@ -89,9 +90,9 @@ class Jvm:
 
     @property
     def cpu_seconds(self) -> float:
-        """CPU time used so far, or until it was closed."""
+        """CPU time used so far, or until the JVM was closed."""
         if self.is_alive:
-            with contextlib.suppress(OSError, IndexError, ValueError):  # it ends at this instant
+            with contextlib.suppress(OSError, IndexError, ValueError):  # the JVM ends at this instant
                 times = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[11:13]
                 self._cpu_seconds = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         return self._cpu_seconds
@@ -103,8 +104,8 @@ class Jvm:
 
     @contextlib.contextmanager
     def calls(self) -> Iterator[None]:
-        """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException when the heap was exhausted, and
-        RetriableException when the JVM has ended or does not answer."""
+        """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException if the heap was exhausted, and
+        RetriableException if the JVM has ended or does not answer."""
         try:
             yield
         except Py4JJavaError as error:
@@ -126,7 +127,7 @@ class Jvm:
         return str(writer.toString()).strip()
 
     def close(self, seconds: float = END_SECONDS) -> None:
-        """Ask it to end, and kill it when it has not ended in that time. May be called again."""
+        """Ask the JVM to end, and kill it if it has not ended in this time. May be called repeatedly."""
         _ = self.cpu_seconds  # stored while it can still be read
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
@@ -137,7 +138,7 @@ class Jvm:
         self.kill()
 
     def kill(self) -> None:
-        """Kill it. Safe from any thread; pending calls raise."""
+        """Kill the JVM. Safe from any thread. Pending calls raise."""
         gateway, self._gateway = self._gateway, None
         _ = self.cpu_seconds
         if self._process is not None:
@@ -162,16 +163,16 @@ class Jvm:
         return [str(runtime.executable), *options, "-cp", jars, *main]
 
     def _read_log(self, process: subprocess.Popen[bytes]) -> None:
-        """Each line to the logger of its Java class, below ``java``."""
+        """Pass each line to the logger of its Java class, below ``java``."""
         assert process.stderr is not None
         for raw in bounded_lines(process.stderr):
-            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # and again once unescaped: a secret may have either form
+            line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # masked again after unescaping: a secret may have either form
             level, name, text = parse_line(line)
             logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # masked first: part of a secret is not recognised
 
 
 def _start_child(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
-    """Start the child from a thread that lives as long as it does: the kernel sends its signal when the starting thread ends."""
+    """Start the child from a thread that lives as long as the child, because the kernel sends its signal when the starting thread ends."""
     started: list[subprocess.Popen[bytes] | BaseException] = []
     ready = threading.Event()
     environment = {name: os.environ[name] for name in _PASSED_ON if name in os.environ} | {"HOME": str(folder)}
@@ -207,7 +208,7 @@ def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path)
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """None: it has not ended. Its connections close some time before it does."""
+    """None: the JVM has not ended. Its connections close some time before it does."""
     try:
         return process.wait(_LAST_SECONDS)
     except subprocess.TimeoutExpired:
@@ -215,7 +216,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Port and token of the gateway, which it prints first. What plugins print later is discarded."""
+    """Port and token of the gateway, which the JVM prints first. What plugins print later is discarded."""
     assert process.stdout is not None
     late = threading.Timer(START_SECONDS, process.kill)
     late.start()

@@ -24,21 +24,21 @@ _LIBRARIES: Final = (
     "org.xerial.snappy:snappy-java:1.1.10.7:jar",
     "com.github.luben:zstd-jni:1.5.6-10:jar",
 )
-"""Those of the runtime's 55 jars that a worker without a REST server needs."""
+"""The jars, of the runtime's 55, that a worker without a REST server needs."""
 _OF_PYSPARK: Final = ("slf4j-api-2*.jar", "log4j-api-2*.jar", "log4j-core-2*.jar", "log4j-slf4j2-impl-2*.jar")
 
 
 def runtime_jars(cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> list[Path]:
     """The class path of Kafka Connect's runtime with its logging, without plugins. The first call fetches 24 MB.
 
-    Raises ConnectException where they cannot be fetched, or PySpark, which contains the logging, is not installed.
+    Raises ConnectException if they cannot be fetched, or if PySpark, which contains the logging, is not installed.
     """
     fetched = fetch_jars(cache, f"connect-runtime-{KAFKA_CONNECT}", _LIBRARIES, java, notify=notify)
     return [*sorted(fetched.iterdir()), *(_of_pyspark(pattern) for pattern in _OF_PYSPARK)]
 
 
 def gateway_jar() -> Path:
-    """Py4J's own. Raises ConnectException where PySpark is not installed."""
+    """Py4J's own jar. Raises ConnectException if PySpark is not installed."""
     return _of_pyspark("py4j-*.jar")
 
 

@@ -1,7 +1,7 @@
 """What Kafka Connect reports of Java plugins and their configs, in a JVM: setting definitions, validations, answers about offsets.
 
-Connect's own herder answers, in its own JSON. It is never started and asks no broker; plugins may connect to servers that a config names,
-as their validation does in a worker of Connect.
+Connect's own herder answers, in its own JSON. It is never started and asks no broker. Plugins may connect to servers that a config names,
+because their validation also does so in a worker of Connect.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerd
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 
 _FORCED: Final = {
-    "bootstrap.servers": "localhost:1",  # never connected to: validating a config asks no broker
+    "bootstrap.servers": "localhost:1",  # no connection is made: validating a config asks no broker
     **{f"{kind}.storage.topic": f"unused-{kind}" for kind in ("config", "offset", "status")},
 }
 _SOURCE: Final = "org.apache.kafka.connect.source.SourceConnector"
@@ -44,7 +44,7 @@ class PluginInspector:
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
-        """The settings of a plugin; for a connector, with those of the framework. Raises PluginNotFoundException with Connect's text."""
+        """The settings of a plugin, for a connector with those of the framework. Raises PluginNotFoundException with Connect's text."""
         with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             found = self._herder.connectorPluginConfig(class_name, wanted)
@@ -52,8 +52,8 @@ class PluginInspector:
             return answer
 
     def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
-        """Call a connector's ``alterOffsets`` with pairs of source partition and offset; a sink's have the form of Connect's REST API.
-        False: the connector does not implement it. Changes no offset of Connect's own."""
+        """Call a connector's ``alterOffsets`` with pairs of source partition and offset. For a sink, they have the form of Connect's REST
+        API. False: the connector does not implement it. Changes no offset of Connect's own."""
         with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             connector = self._plugins.newConnector(class_name, wanted)
@@ -65,7 +65,7 @@ class PluginInspector:
                 pairs = self._connect.util.SinkUtils.parseSinkConnectorOffsets(pairs)
             else:
                 kind = self._class(_SOURCE)
-            method = kind.getMethod("alterOffsets", types)  # of the interface: versions share a class name
+            method = kind.getMethod("alterOffsets", types)  # of the interface, because versions share a class name
             loader = self._plugins.connectorLoader(class_name, wanted)
             return bool(self._call(loader, method, connector, self._map(config), pairs))
 
@@ -79,8 +79,8 @@ class PluginInspector:
         return pairs
 
     def _call(self, loader: Any, method: Any, *arguments: Any) -> Any:
-        """Call the method with ``loader`` as the thread's class loader, as in a worker of Connect: a plugin's libraries find services
-        there. It is one call from Python, since each call may run in another thread of the JVM."""
+        """Call the method with ``loader`` as the thread's class loader, as in a worker of Connect, because a plugin's libraries find
+        services there. It is one call from Python, since each call may run in another thread of the JVM."""
         java = self._jvm.java.java
         given = self._jvm.array(java.lang.Object, len(arguments))
         for number, argument in enumerate(arguments):
@@ -102,7 +102,7 @@ _CAUSE: Final = re.compile(r"(?:Caused by: )?((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raises Connect's exceptions as ours, with Java's message only: an author of configs needs no trace of the herder."""
+    """Raises Connect's exceptions as ours, with only Java's message, because an author of configs needs no trace of the herder."""
     try:
         yield
     except JavaException as error:

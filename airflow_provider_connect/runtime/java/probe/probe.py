@@ -1,6 +1,6 @@
-"""What Java plugins report of themselves and of configs, from a JVM in a process of its own, which ends when idle.
+"""What Java plugins report of themselves and of configs, from a JVM in a process of its own that ends when idle.
 
-One warm JVM has loaded every Java plugin that the worker allows; while it is busy, another is started. The answers are Connect's own. This
+One warm JVM has loaded every Java plugin that the worker allows. While it is busy, another is started. The answers are Connect's own. This
 module adds the errors of this package's rules for untrusted configs: client overrides, internal topics, limits.
 """
 
@@ -46,7 +46,7 @@ IDLE_SECONDS: Final = 300.0
 START_SECONDS: Final = 300.0
 MODULE: Final = "airflow_provider_connect.runtime.java.probe.server"
 _VERSION_KEY: Final = "connector.plugin.version"
-_ADDRESS_SPACE: Final = 1 << 36  # of process and JVM: a JVM reserves far more than it uses, and ``java.memory`` bounds its heap
+_ADDRESS_SPACE: Final = 1 << 36  # of process and JVM: a JVM reserves far more than it uses, and ``java.memory`` limits its heap
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _CONVERTERS: Final = ("key.converter.", "value.converter.", "header.converter.")
 Given = Mapping[str, str | None]
@@ -63,7 +63,7 @@ class JavaProbe:
         self._pool = ProbePool(self._process, settings.plugin_probe_timeout_ms / 1000, IDLE_SECONDS, most_idle=1)
 
     def keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """The settings of ``plugin``; for a connector, with the framework's. Raises ConfigException if its location is not allowed,
+        """The settings of ``plugin``, for a connector with the framework's. Raises ConfigException if its location is not allowed,
         ConnectException if no JVM can be started."""
         self._require_allowed(plugin)
         answer = self._ask({"ask": "keys", "class": plugin.class_name, "version": _exact(plugin)})
@@ -85,8 +85,8 @@ class JavaProbe:
         return Validation.counted(str(config["connector.class"]), tuple(map(str, filter(None, answer["groups"]))), tuple(found), counted)
 
     def alter_offsets(self, plugin: Plugin, config: Mapping[str, str], offsets: Sequence[Any] | None) -> bool:
-        """Call the connector's ``alterOffsets`` with these pairs of partition and offset; None: all are reset. Raises as ``PluginProbe``
-        does."""
+        """Call the connector's ``alterOffsets`` with these pairs of partition and offset. None: all offsets are reset. Raises as
+        ``PluginProbe`` does."""
         self._require_allowed(plugin)
         refuse(config)
         request = {
@@ -135,7 +135,7 @@ class JavaProbe:
         return process
 
     def _converter(self, role: str) -> str:
-        """The worker's converter class, a config's default; JsonConverter if Java has none of that name."""
+        """The worker's converter class, which is a config's default. JsonConverter if Java has no class of that name."""
         try:
             return self._choice.converter(role, {}, is_java=True).class_name
         except ConnectException:
@@ -146,7 +146,7 @@ class JavaProbe:
             refuse_location(plugin.class_name, plugin.location.path, plugin.origin, self._settings.values)
 
     def _merged(self, configs: Sequence[Mapping[str, Any]], config: Given, plugin: Plugin) -> Iterator[ValidatedKey]:
-        """Connect's keys with our errors added, then the keys that only we have errors for."""
+        """Connect's keys with our errors added, then the keys for which only we have errors."""
         errors = self._errors(config, is_sink=plugin.kind is PluginKind.SINK)
         if plugin.kind is PluginKind.SOURCE and (reason := refused_source(plugin.class_name)) is not None:
             errors.setdefault("connector.class", []).append(ConfigException.of("connector.class", plugin.class_name, reason).message)
@@ -220,7 +220,7 @@ def _key(about: Mapping[str, Any]) -> ConfigKeyView:
 
 
 def _value(about: Mapping[str, Any] | None, name: str) -> ConfigValueView:
-    """The value of the key ``name``. If a plugin reports nothing for one of its keys, the value counts as valid; nulls in its report count
+    """The value of the key ``name``. If a plugin reports nothing for one of its keys, the value counts as valid. Nulls in its report count
     as absent."""
     about = about or {}
     value = about.get("value")

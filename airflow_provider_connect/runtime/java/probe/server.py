@@ -1,7 +1,6 @@
-"""The process with the JVM of a Java probe: serves requests from standard input, one after the other, until it ends.
+"""The process with the JVM of a Java probe. Serves requests from standard input, one after another, until the input ends.
 
-``python -m airflow_provider_connect.runtime.java.probe.server``. The first request starts the JVM, which ends with the
-process.
+It runs as ``python -m airflow_provider_connect.runtime.java.probe.server``. The first request starts the JVM, which ends with the process.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.worker.task.task_configs import publishabl
 def start_connect_worker(
     settings: WorkerSettings, checked: CheckedConnector, locations: Sequence[str], *, hide: Callable[[str], str]
 ) -> ConnectWorker:
-    """Start a JVM with Kafka Connect's worker that may load the plugins at ``locations``; the caller closes it.
+    """Start a JVM with Kafka Connect's worker that may load the plugins at ``locations``. The caller closes it.
 
     Raises ConfigException for a location that the worker does not allow and for an invalid heap size, ConnectException if Java or Connect's
     jars are missing, JavaException if Connect refuses the settings.
@@ -41,7 +41,7 @@ def start_connect_worker(
     seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for the end of a task
     jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars), call_seconds=seconds)
     try:
-        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends by its commits
+        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # commits end a sink's run
         return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
     except BaseException:
         jvm.kill()
@@ -51,10 +51,10 @@ def start_connect_worker(
 def java_task_configs(
     checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
 ) -> list[Mapping[str, str]]:
-    """The task configs of a Java connector, as they are published. Kafka Connect asks the connector, and first validates its config unless
-    it ``is_valid``: tasks were planned from it before. ``host`` keeps the JVM for a task; None: the JVM is closed.
+    """The task configs of a Java connector, as they are published. Kafka Connect first validates the config, unless it ``is_valid`` because
+    tasks were planned from it before. Then it asks the connector. ``host`` keeps the JVM for a task. None: the JVM is closed.
 
-    Raises ConfigException with the errors that Connect finds, JavaException for what the connector raises.
+    Raises ConfigException with the errors that Connect finds, JavaException for an exception of the connector.
     """
     worker = start_connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
     try:

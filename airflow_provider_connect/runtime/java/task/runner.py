@@ -48,7 +48,7 @@ from airflow_provider_connect.runtime.worker.task.written_topics import offsets_
 
 log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
-"""Brokers sometimes return the last one to a new producer, when requests of a killed one with the same id arrive late."""
+"""Brokers sometimes return the last of these errors to a new producer, when requests of a killed producer with the same id arrive late."""
 _COMMIT_SECONDS: Final = 10.0
 _COORDINATOR_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
@@ -60,7 +60,7 @@ _LONG_POLL: Final = (
 
 @dataclass(slots=True)
 class JavaLoop:
-    """The run of a started task. Raises FencedException when another process has taken over the task's id."""
+    """The run of a started task. Raises FencedException if another process has taken over the task's id."""
 
     started: JavaRun[StopReason]
     worker: ConnectWorker
@@ -70,16 +70,16 @@ class JavaLoop:
             reason = self.started.run()
         except JavaException as error:
             if any(name in error.trace for name in _FENCED):
-                self.worker.jvm.kill()  # a clean end would remove its successor's group member
+                self.worker.jvm.kill()  # a clean end would remove the group member of its successor
                 raise FencedException(error.trace.partition("\n")[0]) from error
             raise
         if reason is StopReason.FENCED:
-            self.worker.jvm.kill()  # so that it commits nothing more
+            self.worker.jvm.kill()  # so that it makes no more commits
         return reason
 
 
 class JavaTaskRunner(TaskRunner[None, JavaLoop]):
-    """What sources and sinks share. See ``TaskRunner``."""
+    """The common part of sources and sinks. See ``TaskRunner``."""
 
     def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
         super().__init__(environment, is_source=is_source)
@@ -93,7 +93,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._active_topics = environment.active_topics()
 
     def take_over(self) -> None:
-        """Fences earlier runs before the JVM reads an offset: an open transaction would block it."""
+        """Fences earlier runs before the JVM reads an offset, because an open transaction would block it."""
         self._owner.take_over()
 
     def start(self, known: None) -> JavaLoop:
@@ -153,13 +153,13 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._metrics.records_skipped = int(counted.get("total-records-skipped", 0))
 
     def _bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of records only: a source's producer writes offsets too."""
+        """Bytes of records only, because a source's producer also writes offsets."""
         internal = self._internal_topics()
         return sum(size for topic, size in sizes.items() if topic not in internal)
 
     @abstractmethod
     def _additional(self, worker: ConnectWorker) -> Mapping[str, str]:
-        """Settings of the task besides the connector's own."""
+        """Settings of the task in addition to the connector's own."""
 
     @abstractmethod
     def _is_done(self) -> bool:
@@ -178,7 +178,8 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         return {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
 
     def _await_running(self, worker: ConnectWorker) -> None:
-        """Wait until the task runs. A source's gate is opened once the claim is known to be the newest: the task has just fenced others."""
+        """Wait until the task runs. A source's gate is opened once the claim is known to be the newest, because the task has just fenced
+        others."""
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
                 raise task_failure(status.trace, is_source=self._task.is_source)
@@ -200,7 +201,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         log.warning(_LONG_POLL, self._name, seconds)
 
     def _note_topics(self, worker: ConnectWorker) -> None:
-        with suppress(ConnectException):  # the JVM may be gone
+        with suppress(ConnectException):  # the JVM may have ended
             self._topics = worker.active_topics(self._task.connector)
             self._active_topics.note(self._topics)
 
@@ -264,7 +265,7 @@ class JavaSourceRunner(JavaTaskRunner):
             log.warning(text, self._name, self._environment.mask(error.message))
 
     def _moved_offsets(self, goal: Goal | None) -> list[ProducerRecord]:
-        """Read after the task's id was taken over: no other process writes them before these are committed."""
+        """Read after the task's id was taken over, so no other process writes them before these are committed."""
         if goal is None:
             return []
         connector = self._environment.payload.connector
@@ -278,7 +279,7 @@ class JavaSourceRunner(JavaTaskRunner):
 
 
 class JavaSinkRunner(JavaTaskRunner):
-    """A sink, at least once: a static member of the connector's group, which fences that of an earlier run."""
+    """A sink, at least once. It is a static member of the connector's group, which fences the member of an earlier run."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=False)
@@ -301,7 +302,7 @@ class JavaSinkRunner(JavaTaskRunner):
         return f"{self._task.connector}-{self._task.number}"
 
     def read_offsets(self) -> None:
-        """The end offsets of the topics now: after the last record of each, since a task never commits past a transaction's marker."""
+        """The current end offsets of the topics: after the last record of each, since a task never commits past a transaction's marker."""
         if self._table_commit is not None:
             self._initialize_coordinator_offsets(self._table_commit)
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -313,7 +314,7 @@ class JavaSinkRunner(JavaTaskRunner):
         beginnings = self._admin.beginning_offsets(partitions)
         if config.get("auto.offset.reset") == "latest":
             skipped = {p: self._ends[p] for p, start in beginnings.items() if self._before.get(p, -1) < start}
-            self._before |= skipped  # Connect commits nothing there until a record comes, so such a partition has no goal
+            self._before |= skipped  # Connect commits nothing there until a record arrives, so such a partition has no goal
         starts = {p: max(start, self._before.get(p, 0)) for p, start in beginnings.items()}
         with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
         self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
@@ -349,8 +350,8 @@ class JavaSinkRunner(JavaTaskRunner):
         return {"consumer.override.group.instance.id": self._member}
 
     def _leave(self, worker: ConnectWorker) -> None:
-        """Remove the member from the group: the next run, with another number of tasks, would wait for it."""
-        with suppress(ConnectException, FencedException):  # else it expires with its session; a successor's member stays
+        """Remove the member from the group. The next run, if it has another number of tasks, would wait for it."""
+        with suppress(ConnectException, FencedException):  # else the member expires with its session; a successor's member stays
             until = time.monotonic() + _COORDINATOR_SECONDS
             while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
                 time.sleep(CHECK_SECONDS)
@@ -366,7 +367,7 @@ class JavaSinkRunner(JavaTaskRunner):
         return int(metrics.get("sink-record-send-total", 0))
 
     def _position(self, partition: TopicPartition, end: int, committed: int | None) -> int | None:
-        """The offset to commit: ``end`` if no record is between it and the delivered ones; None: no commit."""
+        """The offset to commit: ``end`` if no record is between it and the delivered ones. None: no commit."""
         goal = self._goals.get(partition)
         if goal is None:
             return max(end, committed or 0)

@@ -2,7 +2,7 @@
 
 The version is, in this order: the config's ``….plugin.version``; a range of the worker settings ``version_ranges.«connector»`` or
 ``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest. If a Python and a Java plugin have the same
-name, Python's runs, unless only a Java one has the version or is in ``connector.plugin.location``.
+name, the Python plugin runs. The Java plugin runs if only it has the version or is in ``connector.plugin.location``.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ CONVERTER_KINDS: Final = {"key": PluginKind.CONVERTER, "value": PluginKind.CONVE
 
 @dataclass(frozen=True, slots=True)
 class ChosenPlugins:
-    """The plugins of one run. Converters by role (key, value, header), the others by alias."""
+    """The plugins of one run. Converters by role (key, value, header), other plugins by alias."""
 
     connector: Plugin
     converters: Mapping[str, Plugin]
@@ -51,7 +51,7 @@ class ChosenPlugins:
 
 @dataclass(frozen=True, slots=True)
 class VersionRanges:
-    """The ranges for configs without one, by connector and by class or alias."""
+    """The ranges for configs without a range, by connector and by class or alias."""
 
     ranges: Mapping[str, str]
 
@@ -59,7 +59,7 @@ class VersionRanges:
         return self.ranges.get(name) if name is not None and name in self.ranges else self.for_class(found)
 
     def for_class(self, found: Sequence[Plugin]) -> str | None:
-        """The range for the class of ``found``, all versions of one plugin; its full name before its aliases."""
+        """The range for the class of ``found``, which are all versions of one plugin. Its full name takes precedence over its aliases."""
         if not found or not self.ranges:
             return None
         names = (found[0].class_name, *sorted(found[0].names))
@@ -68,8 +68,8 @@ class VersionRanges:
 
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
-    """Chooses the plugins of one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``: a task uses those that
-    its run has chosen. ``version``: the connector's version or range set by an upgrade; it overrides the config."""
+    """Chooses the plugins of one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``, because a task uses the
+    versions that its run has chosen. ``version`` is the connector's version or range that an upgrade has set. It overrides the config."""
 
     catalog: PluginCatalog
     settings: WorkerSettings
@@ -108,8 +108,9 @@ class PluginChoice:
     def other(
         self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False, near: Location | None = None
     ) -> Plugin:
-        """The plugin of ``kind`` with the name ``named``: Java's for a Java connector, else Python's. Among equal versions, the one in
-        ``near``, the connector's own location. Raises PluginNotFoundException, PluginVersionException or ConfigException."""
+        """The plugin of ``kind`` with the name ``named``: a Java plugin for a Java connector, else a Python plugin. If several have equal
+        versions, the plugin in ``near``, the connector's own location. Raises PluginNotFoundException, PluginVersionException or
+        ConfigException."""
         found = self.catalog.used_by(named, kind, is_java=is_java)
         spec = self._ranges.for_class(found) if spec is None else spec
         return self._pinned(prefix, found, near=near) or self.catalog.find(kind, named, spec, is_java=is_java, near=near)

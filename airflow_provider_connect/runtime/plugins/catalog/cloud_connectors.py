@@ -1,4 +1,4 @@
-"""Names of connectors that only run in Confluent Cloud, with the equivalent class elsewhere. Only for messages."""
+"""Names of connectors that run only in Confluent Cloud, with the equivalent class elsewhere. Only for messages."""
 
 from __future__ import annotations
 
@@ -133,6 +133,6 @@ def is_of_cloud(name: str) -> bool:
 
 
 def self_managed(name: str) -> tuple[str, str] | None:
-    """The equivalent class in a Connect cluster, and its settings with other names; None: unknown."""
+    """The equivalent class in a Connect cluster, and its settings that have other names. None: unknown."""
     found = _CLASSES.get(name)
     return None if found is None else (found[0], found[1].format(sink=_SINK))

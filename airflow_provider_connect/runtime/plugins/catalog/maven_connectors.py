@@ -38,15 +38,15 @@ _MAVEN: Final = {
 
 
 def coordinates_of(class_name: str) -> str | None:
-    """The ``maven:…`` coordinates of this connector class, in a version that contains it; None: unknown.
+    """The ``maven:…`` coordinates of this connector class, in a version that contains it. None: unknown.
 
-    ``class_name`` is a full name: only installed plugins have aliases.
+    ``class_name`` is a full name, because only installed plugins have aliases.
     """
     found = _MAVEN.get(class_name)
     return None if found is None else f"maven:{found}"
 
 
 def installation_of(class_name: str) -> str | None:
-    """The command that installs this connector class; None: unknown."""
+    """The command that installs this connector class. None: unknown."""
     found = coordinates_of(class_name)
     return None if found is None else f"airflow connect plugins install {found}"

@@ -1,6 +1,7 @@
 """The remedy for a config whose connector is not installed. Only for messages.
 
-It is a plugin to install, an equivalent connector of this package with the changed settings, or advice to leave the connector where it is.
+The remedy is a plugin to install, an equivalent connector of this package with the changed settings, or the advice to keep the connector in
+its Connect cluster.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import is
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import coordinates_of, installation_of
 
 INSTALL: Final = "install the plugin that has it: airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
-"""For an unknown class."""
+"""The text for an unknown class."""
 _LISTENING: Final = "it listens on a port, and runs here are bounded: leave it in a Kafka Connect cluster"
 _FILES: Final = "connector.class=FileSystemSource of this package, with topic, format (json, csv, parquet, avro, orc or bytes) and"
 _SINK: Final = "connector.class=FileSystemSink of this package, with"
@@ -39,7 +40,7 @@ _OURS: Final = {
     "io.confluent.connect.sftp.": f"{_FILES} url=sftp://«sftp.host»:«sftp.port»/«input.path», {_PATTERN}, {_SFTP}",
     "io.streamthoughts.kafka.connect.filepulse.": f"{_FILES} url (instead of fs.listing.directory.path and aws.s3.*), {_PATTERN}",
 }
-"""The equivalent in this package, by prefix of the class name. The first match counts."""
+"""The equivalents in this package, by prefix of the class name. The first match counts."""
 _LISTENERS: Final = (
     "io.confluent.connect.SplunkHttpSource",
     "io.confluent.connect.diode.source.",
@@ -66,7 +67,7 @@ class StepKind(StrEnum):
 @dataclass(frozen=True, slots=True)
 class NextStep:
     """``what`` is the same for all connectors with the same remedy: coordinates, a package, a class, or why they stay. ``text`` is the
-    message for one."""
+    message for a single connector."""
 
     kind: StepKind
     what: str
@@ -80,7 +81,7 @@ def next_step(name: str) -> str | None:
 
 
 def step_of(name: str) -> NextStep | None:
-    """The remedy for ``name``, a class that no plugin has or a name of Confluent Cloud; None: unknown."""
+    """The remedy for ``name``, a class that no plugin has or a name of Confluent Cloud. None: unknown."""
     if "." not in name:
         return _of_cloud(name) if is_of_cloud(name) else None
     stays = must_stay(name)
@@ -97,7 +98,7 @@ def step_of(name: str) -> NextStep | None:
 
 
 def must_stay(name: str) -> str | None:
-    """Why this connector class must stay in a Kafka Connect cluster, installed or not; None: it need not."""
+    """Why this connector class must stay in a Kafka Connect cluster, whether or not it is installed. None: it need not."""
     return refused_source(name) or (_LISTENING if name.startswith(_LISTENERS) else None)
 
 
@@ -177,7 +178,7 @@ _INSTALL: Final = "airflow connect plugins install"
 
 
 def archive_of(class_name: str) -> tuple[str, str] | None:
-    """The package with this connector class, and how to install it from its publisher's archive; None: unknown."""
+    """The package with this connector class, and how to install it from its publisher's archive. None: unknown."""
     hub = _longest(_HUB, class_name)
     if hub is not None:
         archive = f"{hub.replace('/', '-')}-VERSION.zip"
@@ -193,7 +194,7 @@ def archive_of(class_name: str) -> tuple[str, str] | None:
 
 
 def _longest(names: dict[str, str], class_name: str) -> str | None:
-    """That of the longest beginning of ``class_name``, which ends with a whole word of it."""
+    """The entry with the longest name that is a beginning of ``class_name`` and ends with a whole word of it."""
     found = [begin for begin in names if class_name.startswith(begin) and (begin.endswith(".") or _ends_word(class_name[len(begin) :]))]
     return names[max(found, key=len)] if found else None
 

@@ -1,6 +1,6 @@
 """Fills a directory with a distribution and its dependencies by pip or uv, except what this package shares with plugins.
 
-Names no index: both tools use their own configuration.
+Does not name an index: both tools use their own configuration.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Tool(StrEnum):
 
 
 Run = Callable[[Sequence[str]], int]
-"""Runs a command line and returns its exit code; the user sees its output."""
+"""Runs a command line and returns its exit code. The user sees its output."""
 
 
 def run_printing(command: Sequence[str]) -> int:
@@ -54,7 +54,7 @@ def run_printing(command: Sequence[str]) -> int:
 
 @dataclass(frozen=True, slots=True)
 class PackageInstaller:
-    """``command`` starts the tool; ``run`` runs it."""
+    """``command`` starts the tool. ``run`` runs it."""
 
     tool: Tool
     command: Sequence[str]
@@ -62,9 +62,10 @@ class PackageInstaller:
 
     @classmethod
     def of(cls, tool: Tool | None, environ: Mapping[str, str] = os.environ) -> PackageInstaller:
-        """The installer for ``tool``. None: uv if it is installed, but pip if only pip is configured, since uv does not read that.
+        """The installer for ``tool``. None: uv if it is installed, but pip if only pip is configured, since uv does not read pip's
+        configuration.
 
-        Raises BadRequestException when it is not installed.
+        Raises BadRequestException if the tool is not installed.
         """
         found = {Tool.UV: _uv(), Tool.PIP: [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else None}
         pip = found[Tool.PIP]
@@ -76,8 +77,8 @@ class PackageInstaller:
         return cls(tool, command)
 
     def fill(self, location: Path, asked: str, scratch: Path) -> None:
-        """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a
-        directory for files. Raises ConnectException when the tool fails, which has printed the reason.
+        """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a directory for
+        files. Raises ConnectException if the tool fails, after it has printed the reason.
 
         A requirement of a shared distribution is checked against the version installed here, and satisfied by a stand-in, which is then
         removed.
@@ -97,7 +98,7 @@ class PackageInstaller:
 
 
 def shared_distributions() -> dict[str, str]:
-    """The distributions of the modules that plugins share with this package, where installed: version by canonical name."""
+    """The installed distributions of the modules that plugins share with this package: version by canonical name."""
     found = {_OURS: __version__}
     for name in (name for names in BRINGING.values() for name in names if name != _OURS):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -113,7 +114,7 @@ def _uv() -> list[str] | None:
 
 
 def _is_configured(pip: Sequence[str], environ: Mapping[str, str]) -> bool:
-    """Whether pip has a configuration, such as an index or a proxy, and uv has none."""
+    """Whether pip has a configuration, such as an index or a proxy, but uv has none."""
     if any(name.startswith("UV_") for name in environ):
         return False
     listed = subprocess.run(

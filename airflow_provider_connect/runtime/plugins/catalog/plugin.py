@@ -29,7 +29,7 @@ class Plugin:
     is_java: bool = False
 
     def load(self) -> type:
-        """The class, imported from its location. Raises ConfigException with plugin and origin when it cannot be imported."""
+        """The class, imported from its location. Raises ConfigException, with plugin and origin, if it cannot be imported."""
         if self.is_java:
             raise ConfigException(f"Plugin {self.class_name} ({self.origin}) is a Java plugin: it has no Python class")
         try:
@@ -56,16 +56,16 @@ class Plugin:
 
 
 def versions_of(plugins: Iterable[Plugin]) -> list[str]:
-    """Their versions, each once, oldest first."""
+    """The versions of the plugins, each once, oldest first."""
     return oldest_first(dict.fromkeys(plugin.version for plugin in plugins))
 
 
 def answering(known: Sequence[Plugin], name: str, what: str) -> list[Plugin]:
-    """Those of ``known``, which all have the name, that the name refers to: the versions of one class; if Python and Java have plugins of
-    that name, of one class each.
+    """The plugins of ``known``, which all have the name, to which the name refers. They are the versions of one class, or of one class each
+    if Python and Java have plugins of that name.
 
     An alias of a Python plugin is not an alias of a Java plugin, so installing a Java plugin changes no config. Raises ConfigException for
-    an alias of several classes; ``what`` describes them in the message.
+    an alias of several classes. ``what`` describes them in the message.
     """
     python = _of_one_class([plugin for plugin in known if not plugin.is_java], name, what)
     java = [plugin for plugin in known if plugin.is_java]
@@ -84,14 +84,14 @@ def _of_one_class(found: list[Plugin], name: str, what: str) -> list[Plugin]:
 
 
 def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
-    """The plugin to run among ``found``, the versions of one name. ``near`` is the location of the connector that uses it: among equal
-    versions, the one there runs.
+    """The plugin to run among ``found``, the versions of one name. ``near`` is the location of the connector that uses it. Among equal
+    versions, the plugin in ``near`` runs.
 
     1 only those in the location named ``location``, if given 2 the newest Python plugin that satisfies ``spec`` 3 the newest Java plugin
-    that does. So if a class exists in both, Java's runs only when location or version require it. Raises PluginVersionException if no
-    version satisfies ``spec``; ConfigException for a spec that is not a range, a location without the plugin, and a version that is in two
-    locations, neither of them ``near``. The last does not apply to Java's converters, transformations and predicates: publishers put the
-    same jars into several archives, and equal versions are the same.
+    that does. So if a class exists in both, Java's runs only if location or version require it. Raises PluginVersionException if no version
+    satisfies ``spec``. Raises ConfigException for a spec that is not a range, a location without the plugin, and a version that is in two
+    locations, if neither is ``near``. The last does not apply to Java's converters, transformations and predicates: publishers put the same
+    jars into several archives, and equal versions are the same.
     """
     within = list(found) if location is None else _in_location(found, location)
     python, java = ([plugin for plugin in within if plugin.is_java is is_java] for is_java in (False, True))
@@ -138,8 +138,8 @@ def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) ->
 
 
 def preferred(same: Sequence[Plugin], near: Location | None) -> Plugin:
-    """Among plugins of one version, the one in ``near``, the location of the connector that uses it; else the first by location; a built-in
-    one last."""
+    """Among plugins of one version, the plugin in ``near``, the location of the connector that uses it. Otherwise the first by location,
+    built-in plugins last."""
     located = [plugin for plugin in same if plugin.location is not None]
     own = [plugin for plugin in located if plugin.location == near]
     return min(own or located, key=lambda plugin: plugin.origin, default=same[0])

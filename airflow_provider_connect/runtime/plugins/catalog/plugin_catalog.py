@@ -1,8 +1,8 @@
-"""Finds plugins, their versions and locations, without importing them; only ``Plugin.load`` imports.
+"""Finds plugins, their versions and locations, without importing them. Only ``Plugin.load`` imports.
 
-Three sources: the built-ins (a table, so nothing is read), the locations of ``plugin.path``, and distributions installed in the environment
-(read only when a name is not a built-in class). Several versions of a class can exist side by side, and so can Java and Python plugins. A
-Java connector uses Java's converters, transformations and predicates, a Python connector Python's.
+There are three sources: the built-ins (a table, so nothing is read), the locations of ``plugin.path``, and distributions installed in the
+environment (read only if a name is not a built-in class). Several versions of a class can exist side by side, and so can Java and Python
+plugins. A Java connector uses Java converters, transformations and predicates. A Python connector uses Python ones.
 """
 
 from __future__ import annotations
@@ -62,22 +62,23 @@ class PluginCatalog:
         return [plugin for plugin in _sorted(self._all()) if plugin.kind in wanted]
 
     def broken(self) -> list[BrokenLocation]:
-        """The locations on ``plugin.path`` that cannot be used; also installed distributions, once a name was searched there."""
+        """The locations on ``plugin.path`` that cannot be used. Includes installed distributions once a name was searched for among
+        them."""
         self._on_path()
         with self._lock:
             on_path = (broken for _, _, problems in self._read.values() for broken in problems)
             return [*self._unreadable, *on_path, *self._installed_broken]
 
     def named(self, name: str, kinds: Iterable[PluginKind] = _KINDS) -> list[Plugin]:
-        """Every version of the plugin with this ``name``, oldest first. A name is the class name, that of its Python class, the simple
+        """Every version of the plugin with this ``name``, oldest first. A name is the class name, the name of its Python class, the simple
         name, or the simple name without ``Connector`` (``Converter``, …).
 
-        Raises ConfigException when plugins of several classes have that name.
+        Raises ConfigException if plugins of several classes have that name.
         """
         return self._named(name, kinds, is_java=None)
 
     def _named(self, name: str, kinds: Iterable[PluginKind], *, is_java: bool | None) -> list[Plugin]:
-        """``is_java`` None: both; True: those that a Java connector can use, including those of Connect's own runtime."""
+        """``is_java`` None: both. True: those that a Java connector can use, including those of Connect's own runtime."""
         wanted = set(kinds)
         what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
@@ -89,17 +90,17 @@ class PluginCatalog:
         return _sorted(answering(known, name, what))
 
     def used_by(self, name: str, kind: PluginKind, *, is_java: bool) -> list[Plugin]:
-        """Every version of the plugin ``name`` that a Java connector (``is_java``) or a Python connector can use; oldest first."""
+        """Every version of the plugin ``name`` that a Java connector (``is_java``) or a Python connector can use, oldest first."""
         return self._named(name, (kind,), is_java=is_java)
 
     def find(
         self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None, near: Location | None = None
     ) -> Plugin:
         """The newest version of the plugin ``name`` of ``kind`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
-        ``is_java``: for a Java connector, for a Python one, or (None) for either; ``near``: the location of that connector.
+        ``is_java``: for a Java connector, for a Python connector, or (None) for either. ``near``: the location of that connector.
 
-        Raises PluginNotFoundException, which lists the known plugins; PluginVersionException, which lists the versions; ConfigException for
-        an ambiguous name, a spec that is not a range, and a version that is in two locations.
+        Raises PluginNotFoundException, which lists the known plugins. Raises PluginVersionException, which lists the versions. Raises
+        ConfigException for an ambiguous name, a spec that is not a range, and a version that is in two locations.
         """
         found = self._named(name, (kind,), is_java=is_java)
         if not found and is_java is not None and self._named(name, (kind,), is_java=not is_java):
@@ -113,8 +114,8 @@ class PluginCatalog:
         return self._chosen(found, spec, near=near)
 
     def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
-        """As ``find``, for the source or sink connector ``name``, only in the location of that name if given. Raises ConfigException with
-        Connect's text for an unknown one."""
+        """As ``find``, for the source or sink connector ``name``. If a location is given, searches only that location. Raises
+        ConfigException with Connect's text for an unknown connector."""
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
@@ -131,7 +132,7 @@ class PluginCatalog:
         return "" if near is None else f"did you mean {near}?"
 
     def unread(self, name: str) -> str:
-        """A sentence that lists unusable locations of ``plugin.path``, to follow the error that ``name`` is unknown; likely locations of
+        """A sentence that lists unusable locations of ``plugin.path``, to follow the error that ``name`` is unknown. Likely locations of
         ``name`` come first. Empty if all are usable."""
         names = dict.fromkeys(os.path.basename(each.path.rstrip("/")) for each in self.broken())
         if not names:
@@ -147,14 +148,14 @@ class PluginCatalog:
         except PluginVersionException:
             class_name = found[0].class_name
             of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
-            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once a kind
+            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once per kind
             raise
 
     def _all(self) -> list[Plugin]:
         return [*self._built_ins, *self._on_path(), *self._in_environment()]
 
     def _in_environment(self) -> list[Plugin]:
-        """Reads once: packages do not change under a process that may have imported them."""
+        """Reads only once, because packages do not change under a process that may have imported them."""
         with self._lock:
             if self._installed is None:
                 from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_environment
@@ -186,7 +187,7 @@ class PluginCatalog:
             declared = read_location(location)
             if declared.problems and not os.path.exists(location.path):
                 continue
-            if declared.problems:  # it may have been replaced while it was read
+            if declared.problems:  # the location may have been replaced while it was read
                 declared = read_location(location)
             self._read[location.path] = _located(location, declared)
 
@@ -216,7 +217,7 @@ def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
 
 
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """By kind, class name and version; equal versions stay in the order of their locations."""
+    """By kind, class name and version. Equal versions stay in the order of their locations."""
     return sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name, MavenVersion(plugin.version)))
 
 
@@ -238,14 +239,14 @@ _OWN = (
     (PluginKind.SOURCE, "connectors.filesystem.source.connector:FileSystemSourceConnector"),
     (PluginKind.TRANSFORMATION, "transforms.sql:SqlTransform"),
 )
-"""Plugins without a counterpart in Kafka Connect; their class name is that of the Python class."""
+"""Plugins without a counterpart in Kafka Connect. Their class name is that of the Python class."""
 _REPLACED = {
     "connectors.filesystem.sink:FileSystemSinkConnector": frozenset(
         f"io.confluent.connect.{name}SinkConnector"
         for name in ("azure.blob.AzureBlobStorage", "gcs.Gcs", "hdfs.Hdfs", "hdfs3.Hdfs3", "s3.S3")
     )
 }
-"""Names of Java plugins that they replace."""
+"""Names of the Java plugins that these replace."""
 _LAKE = (
     (
         "org.apache.iceberg.connect.IcebergSinkConnector",
@@ -253,7 +254,7 @@ _LAKE = (
         "io.tabular.iceberg.connect.IcebergSinkConnector",
     ),
 )
-"""Sinks of lakes: class name, module and class, and another name."""
+"""Sinks for data lakes: class name, module and class, and another name."""
 _MIRRORS = ("Source", "Checkpoint", "Heartbeat")
 _SMTS = {
     "transforms.cast": "Cast$Key Cast$Value",

@@ -1,6 +1,7 @@
 """Installs a plugin as a location of its own in a directory of ``plugin.path``, and removes it.
 
-A location appears whole or not at all: it is filled in a hidden directory next to its path, which catalogs ignore, and then renamed.
+A location appears either complete or not at all. It is filled in a hidden directory next to its path, which catalogs ignore, and then
+renamed.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _LEFT_SECONDS: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugins:
-    """The plugins that were installed, never empty, and their location's path."""
+    """The plugins that were installed, at least one, and the path of their location."""
 
     path: str
     plugins: Sequence[Declared]
@@ -64,10 +65,10 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
 
 
 def remove(wanted: str, directory: Path) -> str:
-    """Remove the location that ``install`` created for ``wanted``, a name with or without a version; returns its path.
+    """Remove the location that ``install`` created for ``wanted``, a name with or without a version. Returns its path.
 
-    Catalogs lose it at once. A run that uses it may miss modules that it has not imported yet; its task then becomes FAILED. Raises
-    BadRequestException for an invalid requirement or one that fits several versions, NotFoundException if none fits.
+    It disappears from catalogs at once. A run that uses it may miss modules that it has not imported yet. Its task then becomes FAILED.
+    Raises BadRequestException for an invalid requirement or one that fits several versions, NotFoundException if no version fits.
     """
     try:
         asked = Requirement(wanted)
@@ -122,7 +123,7 @@ def refuse_missing(directory: Path) -> None:
 
 @contextmanager
 def hidden_beside(directory: Path, prefix: str) -> Iterator[Path]:
-    """A directory on the same file system that no catalog reads, removed at the end; leftovers of killed processes are removed too."""
+    """A directory on the same file system that no catalog reads. It is removed at the end, together with leftovers of killed processes."""
     for left in directory.glob(f"{prefix}*"):
         with suppress(FileNotFoundError):  # another process may have removed it
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:
@@ -145,7 +146,7 @@ def _version_of(name: str, location: Path) -> str:
 
 
 def _usable(location: Path) -> list[Declared]:
-    """The plugins in it. Raises ConnectException if a catalog would refuse it, and for links that lead out of it."""
+    """The plugins in the location. Raises ConnectException if a catalog would refuse it, and for links that lead out of it."""
     root = os.path.realpath(location)
     for folder, folders, files in os.walk(location):
         for path in (os.path.join(folder, name) for name in (*folders, *files)):

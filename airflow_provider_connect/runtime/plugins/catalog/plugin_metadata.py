@@ -15,17 +15,17 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import METADAT
 GROUP = "airflow_provider_connect.plugins"
 _ENTRY_POINTS, _METADATA = "entry_points.txt", "METADATA"
 _REFERENCE = re.compile(r"([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*):([A-Za-z_]\w*(?:\.[A-Za-z_]\w*)*)")
-_HEAD_BYTES = 65_536  # of METADATA: its headers come first, the long description after
+_HEAD_BYTES = 65_536  # of METADATA: its headers come first, then the long description
 _MOST_BYTES = 1 << 20  # of entry points
 
 
 def in_tree(tree: str) -> Declarations:
-    """The declarations of the distributions in a directory. Raises OSError when it cannot be read."""
+    """The declarations of the distributions in a directory. Raises OSError if it cannot be read."""
     return _merged(_in_directory(directory, tree) for directory in metadata_directories(tree))
 
 
 def installed_in(tree: str) -> Declarations:
-    """The same for a directory of ``sys.path``, whose modules may be elsewhere (editable installs)."""
+    """As ``in_tree``, for a directory of ``sys.path``, whose modules may be elsewhere (editable installs)."""
     return _merged(_in_directory(directory, None) for directory in metadata_directories(tree))
 
 
@@ -47,7 +47,7 @@ def in_wheel(path: str) -> Declarations:
 
 
 def escaping_member(names: Iterable[str]) -> str | None:
-    """The first member of an archive whose name leads out of the target directory; None: all stay inside."""
+    """The first member of an archive whose name leads out of the target directory. None: all stay inside."""
     return next((name for name in names if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name)), None)
 
 
@@ -92,7 +92,7 @@ def _member(wheel: zipfile.ZipFile, name: str, most: int = _HEAD_BYTES) -> str:
 
 
 def _of_texts(entry_points: str, metadata: str, directory: str, within: str | set[str] | None) -> Declarations:
-    """``within`` is the tree, or the top-level names, that every plugin's module must be in; None: it may be anywhere."""
+    """``within`` is the tree, or the top-level names, that must contain every plugin's module. None: it may be anywhere."""
     version = _version(metadata, directory)
     found: dict[tuple[PluginKind, str], Declared] = {}
     problems: list[str] = []
@@ -117,7 +117,7 @@ def _of_texts(entry_points: str, metadata: str, directory: str, within: str | se
 
 
 def _entries(text: str) -> Iterator[tuple[str, str]]:
-    """Names and values of the group. Names hold colons, which an INI parser would cut at."""
+    """Names and values of the group. Names contain colons, at which an INI parser would split them."""
     section = ""
     for line in map(str.strip, text.splitlines()):
         if line.startswith("[") and line.endswith("]"):
@@ -145,5 +145,5 @@ def _holds(within: str | set[str], module: str) -> bool:
 
 
 def _lies_in(tree: str, path: str) -> bool:
-    """Whether ``path``, an entry of ``tree``, is no link that leads out of it."""
+    """Whether ``path``, an entry of ``tree``, is not a link that leads out of it."""
     return not os.path.islink(path) or os.path.realpath(path).startswith(os.path.realpath(tree) + os.sep)

@@ -36,7 +36,7 @@ def read_summary(plugin: Plugin) -> str | None:
 
 
 def _named(tree: ast.Module, attribute: str) -> ast.ClassDef | ast.FunctionDef | None:
-    """The class or function that the module defines under the name; None: neither."""
+    """The class or function that the module defines under the name. None: there is neither."""
     defined = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
     return next((node for node in defined if node.name == attribute), None)
 
@@ -56,7 +56,7 @@ def _sources(plugin: Plugin, parts: list[str]) -> Iterator[bytes]:
 
 
 def _root(plugin: Plugin, top: str) -> Path | None:
-    """The folder that holds the plugin's top-level module or package."""
+    """The folder that contains the plugin's top-level module or package."""
     if plugin.location is not None:
         path = Path(plugin.location.path)
         return path.parent if plugin.location.form is LocationForm.MODULE else path

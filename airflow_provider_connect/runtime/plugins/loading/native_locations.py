@@ -1,8 +1,8 @@
 """The locations with compiled modules that this process uses. They come first on ``sys.path``, since a process can load such a module only
 once.
 
-So two of them must have equal versions of common modules, and of those that the process has loaded before; else ImportError names the
-remedy. Modules shared with plugins still come from the environment.
+So two locations must have equal versions of common modules, and of modules that the process has already loaded. Otherwise ImportError names
+the remedy. Modules shared with plugins still come from the environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocationModule:
-    """One importable name of a location, with its distribution and version; both empty if unknown."""
+    """One importable name of a location, with its distribution and version. Both are empty if unknown."""
 
     name: str
     distribution: str = ""
@@ -45,7 +45,7 @@ class LocationModule:
         return f"{self.name} {self.version}".strip()
 
     def agrees(self, version: str) -> bool:
-        """Whether the version is the same; an unknown version equals no other."""
+        """Whether the version is the same. An unknown version equals no other."""
         return bool(self.version) and self.version == version
 
 
@@ -63,7 +63,7 @@ class NativeLocations:
                 self._put_first(location.path)
 
     def module(self, location: Location, name: str) -> types.ModuleType:
-        """Import the module ``name`` of the location. Raises ImportError as ``put_first`` does, and whatever the import raises."""
+        """Import the module ``name`` of the location. Raises ImportError as ``put_first`` does, and the exceptions of the import."""
         self.put_first(location)
         module = importlib.import_module(name)
         if not _is_in(module, location.path):
@@ -111,14 +111,14 @@ def _modules_of(tree: str) -> dict[str, LocationModule]:
 
 
 def _is_importable(entry: os.DirEntry[str]) -> bool:
-    """Modules and packages, also those without ``__init__``; not ``bin``, ``share``, metadata and the like."""
+    """Modules and packages, including those without ``__init__``, but not ``bin``, ``share``, metadata and the like."""
     if not re.match(r"[^\W\d]\w*(\.|$)", entry.name):
         return False
     return entry.name.endswith(_IMPORTABLE) or (entry.is_dir() and any(name.endswith(_IMPORTABLE) for name in os.listdir(entry.path)))
 
 
 def _installed(distribution: str) -> str:
-    """Its version in the environment; empty if it is not installed."""
+    """Its version in the environment. Empty if it is not installed."""
     try:
         return importlib.metadata.version(distribution) if distribution else ""
     except importlib.metadata.PackageNotFoundError:

@@ -1,9 +1,9 @@
-"""Imports from a location: its modules search the location first, and other modules do not; each location has its own module table.
+"""Imports from a location. Its modules search the location first, but other modules do not. Each location has its own module table.
 
 Modules of a location are imported by Python's usual machinery under private names, ``connect_plugins.«location».«module»``. So
-``sys.modules``, relative imports, dataclasses and pickling within the process work. Their ``__builtins__`` contain an ``__import__`` that
-searches the location before the environment. The standard library, this package and the modules in ``SHARED`` always come from the
-environment, so ``isinstance`` holds and there is one Arrow.
+``sys.modules``, relative imports, dataclasses and pickling within the process work as usual. Their ``__builtins__`` contain an
+``__import__`` that searches the location before the environment. The standard library, this package and the modules in ``SHARED`` always
+come from the environment, so ``isinstance`` holds and there is one Arrow.
 
 A location with compiled modules cannot be private: see ``native_locations``.
 """
@@ -35,15 +35,15 @@ PREFIX: Final = "connect_plugins"
 
 
 def load(location: Location, reference: str) -> type:
-    """The class ``module:Class``. Raises whatever the import raises, and ImportError for a module that leads out of the location."""
+    """The class ``module:Class``. Raises the exceptions of the import, and ImportError for a module that leads out of the location."""
     module_name, _, attribute = reference.partition(":")
     loaded: type = attrgetter(attribute)(_module(location, module_name))
     return loaded
 
 
 def prepend_native_locations(paths: Iterable[str]) -> None:
-    """Put the locations at ``paths`` with compiled code first on ``sys.path``. Called before a process runs their plugins, and before it
-    loads modules that they may need in another version, above all NumPy. ``load`` reports conflicts."""
+    """Put the locations at ``paths`` that have compiled code first on ``sys.path``. Called before a process runs their plugins, and before
+    it loads modules that they may need in another version, especially NumPy. ``load`` reports conflicts."""
     for path in paths:
         location = Location(path, LocationForm.of(path), stamp="")
         if location.is_native():
@@ -145,7 +145,7 @@ def _stand_ins(private: PrivateModules) -> dict[str, types.ModuleType]:
 
 
 def _altered(module: types.ModuleType, **changes: object) -> types.ModuleType:
-    """A copy of ``module`` with ``changes``; later additions to ``module`` are visible in it."""
+    """A copy of ``module`` with ``changes``. Later additions to ``module`` are visible in the copy."""
     other = types.ModuleType(module.__name__, module.__doc__)
     other.__dict__.update({**{name: value for name, value in vars(module).items() if name != "__getattr__"}, **changes})
     other.__dict__["__getattr__"] = lambda name: getattr(module, name)
@@ -167,7 +167,7 @@ class _Finder(MetaPathFinder):
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is None:
             return None
-        if spec.loader is None:  # a namespace package: its portions in the environment are imported privately too
+        if spec.loader is None:  # a namespace package: its parts in the environment are also imported privately
             spec.submodule_search_locations = [*(spec.submodule_search_locations or ()), *_environment_portions(table.plain_name(fullname))]
             return spec
         if spec.origin is not None and not table.holds(spec.origin) and not _in_environment(spec.origin):
@@ -206,7 +206,7 @@ class _PrivateLoader(Loader):
 
 
 class _Loaded:
-    """What this process has loaded from locations; one per process, like ``sys.modules``."""
+    """What this process has loaded from locations. There is one per process, like ``sys.modules``."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

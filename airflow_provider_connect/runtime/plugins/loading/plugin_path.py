@@ -25,11 +25,12 @@ from airflow_provider_connect.runtime.java.catalog.location import record_path
 METADATA_ENDING = ".dist-info"
 JAR_ENDING: Final = ".jar"
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
-"""Modules that always come from the environment: plugins exchange their objects with this package, or they can be loaded only once."""
+"""Modules that always come from the environment, because plugins exchange their objects with this package, or because they can be loaded
+only once."""
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
-_MOST_FILES = 5_000  # the files searched for a jar: a directory with more before the first jar is not a Java plugin
+_MOST_FILES = 5_000  # the number of files that are searched for a jar: a directory with more before the first jar is not a Java plugin
 _INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")})
 
 
@@ -53,7 +54,7 @@ class LocationForm(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """One location. ``stamp`` changes with its metadata, not with each source file; with equal path and stamp, declarations are equal."""
+    """One location. ``stamp`` changes with its metadata, not with each source file. If path and stamp are equal, declarations are equal."""
 
     path: str
     form: LocationForm
@@ -65,14 +66,15 @@ class Location:
         return os.path.basename(self.path)
 
     def fingerprint(self) -> str:
-        """A digest of every file's name, size and modification time, which changes with the code. Raises OSError when it is gone."""
+        """A digest of every file's name, size and modification time, which changes with the code. Raises OSError if the location is
+        gone."""
         digest = hashlib.sha256(self.path.encode())
         for name, status in sorted(_files(self.path, self.form)):
             digest.update(f"{name} {status.st_size} {status.st_mtime_ns}\n".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()[:16]
 
     def is_native(self) -> bool:
-        """Whether it contains compiled extension modules that are loaded from it; a process can load only one copy of each."""
+        """Whether it contains compiled extension modules that are loaded from it. A process can load only one copy of each."""
         if self.form is not LocationForm.TREE:
             return False
         unused = tuple(os.path.join(self.path, name, "") for name in SHARED)
@@ -88,7 +90,7 @@ class BrokenLocation:
 
 
 def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLocation]]:
-    """The locations in the order of ``plugin_path``, by name within a directory. A location that links repeat counts once."""
+    """The locations in the order of ``plugin_path``, by name within a directory. If links repeat a location, it counts once."""
     found: dict[object, Location] = {}
     broken: list[BrokenLocation] = []
     for directory in plugin_path:
@@ -172,7 +174,7 @@ def _java_stamp(location: str) -> str:
 
 
 def metadata_directories(tree: str) -> list[str]:
-    """The ``*.dist-info`` directories directly in ``tree``, by name. Raises OSError when it cannot be read."""
+    """The ``*.dist-info`` directories directly in ``tree``, by name. Raises OSError if it cannot be read."""
     with os.scandir(tree) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(METADATA_ENDING))
 
@@ -184,7 +186,8 @@ def modules_in(tree: str) -> list[str]:
 
 
 def _tree_stamp(tree: str) -> str:
-    """Installers rename ``*.dist-info`` into place, so the directory's own time shows a change; for single modules each file's does."""
+    """Changes with the tree. Installers rename ``*.dist-info`` into place, so the directory's own time shows a change. For single modules,
+    each file's time shows it."""
     try:
         with os.scandir(tree) as entries:
             dated = sorted(f"{entry.name} {_stat_text(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
@@ -221,7 +224,7 @@ def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]
 
 
 def write_archive(paths: Sequence[str], target: str) -> None:
-    """Write the locations at ``paths`` to the zip ``target``. Raises OSError when one has gone.
+    """Write the locations at ``paths`` to the zip ``target``. Raises OSError if one is gone.
 
     Links are followed, so that the archive is self-contained.
     """
@@ -232,7 +235,7 @@ def write_archive(paths: Sequence[str], target: str) -> None:
 
 
 def unpacked_paths(root: str, paths: Sequence[str]) -> list[str]:
-    """The paths of the locations at ``paths`` after their archive was unpacked into ``root``: each in a directory of its own, for
+    """The paths of the locations at ``paths`` after their archive was unpacked into ``root``. Each has a directory of its own, for
     ``plugin.path``."""
     return [os.path.join(root, str(number), os.path.basename(path)) for number, path in enumerate(paths)]
 

@@ -50,7 +50,7 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
 
 
 def _instead(kind: PluginKind, named: str) -> str:
-    """Advice for a Python connector that names a Java plugin; empty for a name that does not look like Java's, so that the text is exactly
+    """Advice for a Python connector that names a Java plugin. Empty if the name does not look like Java's, so that the text is exactly
     Kafka Connect's."""
     if not named.startswith(_MAKERS) or ".example." in named:
         return ""
@@ -102,7 +102,7 @@ def _because(error: Exception) -> str:
 
 
 class ClassCheck:
-    """Validator of such a key: a version of the class exists, and the chosen one can be instantiated. A missing value is valid."""
+    """Validator of such a key: a version of the class exists, and the chosen version can be instantiated. A missing value is valid."""
 
     def __init__(self, choice: PluginChoice, kind: PluginKind) -> None:
         self._choice = choice
@@ -134,7 +134,7 @@ class ClassChoices:
 
 
 class VersionChoices:
-    """Recommends the versions of the plugin that ``named_by`` names. ``hides``: invisible while it names none."""
+    """Recommends the versions of the plugin that ``named_by`` names. ``hides``: invisible while ``named_by`` names no plugin."""
 
     def __init__(self, versions: Callable[[str], list[Plugin]], named_by: str, *, hides: bool = True) -> None:
         self._versions = versions
@@ -156,5 +156,5 @@ class VersionChoices:
 
 
 def check_range(name: str, value: Any) -> None:
-    """Validator of a ``….plugin.version``: it must be a range. The message is only Maven's, as in Connect."""
+    """Validator of a ``….plugin.version``, which must be a range. The message is only Maven's, as in Connect."""
     requirement(value)

@@ -37,8 +37,7 @@ _OF_EVERY_TRANSFORMATION: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stages:
-    """The differences between transformations and predicates: the key that lists their aliases, their words, the keys that come with
-    each."""
+    """The differences between transformations and predicates: the key that lists their aliases, their words, and the keys that each has."""
 
     key: str
     kind: PluginKind
@@ -52,7 +51,7 @@ PREDICATES = Stages("predicates", PluginKind.PREDICATE, "Predicate", "Predicates
 
 
 class ConnectorDefinition:
-    """For one config, whose variables are resolved. Loads the converters, transformations and predicates that it names."""
+    """The definition for one config, whose variables are resolved. Loads the converters, transformations and predicates that it names."""
 
     def __init__(self, choice: PluginChoice, config: Mapping[str, Any], connector: Sequence[Plugin]) -> None:
         """``connector``: every version of the config's connector."""
@@ -63,7 +62,7 @@ class ConnectorDefinition:
         """By key, errors of stages in addition to those of their validators."""
 
     def bare(self) -> ConfigDef:
-        """The keys that need no connector; only versions of plugins are read."""
+        """The keys that need no connector. Reads only versions of plugins."""
         keys = dict(common_config_def().keys)
         keys[VERSION_KEY] = self._version_key(keys[VERSION_KEY])
         for role in CONVERTER_KINDS:
@@ -108,7 +107,7 @@ class ConnectorDefinition:
     def _stage_keys(self, stages: Stages) -> Iterator[ConfigKey]:
         listed = self._config.get(stages.key) or ""
         aliases = list(dict.fromkeys(part.strip() for part in listed.split(","))) if listed.strip() else []
-        for alias in aliases[:MOST_ALIASES]:  # the key's validator reports that there are more
+        for alias in aliases[:MOST_ALIASES]:  # the key's validator reports it if there are more
             yield from self._keys_of_stage(stages, alias)
 
     def _keys_of_stage(self, stages: Stages, alias: str) -> Iterator[ConfigKey]:
@@ -191,7 +190,7 @@ class _StageCheck:
 
 
 def _as_shown(definition: ConfigDef) -> list[ConfigKey]:
-    """Sorted by group, order, required first, importance and name: as Kafka sorts embedded keys."""
+    """Sorted by group, order, required first, importance and name, as Kafka sorts embedded keys."""
     groups, importances = definition.groups(), list(Importance)
 
     def rank(key: ConfigKey) -> tuple[int, int, bool, int, str]:
@@ -216,7 +215,7 @@ def _embedded(key: ConfigKey, prefix: str, group: str, order: int) -> ConfigKey:
 
 
 class _EmbeddedCheck:
-    """A validator that gets and reports the name without the prefix."""
+    """A validator that receives and reports the name without the prefix."""
 
     def __init__(self, prefix: str, check: Validator) -> None:
         self._prefix = prefix
@@ -227,7 +226,7 @@ class _EmbeddedCheck:
 
 
 class _EmbeddedChoices:
-    """A recommender that gets only its own settings, without the prefix."""
+    """A recommender that receives only its own settings, without the prefix."""
 
     def __init__(self, prefix: str, choices: Recommender) -> None:
         self._prefix = prefix

@@ -45,8 +45,7 @@ _NULL_BOUNDARIES: Final = (
 
 
 def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: Mapping[str, ConfigValue], connector: Connector) -> None:
-    """Add errors to ``found`` for requests of the config that worker or connector cannot fulfil. The connector is called only if it
-    matters."""
+    """Add errors to ``found`` for requests of the config that worker or connector cannot fulfil. Calls the connector only if it matters."""
     if isinstance(connector, SourceConnector):
         support, boundary = found[SUPPORT], found[BOUNDARY]
         if not support.errors and str(support.value).lower() == "required":
@@ -59,7 +58,7 @@ def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: M
 
 
 def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
-    """Why a connector may not have so many tasks: each is a record on the config topic, which all connectors share."""
+    """Why a connector may not have so many tasks. Each task is a record on the config topic, which all connectors share."""
     if not isinstance(tasks_max, int) or tasks_max <= settings.max_tasks:
         return []
     reason = f"Value must be no more than {settings.max_tasks} (worker setting {MAX_TASKS_SETTING})"
@@ -67,7 +66,7 @@ def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
 
 
 def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
-    """Why a task may not have so much memory: all tasks share that of the host."""
+    """Why a task may not have so much memory. All tasks share the memory of the host."""
     if not isinstance(asked, str):
         return []
     with suppress(ValueError):  # the key's own validator reports it
@@ -79,7 +78,7 @@ def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
 
 
 def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:
-    """Why ``offsets.storage.topic`` must not be the topic that it names: configs and statuses would get lost among offsets."""
+    """Why ``offsets.storage.topic`` must not be the topic that it names. Configs and statuses would get lost among offsets."""
     topic = (config.get(OFFSETS_TOPIC) or "").strip()
     reason = settings.refusal_of_data_topic(topic) if topic in KAFKAS_OWN else _refusal_of_name(OFFSETS_TOPIC, topic, config)
     if reason:
@@ -91,7 +90,7 @@ def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) ->
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
-    """Why ``delivery.guarantee=exactly_once`` is impossible; empty: it is possible."""
+    """Why ``delivery.guarantee=exactly_once`` is impossible. Empty: it is possible."""
     if (config.get(GUARANTEE) or "").strip() != Guarantee.EXACTLY_ONCE:
         return []
     if isinstance(connector, SourceConnector):
@@ -125,8 +124,8 @@ _NO_JAVA: Final = (
 
 
 def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], changed: Collection[str]) -> str:
-    """Why a source with these ``changed`` settings would not read a range, or would take records from the live connector; empty:
-    neither."""
+    """Why a source with these ``changed`` settings would not read a range, or would take records from the live connector. Empty: it would
+    do neither."""
     bounds = connector.range_settings
     if not bounds:
         return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
@@ -137,7 +136,7 @@ def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], cha
 
 
 def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
-    """Why a sink with these ``changed`` settings must not write where connector ``live`` does; empty: it may."""
+    """Why a sink with these ``changed`` settings must not write where connector ``live`` does. Empty: it may."""
     needed = connector.location_settings if isinstance(connector, SinkConnector) else ()
     if not needed or set(needed) & set(changed):
         return ""
@@ -148,7 +147,7 @@ def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
 
 
 def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:
-    """By key, errors of record topics that are internal topics: a record there would be a config, or another connector's offset.
+    """By key, errors of record topics that are internal topics. A record there would be a config, or another connector's offset.
 
     Topics that transformations produce, and those that a source does not report, are checked before each write.
     """
@@ -171,7 +170,7 @@ def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], conne
 
 
 def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
-    """Kafka's own rule, for final names: transformations may change a source's topic, and variables have no value yet."""
+    """Kafka's own rule, for final names only: transformations may change a source's topic, and variables have no value yet."""
     is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not (config.get("transforms") or "").strip()
     return refusal_of_topic(topic) if topic and "${" not in topic and is_named else ""
 
@@ -184,7 +183,7 @@ def _output_topics(connector: SourceConnector, config: Mapping[str, str]) -> Seq
 
 
 def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> list[str]:
-    """Why a sink must not use the group that its config names: its commits would move the offsets of another consumer."""
+    """Why a sink must not use the group that its config names. Its commits would move the offsets of another consumer."""
     group = (config.get(GROUP) or "").strip()
     if not group:
         named = consumer_group(config.get("name") or "", None, settings.values)
@@ -212,7 +211,7 @@ def _is_printable(group: str) -> bool:
 
 def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
     """Errors for names in ``config`` that belong to another connector: its consumer group, where each would skip what the other has read;
-    its offsets topic; and an offsets topic that holds another's records. Such keys take no variables. ``others`` are configs, possibly
+    its offsets topic; and an offsets topic that holds another's records. Such keys accept no variables. ``others`` are configs, possibly
     partial."""
     group, offsets = ((config.get(key) or "").strip() for key in (GROUP, OFFSETS_TOPIC))
     topics = _topics_named(config)
@@ -264,7 +263,7 @@ def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str
 
 
 def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why ``transaction.boundary=connector`` is impossible; empty: it is possible."""
+    """Why ``transaction.boundary=connector`` is impossible. Empty: it is possible."""
     try:
         can = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # (the connector's own code)

@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigVa
 
 LONGEST_ANSWER: Final = 64 << 20
 LATE: Final = "late"
-"""The key of an answer with the line of the plugin's code that ran when the time was over."""
+"""The key, in an answer, for the line of the plugin's code that was running at the timeout."""
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
 _NOT_THERE: Final = "NotImplementedError"
 
@@ -33,14 +33,14 @@ def from_line(line: bytes) -> dict[str, Any]:
 
 
 def error_message(error: Exception) -> dict[str, object]:
-    """An exception as an answer."""
+    """The answer that represents an exception."""
     kind = next((cls.__name__ for cls in type(error).__mro__ if cls.__name__ in (*_RAISED, _NOT_THERE)), "")
     text = str(error) if kind else f"{type(error).__name__}: {error}"
     return {"error": text, "kind": kind, "errors": error.errors if isinstance(error, ConfigException) else []}
 
 
 def error_of(answer: Mapping[str, Any]) -> ConnectException | NotImplementedError:
-    """The exception in an answer; ConnectException for classes that are not ours."""
+    """The exception in an answer. ConnectException for classes that are not ours."""
     kind, text = str(answer.get("kind")), str(answer["error"])
     if kind == _NOT_THERE:
         return NotImplementedError(text)

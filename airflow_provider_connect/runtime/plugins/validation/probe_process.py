@@ -1,4 +1,4 @@
-"""Warm processes that run plugins' code, from the outside: each gets one request at a time, and is killed when it takes too long."""
+"""Warm processes that run plugins' code, as seen from outside. Each gets one request at a time, and is killed if it takes too long."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.plugins.validation.probe_messages import L
 
 PROBE: Final = "airflow_provider_connect.runtime.plugins.validation.probe_server"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Libraries reserve address space for each core; on a large machine that alone would reach the limit."""
+"""Libraries reserve address space for each core. On a large machine, this alone would reach the limit."""
 _PASSED_ON: Final = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "JAVA_HOME"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
@@ -29,15 +29,15 @@ _PASSED_ON: Final = {
 """Environment variables that programs need. Others are not passed on: those of an API server contain its secrets."""
 _PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
-_LATE_SECONDS: Final = 5.0  # for the process to report the current line of the plugin's code
-_ENDING_SECONDS: Final = 1.0  # for a process to end that has closed its output
+_LATE_SECONDS: Final = 5.0  # the time for the process to report the current line of the plugin's code
+_ENDING_SECONDS: Final = 1.0  # the time for a process to end after it has closed its output
 Fingerprints = frozenset[tuple[str, str]]
 MOST_IDLE: Final = 6
 MOST_AT_ONCE: Final = 4
 
 
 def environment_of_plugins(environment: Mapping[str, str]) -> dict[str, str]:
-    """The part of a server's environment that plugins' code gets."""
+    """The part of a server's environment that plugins' code receives."""
     return {name: value for name, value in environment.items() if name in _PASSED_ON or name.startswith(_PREFIXES_PASSED_ON)}
 
 
@@ -47,8 +47,8 @@ class ProbeProcess:
     def __init__(
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
-        """The process gets ``settings``, the values of variables as ``secrets``, and ``environment_of_plugins``. ``module`` is the module
-        that it runs, which must call ``probe_server.serve``."""
+        """The process gets ``settings``, the values of variables as ``secrets``, and ``environment_of_plugins``. It runs ``module``, which
+        must call ``probe_server.serve``."""
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
@@ -67,13 +67,13 @@ class ProbeProcess:
         return self._child.poll() is None
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
-        """The answer. Raises what the process raised. Raises RetriableException, with the current line of code if known, when it did not
-        answer in time, and ConnectException when it died or sent an invalid answer; the process is then dead."""
+        """The answer. Raises the exception that the process raised. Raises RetriableException, with the current line of code if known, if
+        the process did not answer in time. Raises ConnectException if it died or sent an invalid answer. The process is then dead."""
         try:
             until = time.monotonic() + timeout_seconds
             self._send({**request, "timeout_seconds": timeout_seconds, "until": until})
             answer = from_line(self._line(until + _LATE_SECONDS))
-        except TimeoutError:  # compiled code can keep the process from reporting its line
+        except TimeoutError:  # compiled code can prevent the process from reporting its line
             answer = {LATE: ""}
         except (OSError, ValueError) as error:
             how = self._how_it_ended()
@@ -103,7 +103,7 @@ class ProbeProcess:
             rest = rest[self._child.stdin.write(rest) :]
 
     def _line(self, deadline: float) -> bytes:
-        """Raises TimeoutError, or OSError when the process ends before the line does."""
+        """Raises TimeoutError, or OSError if the process ends before the line is complete."""
         assert self._child.stdout is not None
         pieces: list[bytes] = []
         length = 0
@@ -131,7 +131,7 @@ class ProbeProcess:
 
 class _LastLines:
     """Reads a pipe to its end and keeps only the last lines, since a process may write for days. A line whose beginning was dropped is left
-    out: it may start with part of a secret, and only whole secrets are masked."""
+    out. It may start with part of a secret, and only whole secrets are masked."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -141,7 +141,7 @@ class _LastLines:
 
     def text(self) -> str:
         """The last lines of a process that has ended."""
-        self._reader.join(_ENDING_SECONDS)  # a child that has inherited the pipe may live on
+        self._reader.join(_ENDING_SECONDS)  # a child that has inherited the pipe may still be running
         kept = self._tail.partition(b"\n")[2] if self._was_cut else self._tail
         return kept.decode("utf-8", "replace").strip()
 
@@ -155,8 +155,8 @@ class _LastLines:
 
 class ProbePool:
     """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and at most ``most_idle`` processes wait for the next
-    one; the one that waited longest ends first. A process never serves plugins whose files have changed since it loaded them. Waiting
-    processes end after ``idle_seconds`` without a request; None: never."""
+    request. The process that has waited longest ends first. A process never serves plugins whose files have changed since it loaded them.
+    Waiting processes end after ``idle_seconds`` without a request. None: never."""
 
     def __init__(
         self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None, *, most_idle: int = MOST_IDLE
@@ -177,7 +177,7 @@ class ProbePool:
             return process.ask(request, self._timeout_seconds)
 
     def close(self) -> None:
-        """End the waiting processes; busy ones end after their answer."""
+        """End the waiting processes. Busy processes end after their answer."""
         with self._lock:
             self._closed = True
         self._end_idle()

@@ -1,7 +1,7 @@
-"""The process that runs plugins' code for a probe: serves requests from standard input, one after the other, until it ends.
+"""The process that runs plugins' code for a probe. Serves requests from standard input, one after another, until the input ends.
 
-``python -m airflow_provider_connect.runtime.plugins.validation.probe_server``. Output of plugins goes to standard error. The kernel ends
-the process when a request takes much longer than its limit, even if its parent has gone.
+It runs as ``python -m airflow_provider_connect.runtime.plugins.validation.probe_server``. Output of plugins goes to standard error. The
+kernel ends the process when a request greatly exceeds its time limit, even if its parent has gone.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _NOT_OF_PLUGINS: Final = (
 
 
 class Answers:
-    """Answers the requests. Created with the first one, which has the worker settings."""
+    """Answers the requests. Created with the first request, which contains the worker settings."""
 
     def __init__(self, settings: WorkerSettings) -> None:
         self._choice = PluginChoice(PluginCatalog(settings.plugin_path), settings)
@@ -74,7 +74,7 @@ class Answers:
 
 
 Answer = Callable[[Mapping[str, Any]], dict[str, object]]
-"""One request's answer; whatever it raises is an answer too."""
+"""The answer to one request. An exception is also an answer."""
 
 
 def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
@@ -82,7 +82,7 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C at the server's terminal is for the server
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the server's terminal is meant for the server
     pending: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, pending), name="requests", daemon=True).start()
     asked: Answer | None = None
@@ -99,8 +99,8 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
 
 
 class _OneAnswer:
-    """The answer to one request; one that comes after ``until``, on this host's monotonic clock, is replaced by where the plugin's code was
-    then."""
+    """The answer to one request. If it comes after ``until``, on this host's monotonic clock, it is replaced by the line of the plugin's
+    code at that time."""
 
     def __init__(self, answers: BinaryIO, until: float) -> None:
         self._answers, self._watched = answers, threading.get_ident()
@@ -127,7 +127,8 @@ class _OneAnswer:
 
 
 def _line_of_plugin(thread: int) -> str:
-    """`` (file, line number)`` at which a thread is in code that is neither Python's nor this package's; empty where it is not."""
+    """`` (file, line number)`` at which a thread is in code that is neither Python's nor this package's. Empty if it is not in such
+    code."""
     stack = traceback.walk_stack(sys._current_frames().get(thread))
     lines = [(frame.f_code.co_filename, number) for frame, number in stack]
     found = next((line for line in lines if _may_be_of_plugin(line[0])), None)
@@ -135,7 +136,7 @@ def _line_of_plugin(thread: int) -> str:
 
 
 def _may_be_of_plugin(file: str) -> bool:
-    return os.path.isabs(file) and not file.startswith(_NOT_OF_PLUGINS) and "py4j" not in Path(file).parts  # which waits for a JVM
+    return os.path.isabs(file) and not file.startswith(_NOT_OF_PLUGINS) and "py4j" not in Path(file).parts  # the code waits for a JVM
 
 
 def _read(requests: BinaryIO, pending: queue.SimpleQueue[bytes]) -> None:

@@ -111,8 +111,8 @@ class _Validating:
         return dataclasses.replace(validation, warnings=self._warnings(connector, framework, validation))
 
     def _warnings(self, connector: Connector, framework: ConfigDef, validation: Validation) -> list[str]:
-        """Settings that no plugin reads. Those of a stage or converter with a wrong class are not reported, since its settings are
-        unknown."""
+        """Warnings about settings that no plugin reads. Settings of a stage or converter with a wrong class are left out, since its
+        definition is unknown."""
         task_def = getattr(getattr(connector, "task_class", None), "config_def", None)
         definitions = (framework, own_config_def(), connector.config_def, task_def or ConfigDef())
         known = {name for definition in definitions for name in names_of(definition)}
@@ -158,7 +158,7 @@ class _Validating:
                 value.value = None
 
     def _own_values(self, connector: Connector) -> dict[str, ConfigValue]:
-        values = connector.validate(self._visible)  # the framework reports nulls; connectors' code does not expect them
+        values = connector.validate(self._visible)  # the framework reports nulls, which connectors' code does not expect
         if values is None:
             raise BadRequestException(f"{self._plugin.class_name}.validate() must return a Config that is not null.")
         found = {value.name: value for value in values}
@@ -175,11 +175,11 @@ class _Validating:
         return found
 
     def _our_keys(self, connector: Connector) -> dict[str, ConfigKey]:
-        """This package's own settings, as far as the config has them: Connect would not list them."""
+        """This package's own settings that the config contains. Connect would not list them."""
         return {name: key for name, key in own_config_def().keys.items() if name in self._config and name not in connector.config_def.keys}
 
     def _converter(self, role: str, found: Mapping[str, ConfigValue]) -> _Part | None:
-        """The settings of a converter that the config itself names; None: it names none, or one with errors."""
+        """The settings of a converter that the config itself names. None: it names no converter, or one with errors."""
         name = f"{role}.converter"
         of_class, of_version = found[name], found[f"{name}.{VERSION_ENDING}"]
         named = self._config.get(name)
@@ -220,7 +220,7 @@ def _kind_of(key: str) -> PluginKind | None:
 
 
 def _add_null_errors(known: Mapping[str, ConfigValue], config: Given, into: dict[str, ConfigValue] | None = None) -> None:
-    """Null is never a value. An undefined key gets a value of its own with that error."""
+    """Null is never a valid value. An undefined key gets a value of its own with that error."""
     for key, text in config.items():
         if text is not None:
             continue
@@ -248,7 +248,7 @@ def _key_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigKeyView
 
 
 def key_view(key: ConfigKey, name: str | None = None) -> ConfigKeyView:
-    """A definition as views show it; ``name`` where that has a prefix which the key has not."""
+    """A definition in the form of views. ``name`` is the name with the prefix, if the key itself has no prefix."""
     about: dict[str, Any] = key.describe()
     return ConfigKeyView(
         name=name or key.name,
@@ -266,7 +266,7 @@ def key_view(key: ConfigKey, name: str | None = None) -> ConfigKeyView:
 
 
 def _value_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigValueView:
-    """A connector that reports nothing of a key of its own is taken to find it good."""
+    """If a connector reports nothing about a key of its own, the key counts as valid."""
     if value is None:
         assert key is not None
         value = ConfigValue(key.name)
@@ -277,10 +277,10 @@ def _value_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigValue
 def validate_overrides(
     settings: WorkerSettings, config: Mapping[str, str | None], *, is_sink: bool
 ) -> Iterator[tuple[ConfigKey | None, ConfigValue]]:
-    """Each override of a client that the connector uses, and any other that is refused, with the prefix in its name, and its definition
-    if Kafka has one.
+    """Validates each override of a client that the connector uses, and any other that is refused. The result has the prefix in its name,
+    and its definition if Kafka has one.
 
-    Texts name the settings without prefix, as Connect's do.
+    Texts name the settings without prefix, as Connect does.
     """
     given = {name: text for name, text in config.items() if text is not None}
     kinds = clients_of(settings, given, is_sink=is_sink)
@@ -309,7 +309,7 @@ def _one(definition: ConfigDef, kind: ClientKind, name: str, text: str, known: l
 
 
 def _unusable(settings: WorkerSettings, kind: ClientKind, overrides: Mapping[str, str]) -> dict[str, str]:
-    """What our own clients cannot do, such as a Java key store, by the setting that asks for it."""
+    """What our own clients cannot do, such as use a Java key store, by the setting that requests it."""
     try:
         client_config(settings, kind, overrides)
     except ConfigException as error:

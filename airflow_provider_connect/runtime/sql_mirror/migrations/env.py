@@ -1,4 +1,4 @@
-"""Run by alembic for each migration. The address of the database is set by Airflow's db-manager."""
+"""Run by alembic for each migration. Airflow's db-manager sets the address of the database."""
 
 from alembic import context
 from sqlalchemy import create_engine
@@ -9,7 +9,7 @@ VERSION_TABLE = "alembic_version_connect"
 
 
 def _include_object(thing: object, name: str | None, kind: str, reflected: bool, compare_to: object) -> bool:
-    """Compare with our tables only: the database is Airflow's."""
+    """Compare only our tables, because the database is Airflow's."""
     return kind != "table" or name in metadata.tables
 
 

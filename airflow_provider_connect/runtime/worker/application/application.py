@@ -1,4 +1,4 @@
-"""The driver of one run: one connector, one claim, and its tasks, each a Spark job of one partition."""
+"""The driver of one run. It has one connector, one claim, and the connector's tasks, each a Spark job with one partition."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 
 class Application:
-    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks, Spark or this process, in a thread
-    of its own during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` gets the result that
-    the application would have if it ended then; tasks that still run have ``UNREPORTED`` as their trace. ``mask`` is given the secrets of
-    the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a task in this process; None: tasks
-    run elsewhere."""
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks, which is Spark or this process, in a
+    separate thread during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` receives the
+    result that the application would have if it ended then. Tasks that still run have ``UNREPORTED`` as their trace. ``mask`` receives the
+    secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a task in this process.
+    None: tasks run elsewhere."""
 
     def __init__(
         self,
@@ -81,7 +81,7 @@ class Application:
             self._staying.request_end()
 
     def run(self) -> RunResult:
-        """1 claim 2 plan 3 run the tasks 4 report. Never raises: failures are in the result. Called once."""
+        """1 claim 2 plan 3 run the tasks 4 report. Never raises, because failures are in the result. Called once."""
         with closing(self._stop_server), closing(self._java) if self._java is not None else nullcontext():
             return self._run()
 
@@ -163,8 +163,8 @@ class Application:
         return self._staying.run(seconds)
 
     def _read_statuses(self) -> list[str] | None:
-        """Read how often tasks have FAILED in a row, while the engine starts. Returns the topics that the connector is known to use; None:
-        they are not tracked."""
+        """Read how many times in a row tasks have FAILED, while the engine starts. Returns the topics that the connector is known to use.
+        None: they are not tracked."""
         with closing(self._backing.statuses()) as store:
             statuses = store.read()
         tasks = {} if self._has_new_config else statuses.task_map(self._spec.connector)
@@ -172,7 +172,7 @@ class Application:
         return statuses.topics_of(self._spec.connector) if self._settings.topic_tracking_enable else None
 
     def _run_tasks(self, plan: Plan, statuses: StatusNotes, known: ConfigSnapshot | None) -> list[TaskResult]:
-        """Run each task in a driver thread of its own. One that fails never stops its siblings."""
+        """Run each task in a driver thread of its own. A task that fails never stops the others."""
         known_topics = self._read_statuses()
         run_task = self._engine.wait()
         results: dict[int, TaskResult] = {}
@@ -182,7 +182,7 @@ class Application:
             payload = dataclasses.replace(self._payload(plan, task, known_topics), known=known)
             try:
                 results[task] = run_task(payload)
-            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
+            except Exception as error:  # (the Spark job died: its Python worker was killed, an executor was lost, or it could not start)
                 is_lost = not isinstance(error, ConnectException)
                 log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
                 report = self._stop_server.last_report(task) if is_lost else None
@@ -205,7 +205,7 @@ class Application:
         known = [results.get(task) or TaskResult(task, State.FAILED, UNREPORTED, retriable=True) for task in plan.tasks]
         try:
             self._on_progress(RunResult(plan.connector.name, RunState.FAILED, plan.claim, known))
-        except OSError as error:  # (a full disk is no reason to end what runs)
+        except OSError as error:  # (a full disk is no reason to end the running tasks)
             log.warning("Connector %s: which of its tasks are done could not be noted: %s", plan.connector.name, error)
 
     def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
@@ -248,7 +248,7 @@ class Application:
 
 
 class _StartingEngine:
-    """Starts the engine in a thread. ``wait`` returns it, or raises its exception."""
+    """Starts the engine in a thread. ``wait`` returns the engine, or raises the exception of its start."""
 
     def __init__(self, start: Callable[[], TaskRunner]) -> None:
         self._made: TaskRunner | None = None
@@ -280,7 +280,7 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
 
 
 def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:
-    """Have the run's upgrade trial evaluated. A run whose trial failed may be retried at once, with the old version."""
+    """Have the run's upgrade trial evaluated. If the trial failed, the run may be retried at once, with the old version."""
     try:
         rolled_back = evaluate()
     except ConnectException as error:  # the next run finds a trial that never reported its end

@@ -1,6 +1,6 @@
-"""The driver process of a run: the application with Spark or this process as its engine, its files, its signal.
+"""The driver process of a run: the application, with Spark or this process as its engine, the run's files and the signal handler.
 
-As a program, ``--run-dir DIR``, it runs without Spark.
+Started as a program with ``--run-dir DIR``, it runs without Spark.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LOOPBACK = "127.0.0.1"
 
 
 def run_with_spark(directory: Path) -> NoReturn:
-    """Run the ``run.json`` of ``directory``, write the result there and end the process. The exit code is 0 whenever there is a result.
+    """Run the ``run.json`` of ``directory``, write the result there and end the process. The exit code is 0 if there is a result.
 
     SIGTERM ends every task after its current batch.
     """
@@ -45,7 +45,7 @@ def run_with_spark(directory: Path) -> NoReturn:
 
 
 def run_without_spark(directory: Path) -> NoReturn:
-    """As ``run_with_spark``, with the tasks in processes of their own; a single task, or a Java connector's, runs in this process."""
+    """As ``run_with_spark``, but with the tasks in processes of their own. A single task, or a Java connector's, runs in this process."""
     spec, mask, java = _spec(directory), Mask(), JavaHost()
     _run(directory, spec, lambda: _here(mask, java), host=_LOOPBACK, mask=mask, java=java)
     exit_at_once(0)
@@ -55,7 +55,7 @@ def run_without_spark(directory: Path) -> NoReturn:
 def _spec(directory: Path) -> RunSpec:
     write_logs(sys.stdout)
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
-    write_private(directory / PID_FILE, str(os.getpid()))  # from here on the file with the secrets is no longer needed
+    write_private(directory / PID_FILE, str(os.getpid()))  # from now on the file with the secrets is no longer needed
     return spec
 
 
@@ -88,8 +88,8 @@ def _here(mask: Mask, java: JavaHost) -> TaskRunner:
 
 
 def own_address(bootstrap_servers: str) -> str:
-    """The address of this machine on the way to the broker, where executors can reach it too. A host's own name often means its loopback
-    interface. Sends nothing."""
+    """The address of this machine on the way to the broker, where executors can reach it too. A host's own name often resolves to its
+    loopback interface. Sends nothing."""
     host, _, port = bootstrap_servers.partition(",")[0].rpartition("://")[2].rpartition(":")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host.strip("[]"), int(port), type=socket.SOCK_DGRAM)[0]

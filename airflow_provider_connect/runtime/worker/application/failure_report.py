@@ -1,4 +1,4 @@
-"""Reports failures that no task reported: applications that ended without a result, connectors without a plan."""
+"""Reports failures that no task reported: of applications that ended without a result, and of connectors without a plan."""
 
 from __future__ import annotations
 
@@ -39,10 +39,11 @@ def report_lost(
 ) -> list[int]:
     """Write FAILED, with exit code and log tail, for every task of the application that did not report its end.
 
-    Written under the application's own claim, so that a newer run's statuses hold. Returns the tasks. An application that never claimed
-    has changed nothing, and nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under this
-    claim, keep their status. ``tasks`` are those that the application had to run, None: all; others may run elsewhere under the same
-    claim, or be done. ``cache`` holds the part of the config topic that processes of this host have read; None: it is read whole.
+    Written under the application's own claim, so that a newer run's statuses take precedence. Returns the tasks. An application that never
+    claimed has changed nothing, so nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under
+    this claim, keep their status. ``tasks`` are those that the application had to run. None: all. Others may run elsewhere under the same
+    claim, or have ended. ``cache`` contains the part of the config topic that processes of this host have read. None: the whole topic is
+    read.
     """
     path = directory / CLAIM_FILE
     if not path.exists():
@@ -68,7 +69,7 @@ def report_lost(
 
 
 def _config_state(settings: WorkerSettings, connector: str, known: ConfigSnapshot | None) -> ClusterConfigState:
-    """The connector's part of the config topic now, read on from ``known``."""
+    """The connector's current part of the config topic. Reading continues from ``known``."""
     with ConfigStore(settings, known=known, only=connector) as store:
         return store.read()
 
@@ -85,10 +86,11 @@ def _reported(directory: Path) -> set[int]:
 def report_unready(
     settings: WorkerSettings, connector: str, claim: Claim, tasks: Sequence[int], reason: str, *, known: ConfigSnapshot | None = None
 ) -> None:
-    """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which holds no secrets.
+    """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which contains no secrets.
 
-    As in Kafka Connect, where a connector's tasks check its systems as they start. ``known`` is the part of the config topic that was read
-    before."""
+    In Kafka Connect, a connector's tasks check its systems as they start, with the same result. ``known`` is the part of the config topic
+    that was read before.
+    """
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     with closing(StatusWriter(settings, claim=claim)) as writer:
         trace = f"{MissingException.__module__}.{MissingException.__qualname__}: {reason}"
@@ -97,11 +99,11 @@ def report_unready(
 
 
 def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
-    """Write that a connector and its tasks FAILED before an application was started for them: its config cannot run. ``trace`` holds no
-    secrets.
+    """Write that a connector and its tasks FAILED before an application was started for them, because its config cannot run. ``trace``
+    contains no secrets.
 
-    Written under the newest claim, so that a newer run's statuses hold. Nothing is written for a connector that the config topic does not
-    have, or that is not STARTED. ``cache`` as in ``report_lost``.
+    Written under the newest claim, so that a newer run's statuses take precedence. Nothing is written for a connector that the config topic
+    does not have, or that is not STARTED. ``cache`` as in ``report_lost``.
     """
     try:
         state = _config_state(settings, connector, None if cache is None else cache.read(settings, connector))
@@ -117,17 +119,18 @@ def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cach
 def report_failed(
     backing: Backing, failed: FailedStatuses, trace: str, error: Exception | None = None, tasks: Collection[int] = ()
 ) -> None:
-    """Write that a connector FAILED because its config, plan or start did.
+    """Write that a connector FAILED because of its config, its plan or its start.
 
     If ``error`` is a MissingException, its ``tasks`` are FAILED and the connector is RUNNING, as when tasks raise it themselves
-    (``report_unready``). A connector without tasks is FAILED with the trace."""
+    (``report_unready``). A connector without tasks is FAILED with the trace.
+    """
     is_outside = isinstance(error, MissingException) and bool(tasks)
     with closing(backing.status_notes(failed.claim)) as writer:
         _put(writer, failed.beside_running() if is_outside else failed.of_connector(trace), failed, tasks if is_outside else (), trace)
 
 
 def _put(writer: StatusNotes, connector: ConnectorStatus, failed: FailedStatuses, tasks: Iterable[int], trace: str) -> None:
-    """Write the connector's status, and that each of ``tasks`` FAILED."""
+    """Write the connector's status, and FAILED for each of ``tasks``."""
     writer.put_connector(connector)
     for task in tasks:
         writer.put_task(failed.of_task(task, trace))
@@ -135,7 +138,7 @@ def _put(writer: StatusNotes, connector: ConnectorStatus, failed: FailedStatuses
 
 
 def plugin_version(settings: WorkerSettings, connector: str, state: ClusterConfigState) -> str | None:
-    """The version of the connector's plugin that a run takes; None: no version fits."""
+    """The version of the connector's plugin that a run uses. None: no version fits."""
     choice = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=state.version_in_force(connector))
     try:
         return choice.connector(connector, state.connector_config(connector) or {}).version

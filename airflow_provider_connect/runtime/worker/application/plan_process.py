@@ -1,4 +1,4 @@
-"""Planning without Spark, in a process of its own: for runs whose tasks have applications of their own (``tasks.per.application``)."""
+"""Plans without Spark, in a separate process, for runs whose tasks have applications of their own (``tasks.per.application``)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ from airflow_provider_connect.runtime.worker.application.upgrade_trial import Up
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """The tasks to run, and the claim under which all of them run; None: no task is to run, for ``reason``."""
+    """The tasks to run, and the claim under which all of them run. None: no task is to run, for ``reason``."""
 
     tasks: list[int]
     claim: Claim | None
@@ -46,10 +46,10 @@ class SharedPlan:
 
 
 def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: Callable[[], None] | None = None) -> SharedPlan:
-    """Plan the run whose ``run.json`` is in ``directory``. The plugin's code runs in a process that has ``timeout_seconds``.
+    """Plan the run whose ``run.json`` is in ``directory``. The plugin's code runs in a process that is limited to ``timeout_seconds``.
 
     That process gets none of Airflow's environment. Raises ConfigException or ConnectException with the planner's message,
-    RetriableException after the time.
+    RetriableException after the timeout.
     """
     environment = {name: value for name, value in os.environ.items() if not name.lstrip("_").startswith("AIRFLOW_")}
     command = [sys.executable, "-m", "airflow_provider_connect.runtime.worker.application.plan_process", str(directory)]
@@ -83,7 +83,7 @@ def plan_in_subprocess(directory: Path, *, timeout_seconds: float, before_exec: 
 
 
 def main(directory: Path) -> None:
-    """What the subprocess does: claim, plan, and leave the answer in the directory."""
+    """The work of the subprocess: claim, plan, and write the answer to the directory."""
     write_logs()
     spec = RunSpec.from_json((directory / RUN_FILE).read_text())
     mask = Mask(spec.secrets.values())
@@ -100,7 +100,7 @@ def main(directory: Path) -> None:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write a small file of a run atomically, readable by its owner only: under another name with mode 0600, then renamed."""
+    """Write a small file of a run atomically, readable only by its owner: under another name with mode 0600, then renamed."""
     unfinished = path.with_name(f".{path.name}.partial")
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w") as file:
@@ -140,4 +140,4 @@ def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
     sys.stdout.flush()
-    os._exit(0)  # clients' threads need not be waited for
+    os._exit(0)  # the process need not wait for the threads of clients

@@ -1,4 +1,4 @@
-"""From a connector's config to its published task set and a claim. Knows nothing of Spark or of how tasks run."""
+"""From a connector's config to its claim and its published task set. Knows nothing of Spark or of how tasks run."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import require_ne
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """The tasks that an application runs. ``task_configs`` are raw: variables are resolved where a task runs."""
+    """The tasks that an application runs. ``task_configs`` are raw, because variables are resolved where a task runs."""
 
     connector: CheckedConnector
     claim: Claim
@@ -45,15 +45,15 @@ class Plan:
 
 @dataclass(frozen=True, slots=True)
 class NoPlan:
-    """No task to run: the connector is deleted or not STARTED, or a newer claim exists."""
+    """There is no task to run: the connector is deleted or not STARTED, or a newer claim exists."""
 
     reason: str
 
 
 class Planner:
-    """Plans one run. ``store`` is the backing's, kept open by its owner. ``hide`` is given the secrets of its config, before the
-    connector's code sees them; ``mask`` hides them. ``java`` is given the JVM of a Java connector's plan. ``owner`` identifies the run in
-    its claims. One that ``yields`` claims a second time only if no other run has claimed the connector since."""
+    """Plans one run. ``store`` is the backing's, and its owner keeps it open. ``hide`` receives the secrets of the config before the
+    connector's code sees them. ``mask`` hides them. ``java`` receives the JVM of a Java connector's plan. ``owner`` identifies the run in
+    its claims. A run that ``yields`` claims a second time only if no other run has claimed the connector since."""
 
     def __init__(
         self,
@@ -80,9 +80,9 @@ class Planner:
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
-        """1 define the connector if its DAG does and the topic has no config 2 check the target state 3 claim.
+        """1 define the connector if its DAG file does and the topic has no config 2 check the target state 3 claim.
 
-        Raises ConfigException for a definition that names what is another connector's, FencedException where it yields to another run.
+        Raises ConfigException for a definition that names a resource of another connector, FencedException if the run yields to another.
         """
         state = self.store.read()
         if spec.connector not in state.connector_configs:
@@ -118,7 +118,7 @@ class Planner:
         """1 check the config 2 start the connector 3 get task configs 4 publish them if they changed 5 fence tasks that no longer exist
         6 with several tasks, fence those too and repair offsets.
 
-        Raises ConfigException, TooManyTasksException, what the connector raises, or FencedException when a newer claim exists.
+        Raises ConfigException, TooManyTasksException, FencedException if a newer claim exists, and the connector's own exceptions.
         """
         state = self.store.read()
         raw = state.connector_config(spec.connector)
@@ -148,7 +148,7 @@ class Planner:
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
             configs = task_configs(checked, context, self._settings)
-        except ConfigException as error:  # its config was checked: something outside that it names is wrong
+        except ConfigException as error:  # its config was checked, so something outside that it names is wrong
             raise MissingException(error.message, errors=error.errors) from error
         warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs
@@ -158,7 +158,7 @@ class Planner:
             return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
-        """Whether the published tasks come from the config in force. If not, some of them must not run alone."""
+        """Whether the published tasks come from the config in force. If not, some of them must not run without the others."""
         state = self.store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 
@@ -167,11 +167,11 @@ class Planner:
         return list(state.all_task_configs(connector).values())
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
-        """Fence every old owner before any task reads its offsets, since a partition may have moved from one task to another. A single
-        task does all this itself.
+        """Fence every old owner before any task reads its offsets, since a partition may have moved to another task. A single task does all
+        this itself.
 
         1 take over every id 2 check that the claim is the newest 3 repair offsets. A driver that was frozen in between is fenced by step 1
-        of the newer one, or refused by step 2. So it never writes offsets that were read before a newer run moved them."""
+           of a newer driver, or refused by step 2. So it never writes offsets that it read before a newer run changed them."""
         if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
@@ -201,7 +201,7 @@ class Planner:
             self.store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
-        """Whether its tasks commit in transactions of their ids. If not, the store of the offsets fences them."""
+        """Whether its tasks commit in transactions of their ids. If not, the offset store fences them."""
         return self._backing.exactly_once or not checked.is_source
 
 

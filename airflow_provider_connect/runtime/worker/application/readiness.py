@@ -1,7 +1,7 @@
-"""Checks in the Airflow task process whether a run has work, before anything is submitted. No Spark, no Arrow.
+"""Checks in the Airflow task process whether a run has work, before anything is submitted. Uses neither Spark nor Arrow.
 
-Costs one or two consumers: the config topic, then either the group's offsets against the ends, or the source's own check. A config whose
-tasks are planned has passed every check before; it is checked again, with internal topics and outside systems, only if there is work.
+Costs one or two consumers: one reads the config topic, and for a sink another reads the ends. A source is asked by its own check. A config
+whose tasks are planned has passed every check. It is checked again, with internal topics and outside systems, only if there is work.
 """
 
 from __future__ import annotations
@@ -52,23 +52,23 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
-LEFT_OPEN = "a run that was killed has left a transaction open"  # the next run ends it when it takes over; it may stay open for a minute
+LEFT_OPEN = "a run that was killed has left a transaction open"  # the next run's takeover ends it; else it may stay open for a minute
 COMMITTED_SECONDS = 2.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
-_ONE_BY_ONE = 20  # topics whose partitions a consumer reads one by one; ten thousand would take minutes
-_CLOCK_SECONDS = 60.0  # by which clocks of two hosts may differ
+_ONE_BY_ONE = 20  # the number of topics whose partitions a consumer reads one by one; ten thousand would take minutes
+_CLOCK_SECONDS = 60.0  # how much the clocks of two hosts may differ
 
 
 SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""The values of the variables in a config that only Airflow knows. Raises ConfigException for an unknown one."""
+"""Returns the values of the variables in a config that only Airflow knows. Raises ConfigException for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures); ``reason`` is for the log. ``config`` is
-    the raw config that was checked, and ``secrets`` the values of its variables; both are empty for a connector that is not started.
-    ``version`` is the plugin's where an upgrade decides it: the one that has worked. ``missing`` is what the connector waits for.
-    ``known`` is the part of the config topic that was read, from which the run continues."""
+    """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures). ``reason`` is for the log. ``config`` is the raw
+    config that was checked, and ``secrets`` the values of its variables. Both are empty for a connector that is not started. ``version`` is
+    the version that has worked, if an upgrade decides the plugin's version. ``missing`` is what the connector waits for. ``known`` is the
+    part of the config topic that was read, from which the run continues."""
 
     state: str
     reason: str
@@ -99,15 +99,15 @@ def check_readiness(
     cache: ConfigCache | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> Readiness:
-    """Whether there is work for ``connector``: by the config on the topic, and by ``define`` only where the topic has none.
+    """Whether there is work for ``connector``, by the config on the topic. ``define`` is used only if the topic has no config.
 
-    A run that ``may_wait`` does not start what has FAILED over and over (``seconds_to_wait``). One that ``is_asked_for``, as a restart is,
-    has work without a check. The tasks of one that ``is_planned`` were checked by their plan just before. ``cache`` holds
-    what processes of this host have read of the config topic; None: it is read whole. ``hide`` is given the config's secrets before any
-    code of the connector's runs in this process.
+    A run that ``may_wait`` does not start tasks that have FAILED repeatedly (``seconds_to_wait``). A run that ``is_asked_for``, such as a
+    restart, has work without a check. If the run ``is_planned``, its plan has just checked its tasks. ``cache`` contains what processes of
+    this host have read of the config topic. None: the whole topic is read. ``hide`` receives the config's secrets before any code of the
+    connector runs in this process.
 
-    Raises, before anything moves, ConfigException for a config that cannot run and for internal topics that are not as they must be,
-    UnreadyException where the connector itself refuses, and StoreTimeoutException when no broker answers.
+    Raises before anything changes: ConfigException for a config that cannot run and for wrong internal topics, UnreadyException if the
+    connector itself refuses, StoreTimeoutException if no broker answers.
     """
     known = _config_snapshot(settings, connector, cache)
     raw, found = _known(known, connector, define)
@@ -139,7 +139,7 @@ def check_readiness(
 
 
 def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
-    """The raw config, None for a connector that must not run, and the readiness by the config topic alone."""
+    """The raw config, None for a connector that must not run, and the readiness according to the config topic alone."""
     state = None if known is None else known.log(connector).state
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
@@ -152,7 +152,7 @@ def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, st
     if target is not TargetState.STARTED:
         return None, Readiness(NOT_STARTED, f"its target state is {target}")
     version = state.version_in_force(connector, is_trying=False)
-    if state.applied_configs.get(connector) != raw or not state.tasks(connector):  # a stop leaves none
+    if state.applied_configs.get(connector) != raw or not state.tasks(connector):  # a stop removes the tasks
         return raw, Readiness(WORK, "its tasks are not planned yet for this config", version=version)
     return raw, Readiness(NO_WORK, "", version=version)
 
@@ -167,7 +167,7 @@ def _refuse_foreign(connector: str, define: Mapping[str, str], state: ClusterCon
 def _of_kind(
     settings: WorkerSettings, connector: str, resolved: Mapping[str, str], version: str | None, *, secrets: set[str], hide: HideSecrets
 ) -> Readiness:
-    """The readiness of a source by its own check, of a sink by its group's offsets."""
+    """The readiness of a source by its own check, and of a sink by its group's offsets."""
     plugin = PluginChoice(PluginCatalog(settings.plugin_path), settings, version=version).connector(connector, resolved)
     if plugin.kind is PluginKind.SINK:
         return _sink_readiness(connector, resolved, settings)
@@ -191,7 +191,7 @@ def _of_java(settings: WorkerSettings, connector: str, class_name: str, resolved
 
 
 def _probe(settings: WorkerSettings, connector: str, resolved: Mapping[str, str]) -> Readiness:
-    """The readiness of a Java source that reports new data only to a run: decided by when its last run started."""
+    """The readiness of a Java source that reports new data only to a run. It depends on when the last run started."""
     work = Readiness(WORK, "a Java source of this class is asked for new data by a run")
     interval = java_seconds(resolved, PROBE_INTERVAL)
     if interval is None:
@@ -215,7 +215,7 @@ def _tasks(settings: WorkerSettings, connector: str) -> list[TaskStatus]:
 
 
 def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
-    """The wait after failures; None: not all of the connector's tasks have FAILED, or their wait is over."""
+    """The wait after failures. None: not all of the connector's tasks have FAILED, or their wait is over."""
     tasks = _tasks(settings, connector)
     if not tasks or not all(task.state is State.FAILED and task.failures for task in tasks):
         return None
@@ -231,18 +231,20 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
 
 
 def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
-    """Seconds left at ``now`` of the shortest wait of tasks that have FAILED. A status from the future, of a wrong clock, delays no run."""
+    """The shortest remaining wait, in seconds at ``now``, of tasks that have FAILED. A status from the future, due to a wrong clock, delays
+    no run."""
     left = ((task.timestamp / 1000 + (longest := seconds_to_wait(task.failures)) - now, longest) for task in tasks)
     return min((seconds if seconds <= longest + _CLOCK_SECONDS else 0.0 for seconds, longest in left), default=0.0)
 
 
 def seconds_to_wait(failures: int) -> float:
-    """How long after the last of so many failures in a row a scheduled run may start the application again: doubling, up to an hour."""
+    """How long a scheduled run waits after the last of ``failures`` consecutive failures before it starts the application again. Doubles,
+    up to an hour."""
     return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_WAIT_SECONDS)
 
 
 def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
-    """None: no config topic exists yet. If this worker creates no topics, that is an error of the internal topics."""
+    """None: no config topic exists yet. If this worker creates no topics, this is an error of the internal topics."""
     try:
         if cache is not None:
             return cache.read(settings, connector)
@@ -257,7 +259,7 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
 
 
 def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write what the connector waits for to the config topic, for lists, if it is not there. Never fails a run."""
+    """Write what the connector waits for to the config topic, for lists, unless it is already there. Never fails a run."""
     state = None if found.known is None else found.known.log(connector).state
     if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
         return
@@ -277,8 +279,8 @@ def _check_before_work(
     *,
     is_asked: bool,
 ) -> str | None:
-    """Config, guarantee, what the connector itself checks, and the internal topics are in order; or raise ConfigException. Returns what
-    it waits for. ``is_asked``: what a sink waits for is in ``found`` already."""
+    """Check the config, the guarantee, the connector's own conditions and the internal topics. Raises ConfigException if one is wrong.
+    Returns what the connector waits for. ``is_asked``: what a sink waits for is already in ``found``."""
     from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 
     checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
@@ -348,7 +350,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
             return Readiness(WORK, LEFT_OPEN)
         ends = ends_within(consumer.end_offsets(partitions), ranges)
     offsets = {p: committed[p].offset for p in partitions if p in committed}
-    if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open at that offset
+    if any(offset > ends[p] for p, offset in offsets.items()):  # a transaction may be open at this offset
         with LogConsumer(config, read_committed=False) as reader:
             missing = missing or beyond_end(offsets, reader.end_offsets(list(offsets)))
     waiting = [p for p in partitions if p not in committed or committed[p].offset != ends[p]]
@@ -362,7 +364,7 @@ def _sink_readiness(name: str, resolved: Mapping[str, str], settings: WorkerSett
 
 
 def _topics(resolved: Mapping[str, str], settings: WorkerSettings, consumer: LogConsumer) -> dict[str, int]:
-    """Partition counts of the sink's topics that exist."""
+    """Partition counts of the sink's existing topics."""
     named = named_topics(resolved)
     if not named or len(named) > _ONE_BY_ONE:
         admin = TopicAdmin(settings, sink_admin_overrides(resolved))

@@ -1,8 +1,8 @@
-"""The engine that runs tasks with Spark: each as a job of one partition, in a Python worker; or, if it works with data frames, in a thread
-of the driver. The only module here that knows Spark.
+"""The engine that runs tasks with Spark, each as a job with one partition in a Python worker. A task that works with data frames runs in a
+thread of the driver. This is the only module here that knows Spark.
 
-Two start-up measures live here because they must precede the SparkContext: without the numpy converters py4j imports pandas, numpy and
-pyarrow in the driver at its first call with an argument, and the JVM's own stop saves the second that Python's waits.
+Two measures save time. py4j's numpy converters, which would import pandas, numpy and pyarrow in the driver, are removed before the
+SparkContext starts. The JVM's own stop saves the second for which Python's stop waits.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ _PLUGINS: Final = "connect-plugins"
 
 
 class SparkEngine:
-    """One SparkContext. ``run`` may be called from several threads at once; jobs beyond the free cores wait their turn."""
+    """One SparkContext. ``run`` may be called from several threads at once. If all cores are busy, a job waits."""
 
     def __init__(self, connector: str, mask: Mask | None = None) -> None:
-        """``mask`` hides the secrets of tasks that run in this process, whose output it masks."""
+        """``mask`` hides the secrets of tasks that run in this process, and masks the process's output."""
         self._context = _context(connector)
         self._threads = TaskThreads(mask or Mask(), fenced=True)
         self._lock = threading.Lock()
@@ -48,7 +48,7 @@ class SparkEngine:
         return str(self._context.master).startswith("local")
 
     def run(self, payload: TaskPayload) -> TaskResult:
-        """The task as a Spark job. Raises when the job is lost: its Python worker or its executor died."""
+        """Run the task as a Spark job. Raises if the job is lost because its Python worker or its executor died."""
         if payload.needs_spark:
             return self._threads.run(payload)
         if payload.stays:
@@ -59,7 +59,7 @@ class SparkEngine:
         if not self.is_local:
             self._send(payload.locations)
             allowed = allowed_locations(payload.settings)
-            java = [allowed(Path(path)) for path in payload.locations]  # decided here: links lead elsewhere on another machine
+            java = [allowed(Path(path)) for path in payload.locations]  # decided here, because links lead elsewhere on another machine
             run = partial(body, sent=java, keeps_log=True)
         result, *lines = self._context.parallelize([payload], 1).mapPartitions(run).collect()
         reader = LineReader()
@@ -76,9 +76,9 @@ class SparkEngine:
             raise ConfigException.of("tasks.max", str(tasks), f"{reason}: lower tasks.max, or write more cores into the Spark connection")
 
     def _send(self, locations: Sequence[str]) -> None:
-        """Have Spark unpack the plugins of the run with each executor's other files; all tasks of a run have the same ones.
+        """Have Spark unpack the plugins of the run next to each executor's other files. All tasks of a run have the same plugins.
 
-        Executors fetch the archive from this host; Spark removes it at the end.
+        Executors fetch the archive from this host. Spark removes it at the end.
         """
         from pyspark import SparkFiles
 
@@ -96,13 +96,14 @@ class SparkEngine:
             self._sent = locations
 
     def stop(self) -> None:
-        """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after."""
+        """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after this call."""
         self._context._jsc.sc().stop()
 
 
 def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
-    """Run the tasks. Spark calls it in the Python worker. ``sent``: for each plugin location of the run, which came with the job, whether
-    its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the worker's output."""
+    """Run the tasks. Spark calls this in the Python worker. ``sent`` states for each plugin location of the run, which came with the job,
+    whether its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the worker's
+    output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
@@ -113,7 +114,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
             from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
             prepend_native_locations(payload.locations)
-        # after that; and the driver, which ships this, needs no Arrow
+        # after the locations; and the driver, which ships this function, needs no Arrow
         from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
         if not keeps_log:
@@ -128,7 +129,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
 
 
 def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskPayload:
-    """The payload with the locations that came with the job, in ``root``, instead of the driver's. ``allowed``: ``sent`` of ``body``."""
+    """The payload with the locations that came with the job, in ``root``, instead of the driver's. ``allowed`` is ``sent`` of ``body``."""
     paths = unpacked_paths(root, payload.locations)
     folders = [os.path.dirname(path) for path in paths]
     of_java = ",".join(folder for folder, is_allowed in zip(folders, allowed, strict=True) if is_allowed)
@@ -139,7 +140,7 @@ def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskP
 def _context(connector: str) -> SparkContext:
     from py4j import protocol
     from pyspark import SparkConf, SparkContext
-    from pyspark.sql import types  # registers the converters that the next line takes out  # noqa: F401
+    from pyspark.sql import types  # registers the converters that the next line removes  # noqa: F401
 
     converters = protocol.INPUT_CONVERTER
     converters[:] = [converter for converter in converters if not type(converter).__name__.startswith("Numpy")]
@@ -155,7 +156,7 @@ def exit_at_once(code: int) -> None:
 
 
 def start_engine(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
-    """Start the engine, add it to ``started``, whose owner stops it, and return what runs tasks."""
+    """Start the engine and return a function that runs tasks. Adds the engine to ``started``, whose owner stops it."""
     engine = SparkEngine(connector, mask)
     started.append(engine)
     return engine.run

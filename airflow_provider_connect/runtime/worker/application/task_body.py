@@ -1,6 +1,6 @@
-"""One task of one run, from its payload to its result: inside an executor's Python worker, or in a thread of a worker of its own.
+"""One task of one run, from its payload to its result. It runs in an executor's Python worker, in a process of its own, or in a thread.
 
-``TaskRunner.run`` has the order on which every guarantee rests.
+``TaskRunner.run`` has the order on which every guarantee depends.
 """
 
 from __future__ import annotations
@@ -54,17 +54,18 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
-_IMPORT = threading.Lock()  # a thread that waits for another's failing import would get half a module, and report that instead
+_IMPORT = threading.Lock()  # a thread that waits for a failing import of another would get half a module, and report that instead
 _ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
-_SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter all the time: 5 ms each time cost 5 % of a sink's speed
+_SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter constantly: with 5 ms each time, a sink lost 5 % of its speed
 
 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
-    """Where a task runs. ``connection`` None: only the config topic and time end it. ``watch`` gets the counters of the task when it
-    begins. ``mask`` is given the task's secrets; the process hides them in its log and output. ``java`` is the application's, in its
-    process. ``fenced``: how many tasks share this process, which is killed when it exceeds their memory together; 0: the process belongs to
-    another program, and is never killed. ``fence`` is that of a process that hosts tasks of several connectors."""
+    """Where a task runs. ``connection`` None: only the config topic and time end the task. ``watch`` receives the counters of the task when
+    it begins. ``mask`` receives the task's secrets, which the process hides in its log and output. ``java`` is the application's, if the
+    task runs in its process. ``fenced`` is how many tasks share this process, which is killed when it exceeds the sum of their memory
+    limits. 0: the process belongs to another program, and is never killed. ``fence`` is that of a process that hosts tasks of several
+    connectors."""
 
     backing: Backing
     worker_id: str
@@ -77,7 +78,7 @@ class TaskHost:
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
-    """Run the task and return its result. A failure of the task is a value, and never raised.
+    """Run the task and return its result. A failure of the task is a value, and is never raised.
 
     ``host`` None: the task has a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
     ``step`` surrounds each step of a commit. ``fenced``: that process is killed when the task exceeds its memory limit.
@@ -119,8 +120,8 @@ def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Ab
 def driver_host(
     payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
 ) -> TaskHost:
-    """The host of a task in a thread of the application's driver, which hides the secrets of ``mask``; ``java`` has its JVM for Java
-    plugins. ``backing`` None: the topics keep the task's state."""
+    """The host of a task in a thread of the application's driver, which hides the secrets of ``mask``. ``java`` has the driver's JVM for
+    Java plugins. ``backing`` None: the topics keep the task's state."""
     host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
     return replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0)
 
@@ -132,7 +133,8 @@ def _executor_host(payload: TaskPayload, settings: WorkerSettings, backing: Back
 
 
 def _driver_connection(payload: TaskPayload) -> StopConnection | None:
-    """Connect to the driver. A task runs without a connection too: the config topic has every reason to end but the application's."""
+    """Connect to the driver. A task also runs without a connection, because the config topic has every reason to end except the
+    application's own."""
     try:
         return StopConnection(payload.stop_address, payload.stop_token)
     except OSError as error:
@@ -154,7 +156,7 @@ def _run(
         with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, fence=fence) as environment:
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
-            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a take-over of the task's id
+            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a takeover of the task's id
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED
@@ -164,7 +166,7 @@ def _run(
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
         _count_committed(result, counted)
-    except BaseException as error:  # (the boundary: any exception of a task makes it FAILED, also SystemExit)
+    except BaseException as error:  # (the boundary: any exception of a task makes it FAILED, including SystemExit)
         trace = shorten(mask(trace_of(_memory_exception(error, payload, settings))))
         log.error("Task %s-%s FAILED\n%s", payload.connector, payload.task, without_framework(trace))  # noqa: TRY400  (masked)
         failed = FailedStatuses(payload.connector, host.worker_id, version, payload.claim)
@@ -179,7 +181,8 @@ def _run(
 
 
 def _memory_exception(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
-    """``error``; for a MemoryError, which has no text, one that names the task: the system's limit was reached before the task's."""
+    """Returns ``error``. For a MemoryError, which has no text, returns one that names the task: the system's limit was reached before the
+    task's."""
     if not isinstance(error, MemoryError):
         return error
     task = f"{payload.connector}-{payload.task}"
@@ -198,10 +201,10 @@ def _count_committed(result: TaskResult, counted: Sequence[TaskMetrics]) -> None
 
 
 def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
-    """Run the task, and again when an older claim has fenced it.
+    """Run the task. Run it again if an older claim has fenced it.
 
-    A task of an older claim takes over the id before it can know that it is late, and then ends. The newest claim's work remains to be
-    done.
+    A task of an older claim takes over the id before it can know that its claim is old, and then ends. The work of the newest claim remains
+    to be done.
     """
     fenced: FencedException | None = None
     task = f"{environment.payload.connector}-{environment.payload.task}"
@@ -209,7 +212,7 @@ def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
         try:
             return _run_once(environment)
         except FencedException as error:
-            environment.refuse_old_claim()  # raises after a newer claim or a stop: then the task has to end
+            environment.refuse_old_claim()  # raises after a newer claim or a stop: then the task must end
             why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
             log.warning("Task %s takes its id over again: %s", task, why)
             fenced = error
@@ -258,7 +261,7 @@ class _Values:
     resolved_at: float
 
     def expiry(self, checked: CheckedConnector) -> float:
-        """When the task must end so that they are resolved anew."""
+        """When the task must end so that they are resolved again."""
         ttl_ms = config_providers.shortest_ttl_ms(self.providers)
         if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
             return math.inf

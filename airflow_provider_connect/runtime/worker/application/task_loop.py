@@ -1,7 +1,7 @@
 """A task of a run that stays: its body runs, and runs again, until there is a reason to end.
 
-The body reads on as records come. It ends when its time is over, or a value of a config provider has expired, and then runs again. A failure
-that may pass is retried here, with a growing wait; any other failure ends the task.
+The body reads on as records come. It ends when its time is over, or a value of a config provider has expired, and then runs again. A
+failure that may pass is retried here, with a growing wait. Any other failure ends the task.
 """
 
 from __future__ import annotations

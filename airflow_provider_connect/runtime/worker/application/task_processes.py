@@ -1,7 +1,7 @@
-"""Runs each task of a run without Spark in a process of its own, as Spark does: a task that kills its process affects no other task.
+"""Runs each task of a run without Spark in a process of its own, as Spark does. So a task that kills its process affects no other task.
 
-Used for runs with several tasks. As a program, it is such a process: it reads the pickled payload from standard input, and writes the
-result as JSON to the descriptor that is its argument.
+Used for runs with several tasks. Started as a program, this module is such a process. It reads the pickled payload from standard input, and
+writes the result as JSON to the descriptor that is its argument.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ class TaskProcessLost(Exception):
 
 
 def run_in_process(payload: TaskPayload) -> TaskResult:
-    """Run the task, and return its result, which may be a failure. Thread-safe; the child dies with the thread that calls.
+    """Run the task, and return its result, which may be a failure. Thread-safe. The child dies with the calling thread.
 
-    Raises TaskProcessLost when the process ends without a result, RetriableException when it does not start.
+    Raises TaskProcessLost if the process ends without a result, RetriableException if it does not start.
     """
     reading, writing = os.pipe()
     try:
@@ -51,9 +51,9 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
         try:
             process.stdin.write(pickle.dumps(payload))
             process.stdin.close()
-        except BrokenPipeError:  # it has ended: its exit code follows
+        except BrokenPipeError:  # the process has ended: its exit code follows
             pass
-        for line in bounded_lines(process.stdout):  # until it ends, for it writes its result at its end
+        for line in bounded_lines(process.stdout):  # to the end of the output, because the process writes its result at its end
             sys.stdout.write(line.decode("utf-8", "replace"))
             sys.stdout.flush()
         text = answered.read()

@@ -1,7 +1,7 @@
-"""A run's part in an upgrade of its connector: it compares the versions, tries the new one, and restores the old one if that fails.
+"""A run's part in an upgrade of its connector: it compares the versions, tries the new one, and restores the old one if the trial fails.
 
-Every step is one compare-and-set of the config topic by the run that holds the newest claim, so a run that is killed between any two
-leaves the state before or after a step. A trial whose run never reported has failed.
+Every step is one compare-and-set of the config topic by the run that holds the newest claim. So a run that is killed between two steps
+leaves the state before or after a step. If a trial's run never reported, the trial has failed.
 """
 
 from __future__ import annotations
@@ -30,25 +30,25 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 _DID_ITS_WORK = (None, StopReason.TIME, StopReason.EXPIRED)
-"""The reasons to stop after which a task counts as a success of the new version."""
+"""The reasons to stop that count as a success of the new version."""
 
 
 class Previews(Protocol):
-    """A PreviewRunner."""
+    """Makes previews: a PreviewRunner."""
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview: ...
 
 
 def preview_in_subprocess(settings: WorkerSettings, secrets: Mapping[str, str]) -> Previews:
-    """Previews in processes of their own."""
+    """Makes previews in processes of their own."""
     from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 
     return PreviewRunner(settings, secrets=lambda _: secrets)
 
 
 class UpgradeTrial:
-    """The upgrade trial of one connector, for one run that has claimed it. ``state`` was read after the claim: from then on only this run
-    changes an upgrade that is under way. ``previews`` is called when there are versions to compare; ``now_ms`` is the time of day."""
+    """The upgrade trial of one connector, for one run that has claimed it. ``state`` was read after the claim. From then on only this run
+    changes an open upgrade. ``previews`` is called if there are versions to compare. ``now_ms`` is the time of day."""
 
     def __init__(
         self,
@@ -77,8 +77,8 @@ class UpgradeTrial:
     def before_plan(self, *, is_whole: bool) -> bool:
         """1 fail a trial that never reported 2 compare the versions if a trial is requested 3 begin the trial.
 
-        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run; a run of some of them
-        begins no trial. Returns whether all tasks have to be planned again, because another version has planned them.
+        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run. A run of some of them
+        begins no trial. Returns whether all tasks must be planned again, because another version has planned them.
         """
         upgrade = self._found
         if upgrade is None:
@@ -99,8 +99,8 @@ class UpgradeTrial:
         return False
 
     def after(self, results: Sequence[TaskResult], tasks: int) -> str:
-        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is one. Returns why it failed, as a sentence for
-        people; empty: it has not failed."""
+        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is a trial. Returns why it failed, as a sentence
+        for people. Empty: it has not failed."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
             return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")
@@ -146,7 +146,7 @@ class UpgradeTrial:
         return changed
 
     def _change(self, upgrade: Upgrade, step: Callable[[Upgrade], Upgrade]) -> Upgrade:
-        """Take the step, if the upgrade is unchanged and the claim the newest. Returns the upgrade after that."""
+        """Take the step, if the upgrade is unchanged and the claim is the newest. Returns the upgrade after the step."""
         found: list[Upgrade] = []
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -163,9 +163,9 @@ class UpgradeTrial:
         return found[0]
 
     def _end(self, step: Callable[[Upgrade], Upgrade]) -> Upgrade | None:
-        """Take a step of the trial that has this run's claim; None: no such trial.
+        """Take a step of the trial that has this run's claim. None: there is no such trial.
 
-        With DONE, the config gets the requested version, unless a DAG file owns the config: then the upgrade keeps it.
+        With DONE, the config gets the requested version. If a DAG file owns the config, the upgrade keeps the version instead.
         """
         found: list[Upgrade] = []
 

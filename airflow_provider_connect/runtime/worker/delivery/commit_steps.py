@@ -1,4 +1,4 @@
-"""The steps of a commit, in their order for each direction and guarantee. Fault tests end or freeze a process before or after a step."""
+"""The steps of a commit, in order, for each direction and guarantee. Fault tests end or freeze a process before or after a step."""
 
 from __future__ import annotations
 
@@ -42,5 +42,5 @@ _NOTHING = nullcontext()
 
 
 def unobserved(_: CommitStep) -> AbstractContextManager[None]:
-    """The hook in production, which does nothing around a step."""
+    """The hook in production. It does nothing around a step."""
     return _NOTHING

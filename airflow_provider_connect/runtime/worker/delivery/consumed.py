@@ -1,4 +1,4 @@
-"""What a consumer has returned at once: raw batches and ends of partitions. Read as confluent-kafka's objects where nothing is faster."""
+"""What a consumer returns from one call: raw batches and ends of partitions. Read from confluent-kafka's objects if nothing is faster."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from airflow_provider_connect.runtime.stores.log_consumer import headers_of
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch, headers_column
 
 TIMESTAMP_TYPES = ("NoTimestampType", "CreateTime", "LogAppendTime")
-MAX_MESSAGES = 500  # lists of 700 and more cost twice as much each: 0.55 µs a record against 0.27, measured
+MAX_MESSAGES = 500  # lists of 700 and more cost twice as much: 0.55 µs a record instead of 0.27, measured
 NO_TIMESTAMP = -1
 
 
 @dataclass(slots=True)
 class Consumed:
-    """``pieces`` hold consecutive records of a partition; ``ended`` are partitions with the position that a read to their end has; ``gone``
-    those whose log does not hold the offset that was to be read."""
+    """``pieces`` hold consecutive records of a partition. ``ended`` maps each partition that was read to its end to its position. ``gone``
+    are partitions whose log does not hold the requested offset."""
 
     pieces: list[RawBatch] = field(default_factory=list)
     ended: list[tuple[TopicPartition, int]] = field(default_factory=list)
     gone: list[TopicPartition] = field(default_factory=list)
 
     def add_error(self, error: KafkaError, partition: TopicPartition, offset: int) -> None:
-        """Raise the translated ``error``, unless the client continues after it by itself; the loop limits the time without records."""
+        """Raise the translated ``error``, unless the client recovers from it by itself. The loop limits the time without records."""
         if error.code() == KafkaError._PARTITION_EOF:
             self.ended.append((partition, offset))
         elif error.code() == KafkaError._AUTO_OFFSET_RESET:
@@ -41,21 +41,21 @@ class Consumed:
 
 
 class ClientMessages:
-    """Takes what a consumer has fetched, by its own calls. ``only`` is the partition if there is only one."""
+    """Takes what a consumer has fetched, through the consumer's own calls. ``only`` is the partition if there is only one."""
 
     def __init__(self, consumer: Consumer, columns: frozenset[str], only: TopicPartition | None = None) -> None:
         self._consumer, self._columns, self._only = consumer, columns, only
-        self._record_bytes = 0.0  # of the records taken last, on average
+        self._record_bytes = 0.0  # average of the records taken last
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
-        """The fetched records, up to about ``most_records`` and ``most_bytes``. Waits for the first one, up to ``timeout_seconds``; None:
-        no record came. Raises what ``Consumed.add_error`` raises."""
+        """The fetched records, up to about ``most_records`` and ``most_bytes``. Waits up to ``timeout_seconds`` for the first one. None: no
+        record arrived. Raises what ``Consumed.add_error`` raises."""
         first = self._consumer.poll(timeout_seconds)
         if first is None:
             return None
         record_bytes = max(self._record_bytes, len(first.value() or b""))
         limit = min(most_records, MAX_MESSAGES, 1 + int(most_bytes / max(1.0, record_bytes)))
-        more = self._consumer.consume(limit, 0)  # with a time-out, it waits until the list is full
+        more = self._consumer.consume(limit, 0)  # with a timeout, the call waits until the list is full
         consumed, messages = Consumed(), [first, *more]
         if any(map(Message.error, messages)):
             messages = list(_records(messages, consumed))

@@ -1,7 +1,7 @@
 """Consumed records as Arrow columns, without a Python object per record. Knows nothing of ranges.
 
-confluent-kafka's consumer creates an object for each record, and columns need further objects for key, value and timestamp. Here the
-library returns pointers, which NumPy follows, and Arrow copies keys and values. ``librdkafka`` names what this trusts.
+confluent-kafka's consumer creates an object for each record, and further objects for key, value and timestamp. Here, the library returns
+pointers, which NumPy follows, and Arrow copies keys and values. ``librdkafka`` lists the assumptions.
 """
 
 from __future__ import annotations
@@ -21,23 +21,24 @@ from airflow_provider_connect.runtime.worker.delivery.header_blocks import heade
 from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, OnError, Words, binary_at, client_of, text_at, words_at
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 
-MOST_RECORDS = 10_000  # at once
-_STEP_RECORDS = 150  # after which their size is checked: large ones may follow small ones
+MOST_RECORDS = 10_000  # per call
+_STEP_RECORDS = 150  # after which the size of the records is checked: large ones may follow small ones
 _ERROR, _TOPIC, _PARTITION, _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = range(8)  # 64-bit words of rd_kafka_message_t
-_KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # and of rd_kafka_msg_t; the type of the timestamp is the upper half of _KIND
+_KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # words of rd_kafka_msg_t; the type of the timestamp is the upper half of _KIND
 _WORDS = 17
 
 
 class ConsumerQueue:
-    """Takes what a consumer has fetched. Not thread-safe. To be closed before the consumer is: its end waits for its queues.
+    """Takes what a consumer has fetched. Not thread-safe. Close it before the consumer, which waits for its queues when it ends.
 
-    The consumer's own queue has most of its errors, and its callbacks, still, so ``Consumer.poll`` must be called now and then. Where a
-    topic is gone, librdkafka puts an error among the records, and calls the callback for errors where it is met. confluent-kafka's own,
-    which every client has, ends the process outside of its calls; so ``on_error`` replaces it, for all errors of the client.
+    Most errors and all callbacks still go to the consumer's own queue, so ``Consumer.poll`` must be called now and then. If a topic is
+    gone, librdkafka puts an error among the records, and calls the error callback where it meets the error. confluent-kafka sets such a
+    callback in every client. The process ends if this callback is called outside of confluent-kafka's own calls. So ``on_error`` replaces
+    it for all errors of the client.
     """
 
     def __init__(self, consumer: Consumer, library: Librdkafka, columns: frozenset[str], on_error: OnError) -> None:
-        self._consumer = consumer  # kept: the client lives as long as it does
+        self._consumer = consumer  # keep a reference: the client lives as long as this object
         self._library, self._waiting, self._quick = library, library.waiting, library.quick
         self._client = client_of(consumer)
         self._columns = columns
@@ -47,7 +48,7 @@ class ConsumerQueue:
         self._library.listen(self._client, on_error)
 
     def close(self) -> None:
-        """What was fetched and not taken is dropped, and errors are heard no more. No ``take`` may be under way."""
+        """Drop what was fetched and not taken, and stop reporting errors. No ``take`` may be running."""
         queue, self._queue = self._queue, None
         if queue is not None:
             self._waiting.rd_kafka_queue_destroy(queue)
@@ -56,8 +57,8 @@ class ConsumerQueue:
     __del__ = close
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
-        """Have what is fetched of ``partitions`` come here. An assignment takes effect in a thread of the library and ends this, so it is
-        called again before each ``take``."""
+        """Redirect what is fetched of ``partitions`` to this queue. An assignment, which takes effect in a thread of the library, undoes
+        this. So it is called again before each ``take``."""
         library, own = self._quick, self._open_queue()
         for partition in partitions:
             queue = library.rd_kafka_queue_get_partition(self._client, partition.topic.encode(), partition.partition)
@@ -66,7 +67,7 @@ class ConsumerQueue:
                 library.rd_kafka_queue_destroy(queue)
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
-        """What is there, about so much at most; waits for the first record, up to ``timeout_seconds``. None: nothing came. Raises
+        """The fetched records, up to about this much. Waits up to ``timeout_seconds`` for the first record. None: nothing arrived. Raises
         KafkaException."""
         count = self._taken(0, 1)
         if not count and timeout_seconds:
@@ -87,11 +88,11 @@ class ConsumerQueue:
             deque(map(self._quick.rd_kafka_message_destroy, self._pointers[:count].tolist()), maxlen=0)
 
     def _size(self, first: int, end: int) -> int:
-        """Bytes of the values of these records."""
+        """The size of the values of these records, in bytes."""
         return int(words_at(self._pointers[first:end] + np.uint64(8 * _VALUE_SIZE), 1).sum())
 
     def _taken(self, index: int, most: int, timeout_seconds: float = 0) -> int:
-        """How many records were taken; their pointers stand behind ``index``."""
+        """How many records were taken. Their pointers are in ``index``."""
         room = self._address + index * self._pointers.itemsize
         library = self._waiting if timeout_seconds else self._quick
         count = int(library.rd_kafka_consume_batch_queue(self._open_queue(), int(timeout_seconds * 1000), room, most))
@@ -100,7 +101,7 @@ class ConsumerQueue:
         return count
 
     def _open_queue(self) -> int:
-        """Raises ValueError once it is closed: the library would follow a null pointer."""
+        """Raises ValueError if the consumer is closed: the library would follow a null pointer."""
         if self._queue is None:
             raise ValueError("this reader is closed")
         return self._queue
@@ -131,7 +132,7 @@ class ConsumerQueue:
             piece.key = binary_at(words[:, _KEY], words[:, _KEY_SIZE])
         if "headers" in self._columns:
             sizes = (words[:, _HEADERS_SIZE] & np.uint64(0xFFFFFFFF)).astype(np.uint32).view(np.int32)
-            if (sizes > 1).any():  # a record without headers has a zero there, in one byte
+            if (sizes > 1).any():  # a record without headers has a single zero byte there
                 piece.headers = headers_of_blocks(binary_at(words[:, _HEADERS], np.maximum(sizes, 0).astype(np.uint64)))
         if "timestamp" in self._columns:
             kinds = words[:, _KIND] >> np.uint64(32)
@@ -142,7 +143,7 @@ class ConsumerQueue:
 
 
 def _runs(words: Words, failed: np.ndarray[Any, np.dtype[np.bool_]]) -> Iterator[tuple[int, int]]:
-    """From where to where records of one partition follow each other, and errors of one."""
+    """The bounds of each run of consecutive records of one partition, or of errors of one partition."""
     changes = (words[1:, _TOPIC] != words[:-1, _TOPIC]) | (words[1:, _PARTITION] != words[:-1, _PARTITION]) | (failed[1:] != failed[:-1])
     edges = [0, *(np.flatnonzero(changes) + 1).tolist(), len(words)]
     return pairwise(edges)

@@ -1,5 +1,5 @@
-"""What writes dead-letter records: transactions of the task's own id, or a producer of their own. Texts of a failure are cut where the
-queue takes no more."""
+"""Writes dead-letter records, in transactions of the task's own id or with a separate producer. Error texts are shortened if the topic
+refuses the record."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ _MARK: Final = " … (shortened)".encode()
 
 
 class FencedDeadLetterProducer:
-    """Records in transactions of the task's own id: what was fenced by a newer claim writes none. ``owner`` gives who has the id now."""
+    """Writes records in transactions of the task's own id, so a task that a newer claim has fenced writes nothing. ``owner`` returns the
+    producer that owns the id now."""
 
     def __init__(self, owner: Callable[[], TransactionalProducer], limits: RecordLimits, timeout_seconds: float) -> None:
         self._owner = owner
@@ -44,7 +45,7 @@ class FencedDeadLetterProducer:
 
 
 class PlainDeadLetterProducer:
-    """A producer of the queue's own: for a queue on another cluster than the group's offsets, or written as another user."""
+    """A producer of its own, for a queue on another cluster than the group's offsets, or one that is written as another user."""
 
     def __init__(self, producer: Producer, limits: RecordLimits, timeout_seconds: float) -> None:
         self._producer = producer
@@ -56,7 +57,7 @@ class PlainDeadLetterProducer:
 
 
 def _write(producer: Producer, topic: str, dead_letters: Sequence[DeadLetter], limits: RecordLimits, timeout_seconds: float) -> None:
-    """Produce the records, no more at once than the topic takes in a batch, and wait until they are acknowledged."""
+    """Produce the records, at most as many at once as the topic accepts in a batch, and wait for acknowledgements."""
     room = limits.room(topic)
     for group in _groups([_within(dead_letter, room) for dead_letter in dead_letters], limits.batch_room(topic)):
         _write_group(producer, topic, group, limits, timeout_seconds)
@@ -88,7 +89,7 @@ def _write_group(producer: Producer, topic: str, dead_letters: Sequence[DeadLett
                 record = dead_letter.record
                 options: dict[str, Any] = (
                     {} if record.timestamp is None else {"timestamp": record.timestamp or 1}
-                )  # 0 is none to the client. Any: produce's arguments
+                )  # the client treats 0 as no timestamp. Any: produce's arguments
                 if dead_letter.headers:
                     options["headers"] = dead_letter.headers
                 producer.produce(topic, record.value, record.key, on_delivery=delivered, **options)
@@ -120,7 +121,7 @@ def _size(dead_letter: DeadLetter) -> int:
 
 
 def _within(dead_letter: DeadLetter, room: int | None) -> DeadLetter:
-    """With texts of the failure so much shorter that it has ``room`` bytes, as far as that goes. None: any number."""
+    """The record with its error texts shortened, if possible, so that it has at most ``room`` bytes. None: no limit."""
     for name in _SHORTENED:
         excess = 0 if room is None else _size(dead_letter) - room
         if excess <= 0:

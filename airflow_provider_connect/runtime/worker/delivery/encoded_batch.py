@@ -1,4 +1,4 @@
-"""Records of one topic as bytes, in columns: what converters return for a ``Batch``."""
+"""Records of one topic as bytes, in columns, which converters return for a ``Batch``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 @dataclass(slots=True)
 class EncodedBatch:
-    """None stands for all null. ``value`` and ``key`` may be of any Arrow type of bytes or text; they are kept as ``binary`` or
+    """None means all null. ``value`` and ``key`` may have any Arrow type of bytes or text. They are stored as ``binary`` or
     ``large_binary``."""
 
     topic: str
@@ -26,7 +26,7 @@ class EncodedBatch:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of keys and values."""
+        """The size of keys and values in bytes."""
         return sum(_data_bytes(column) for column in (self.key, self.value) if column is not None)
 
     def slice(self, start: int, count: int) -> EncodedBatch:
@@ -51,14 +51,14 @@ def _halves(batch: EncodedBatch, most_bytes: int) -> Iterator[EncodedBatch]:
 
 
 def _with_offsets(column: pa.Array | None) -> pa.Array | None:
-    """The column in a layout whose lengths are in its offsets; those of fixed size and views have none."""
+    """The column in a layout whose offsets give the lengths. Fixed-size columns and views have no offsets."""
     if column is None or pa.types.is_binary(column.type) or pa.types.is_large_binary(column.type):
         return column
     return column.cast(pa.large_binary() if pa.types.is_large_string(column.type) else pa.binary())
 
 
 def _data_bytes(column: pa.Array) -> int:
-    """The bytes of the values, from the column's offsets: ``nbytes`` counts more, depending on whether the column is a slice."""
+    """The size of the values in bytes, from the column's offsets. ``nbytes`` also counts other bytes if the column is a slice."""
     offsets = column.buffers()[1]
     if len(column) == 0 or offsets is None:
         return 0

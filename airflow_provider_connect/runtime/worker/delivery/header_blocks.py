@@ -1,6 +1,6 @@
-"""Headers of records as Kafka encodes them, in columns: a count, then for each header its key and value with their sizes as varints.
+"""Headers of records as Kafka encodes them, in columns: a count, then each header's key and value with their sizes as varints.
 
-Any producer writes them, so a block may be anything: then the headers of its record cannot be read, and those of the others can.
+Any producer may have written a block, so it may be invalid. Then only the headers of its own record are unreadable.
 """
 
 from __future__ import annotations
@@ -17,16 +17,17 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.runtime.stores.log_consumer import Headers
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE, headers_column
 
-_IN_STEP = 32  # headers of a record up to which all records are read side by side; beyond, that takes long for a single one
+_IN_STEP = 32  # headers per record up to which all records are read in parallel; more would slow down all for a single record
 _MOST_VARINT_BYTES = 10
 MOST_HEADERS: Final = 1_000_000
-"""Of a record; one of a mebibyte has half as many at most. A header may have two bytes, and takes a hundred times as many as an object."""
+"""Per record. A record of one mebibyte has at most half as many. A header may consist of two bytes, but needs a hundred times as many as an
+object."""
 _PIECE: Final = 100_000  # headers
 
 
 def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
-    """``blocks`` is binary without nulls. A record's headers are null where its block is not whole, the key of one is not UTF-8, or
-    there are more than ``MOST_HEADERS``; None: no record has any."""
+    """``blocks`` is binary without nulls. A record's headers are null if its block is incomplete, a key is not UTF-8, or there are more
+    than ``MOST_HEADERS`` headers. None: no record has headers."""
     try:
         return _in_step(Cursor.of(blocks))
     except (DataException, pa.ArrowInvalid):
@@ -34,7 +35,7 @@ def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
 
 
 def _columns(rows: Iterable[Headers | None]) -> Iterator[pa.Array]:
-    """The rows in pieces, so that the objects of few headers are in memory at once."""
+    """The rows in pieces, so that few headers are in memory as objects at once."""
     piece: list[Headers | None] = []
     count = 0
     for row in rows:
@@ -47,7 +48,7 @@ def _columns(rows: Iterable[Headers | None]) -> Iterator[pa.Array]:
 
 
 def _in_step(cursor: Cursor) -> pa.Array | None:
-    """Raises DataException or ArrowInvalid unless all can be read, and have few headers."""
+    """Raises DataException or ArrowInvalid unless all blocks are readable and have few headers."""
     counts = np.zeros(len(cursor), np.int64)
     present = np.flatnonzero(cursor.ends > cursor.at)
     part = cursor.part(present)
@@ -73,7 +74,7 @@ def _in_step(cursor: Cursor) -> pa.Array | None:
 
 
 def _of_block(block: bytes) -> Headers | None:
-    """The headers of one record; None where they cannot be read."""
+    """The headers of one record. None: they are unreadable."""
     if not block:
         return []
     headers: Headers = []
@@ -93,7 +94,7 @@ def _of_block(block: bytes) -> Headers | None:
 
 
 def _part(block: bytes, at: int) -> tuple[bytes | None, int]:
-    """The key or value that begins at ``at``, and where the next one does. Raises IndexError, and ValueError where it is not whole."""
+    """The key or value that begins at ``at``, and where the next one begins. Raises IndexError, or ValueError if it is incomplete."""
     size, at = _number(block, at)
     if size == -1:
         return None, at
@@ -103,7 +104,7 @@ def _part(block: bytes, at: int) -> tuple[bytes | None, int]:
 
 
 def _number(block: bytes, at: int) -> tuple[int, int]:
-    """The varint at ``at``, and what follows it. Raises IndexError at the end of the block, ValueError for one that is too long."""
+    """The varint at ``at``, and the index after it. Raises IndexError at the end of the block, ValueError if the varint is too long."""
     number = 0
     for index in range(_MOST_VARINT_BYTES):
         byte = block[at + index]

@@ -1,4 +1,4 @@
-"""The last records of partitions: the offset before an end may be a transaction's marker, or a record of an aborted transaction."""
+"""The last records of partitions. The offset before an end may be a transaction's marker, or a record of an aborted transaction."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ _SECONDS: Final = 30.0
 
 
 def last_records(config: Mapping[str, Any], group: str, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """The offset of the last committed record of each partition within its span, first and end offset; partitions without one are left out.
+    """The offset of the last committed record of each partition within its span, first and end offset. Partitions without such a record are
+    left out.
 
-    Reads the last offsets of each, and more of them while they hold no record. ``config`` is a consumer's; nothing is committed. Raises
-    RetriableException when the brokers do not answer.
+    Reads the last offsets of each partition, and earlier ones as long as they hold no record. ``config`` is a consumer's. Nothing is
+    committed. Raises RetriableException when the brokers do not answer.
     """
     if not spans:
         return {}
@@ -42,7 +43,7 @@ def last_records(config: Mapping[str, Any], group: str, spans: Mapping[TopicPart
 
 
 def _read(consumer: Consumer, starts: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """The last record from each start to the end."""
+    """The last record of each partition, from its start to its end."""
     consumer.assign([ClientPartition(p.topic, p.partition, start) for p, start in starts.items()])
     found: dict[TopicPartition, int] = {}
     open_ = set(starts)

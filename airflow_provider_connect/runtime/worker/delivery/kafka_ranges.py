@@ -1,4 +1,4 @@
-"""Ranges of another cluster's partitions as batches of bytes: what ``sdk`` promises source tasks that read Kafka."""
+"""Ranges of another cluster's partitions as batches of bytes, which ``sdk`` promises to source tasks that read Kafka."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _SCHEMA = BYTES_SCHEMA.as_optional()
 
 
 class KafkaRanges:
-    """An ``AheadReader`` with a consumer of its own. ``client_config`` goes before the settings that make reading fast, but not before
-    those that keep offsets out of the cluster."""
+    """An ``AheadReader`` with a consumer of its own. ``client_config`` overrides the settings that make reading fast, but not those that
+    prevent offset commits to the cluster."""
 
     def __init__(
         self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]], *, library: Librdkafka | None

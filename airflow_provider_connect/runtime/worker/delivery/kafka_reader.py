@@ -1,4 +1,4 @@
-"""Fixed ranges of topic partitions as raw batches; the next are read while those before are worked on.
+"""Fixed ranges of topic partitions as raw batches. The next batches are read while earlier ones are processed.
 
 Knows nothing of converters, groups or commits.
 """
@@ -24,40 +24,39 @@ from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_T
 
 log = logging.getLogger(__name__)
 BATCH_RECORDS = 10_000
-BATCH_BYTES = 32 * 1024 * 1024  # of keys, values and headers; a batch holds one record at least, however large
-ENDLESS = 2**63 - 1  # the end of a range that is read on as records come
+BATCH_BYTES = 32 * 1024 * 1024  # of keys, values and headers; a batch holds at least one record, however large
+ENDLESS = 2**63 - 1  # the end of a range without end: new records are read as they arrive
 READER_SETTINGS = {
     "enable.partition.eof": "true",
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "queued.min.messages": "100000",
     "queued.max.messages.kbytes": str(BATCH_BYTES // 1024),
-    "fetch.queue.backoff.ms": "2",  # librdkafka's second lets the queue run dry
-    "fetch.message.max.bytes": str(2 * 1024 * 1024),  # the first records come when the first fetch is unpacked: 16 MiB take 0.3 s
+    "fetch.queue.backoff.ms": "2",  # with librdkafka's default of one second, the queue runs dry
+    "fetch.message.max.bytes": str(2 * 1024 * 1024),  # records are available when the whole first fetch is unpacked: 16 MiB take 0.3 s
     "fetch.max.bytes": str(16 * 1024 * 1024),
     "fetch.wait.max.ms": "20",
-    "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
+    "reconnect.backoff.ms": "1",  # librdkafka's default of 100 delays the first connection by 50 ms
     "reconnect.backoff.max.ms": "1000",
 }
 FORCED_SETTINGS = {
     "enable.auto.commit": "false",
     "enable.auto.offset.store": "false",
     "enable.partition.eof": "true",
-    "auto.offset.reset": "error",  # a range begins where its reader decides; what retention removes before it is read is named
+    "auto.offset.reset": "error",  # the reader decides where a range begins; records that retention removes before the read are reported
 }
 _ANSWER_SECONDS = 30.0
-_WAIT_SECONDS = 0.1  # how long errors and callbacks of the consumer wait
+_WAIT_SECONDS = 0.1  # how often errors and callbacks of the consumer are served
 
 
 class KafkaReader:
-    """Reads each partition from its start offset to its end offset and not beyond. To be closed before the consumer is.
+    """Reads each partition from its start offset to its end offset and not beyond. Close it before the consumer.
 
-    A partition is done when its position reaches the end, or at the broker's end-of-partition event: behind the last record there may be
-    nothing but transaction markers. One whose end is ``ENDLESS`` never is. ``positions`` are the offsets behind all that was passed, also
-    behind markers and aborted records.
-    ``held`` are the partitions of which nothing is read for now. ``columns`` names what is wanted besides the value: ``key``, ``headers``,
-    ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``, records are
-    read as confluent-kafka's objects.
+    A partition is done when its position reaches the end, or at the broker's end-of-partition event: only transaction markers may follow
+    the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was read,
+    including markers and aborted records. ``held`` are the partitions that are not read for now. ``columns`` names the columns to read
+    besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``,
+    records are read as confluent-kafka's objects.
     """
 
     def __init__(
@@ -80,35 +79,35 @@ class KafkaReader:
         try:
             self._assign()
         except BaseException:
-            self.close()  # else the consumer's end waits for it
+            self.close()  # else the consumer waits for this queue when it ends
             raise
 
     def close(self) -> None:
-        """What was fetched and not read is dropped."""
+        """Drop what was fetched and not read."""
         if self._native is not None:
             self._native.close()
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done but those that are held, which may never be resumed."""
+        """Whether every partition is done, except held ones, which may never be resumed."""
         return not self._open - self.held
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until the next call."""
+        """Do not read exactly these partitions until the next call."""
         if partitions != self.held:
             self.held = partitions
             self._assign()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read ``partition`` again from ``offset``."""
+        """Reread ``partition`` from ``offset``."""
         self.positions[partition] = offset
         if offset < self._ends[partition]:
             self._open.add(partition)
         self._assign()
 
     def read(self, timeout_seconds: float) -> list[RawBatch]:
-        """The next records, about ``BATCH_RECORDS`` or ``BATCH_BYTES`` at most; empty after ``timeout_seconds`` without any, or when all
-        are done."""
+        """The next records, at most about ``BATCH_RECORDS`` or ``BATCH_BYTES``. Empty after ``timeout_seconds`` without a record, or when
+        all are done."""
         pieces: dict[TopicPartition, list[RawBatch]] = {}
         count, size, wait = 0, 0, timeout_seconds
         while count < BATCH_RECORDS and size < BATCH_BYTES and not self.exhausted:
@@ -128,7 +127,7 @@ class KafkaReader:
         left = timeout_seconds
         while True:
             self._native.follow(self._open - self.held)
-            events = self._client.take(0, most_records, most_bytes)  # errors and callbacks
+            events = self._client.take(0, most_records, most_bytes)  # serves errors and callbacks
             consumed = self._native.take(min(left, _WAIT_SECONDS), most_records, most_bytes) if events is None else events
             left -= _WAIT_SECONDS
             if consumed is not None or left <= 0:
@@ -137,11 +136,11 @@ class KafkaReader:
     def _assign(self) -> None:
         wanted = sorted(self._open - self.held)
         if self._native is not None:
-            self._native.follow(wanted)  # before: a record that came by way of the consumer's own queue would be out of order
+            self._native.follow(wanted)  # first: a record that arrived through the consumer's own queue would be out of order
         self._consumer.assign([ClientPartition(p.topic, p.partition, self.positions[p]) for p in wanted])
 
     def _passed(self, consumed: Consumed) -> Iterator[RawBatch]:
-        """What of it lies within the ranges; moves the positions on."""
+        """The records within the ranges. Advances the positions."""
         for piece in consumed.pieces:
             partition = piece.partition
             if partition not in self._open or partition in self.held:
@@ -153,7 +152,7 @@ class KafkaReader:
             self.positions[partition] = min(piece.next_offset, end)
             if piece.next_offset >= end:
                 self._close(partition)
-        for partition, position in consumed.ended:  # after the records: the event follows them
+        for partition, position in consumed.ended:  # after the records, because the event follows them
             if partition in self._open and position >= self.positions[partition]:
                 self.positions[partition] = position
                 if self._ends[partition] != ENDLESS:
@@ -163,7 +162,7 @@ class KafkaReader:
                 self._go_on(partition)
 
     def _go_on(self, partition: TopicPartition) -> None:
-        """The log does not hold the next offset: go on at the first that it holds, or fail where it ends before."""
+        """Continue at the first offset that the log holds, because it does not hold the next one. Fail if the log ends before that."""
         position = self.positions[partition]
         with translating(f"reading topic {partition.topic}"):
             low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)
@@ -188,7 +187,7 @@ class KafkaReader:
 
 
 def _joined(pieces: list[RawBatch]) -> RawBatch:
-    """One batch of consecutive pieces of one partition."""
+    """Consecutive pieces of one partition as one batch."""
     if len(pieces) == 1:
         return pieces[0]
     first, last = pieces[0], pieces[-1]
@@ -203,20 +202,19 @@ def _joined(pieces: list[RawBatch]) -> RawBatch:
 
 
 def _or_nulls(column: pa.Array | None, length: int, kind: pa.DataType) -> pa.Array:
-    """Of headers none, rather than such as cannot be read."""
+    """Null instead of headers that are unreadable."""
     if column is not None:
         return column
     return pa.array([[]] * length, kind) if kind == HEADERS_TYPE else pa.nulls(length, kind)
 
 
 class AheadReader:
-    """As the ``KafkaReader`` that it is given, and one ``read`` ahead of it, in a thread of its own. ``positions`` and ``exhausted`` say
-    what was handed out, not what was read. After ``with`` nothing is being read any more.
-    """
+    """Wraps a ``KafkaReader`` and reads one batch ahead, in a thread of its own. ``positions`` and ``exhausted`` describe what was
+    returned, not what was read. After the ``with`` block, no read is running."""
 
     def __init__(self, reader: KafkaReader) -> None:
         self._reader = reader
-        self._thread = ThreadPoolExecutor(1, "kafka-read-ahead")  # starts with the first work
+        self._thread = ThreadPoolExecutor(1, "kafka-read-ahead")  # starts with the first read
         self._next: Future[list[RawBatch]] | None = None
         self._note()
 
@@ -227,22 +225,22 @@ class AheadReader:
         self.close()
 
     def close(self) -> None:
-        """Wait until nothing is being read any more."""
+        """Wait until no read is running."""
         self._thread.shutdown()
         self._reader.close()
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:
-        """Where each partition goes on after what was handed out."""
+        """The next offset of each partition after what was returned."""
         return self._positions
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done but those that are held."""
+        """Whether every partition is done, except held ones."""
         return self._exhausted
 
     def read(self, timeout_seconds: float) -> list[RawBatch]:
-        """As ``KafkaReader.read``; the time may have begun before the call."""
+        """As ``KafkaReader.read``, but the read may have begun before the call."""
         pending, self._next = self._next, None
         raws = self._reader.read(timeout_seconds) if pending is None else pending.result()
         self._note()
@@ -251,20 +249,20 @@ class AheadReader:
         return raws
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read nothing of exactly these partitions until the next call."""
+        """Do not read exactly these partitions until the next call."""
         if partitions != self._reader.held:
             self._take_back()
             self._reader.hold(partitions)
             self._note()
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Read ``partition`` again from ``offset``."""
+        """Reread ``partition`` from ``offset``."""
         self._take_back()
         self._reader.seek(partition, offset)
         self._note()
 
     def _take_back(self) -> None:
-        """What was read and not handed out is to be read again."""
+        """Mark what was read but not returned to be read again."""
         pending, self._next = self._next, None
         if pending is not None:
             for partition in {raw.partition for raw in pending.result()}:

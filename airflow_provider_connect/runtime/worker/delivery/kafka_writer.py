@@ -1,4 +1,5 @@
-"""Encoded batches into a Kafka producer: back-pressure, order and delivery errors. Knows nothing of offsets, transactions or guarantees."""
+"""Writes encoded batches to a Kafka producer: back-pressure, order and delivery errors. Knows nothing of offsets, transactions or
+guarantees."""
 
 from __future__ import annotations
 
@@ -24,7 +25,7 @@ CHUNK_RECORDS = 10_000
 CHUNK_BYTES = 16 * 1024 * 1024
 MAX_QUEUED_RECORDS = 500_000
 MAX_QUEUED_BYTES = 64 * 1024 * 1024
-TOPIC_SECONDS = 30.0  # librdkafka's own time-out for a topic that was just created
+TOPIC_SECONDS = 30.0  # librdkafka's own timeout for a topic that was just created
 ANSWER_SECONDS = 60.0
 _OF_TOPIC = (
     "a record passes the limit of the broker, and not of the client. Raise max.message.bytes of the topic, whose default is the brokers' "
@@ -33,21 +34,21 @@ _OF_TOPIC = (
 _WAIT_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC})
-_TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # by the abort of their transaction
+_TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # when their transaction is aborted
 
 
 class KafkaWriter:
-    """Writes encoded batches in their order; ``flush`` waits for every acknowledgement.
+    """Writes encoded batches in order. ``flush`` waits for every acknowledgement.
 
-    The producer's queue never fills: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are on
-    their way, because librdkafka goes on with the rest of a batch after a record that found the queue full, and order would be lost.
-    ``give_up`` is asked while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; see
-    ``ProducerQueue`` for the producers that may have one. ``refused`` accepts records that the broker refuses for their content; without it
-    they fail the writer. ``limits``: a topic that accepts less than the client's batches gets smaller ones, each acknowledged before the
+    The producer's queue never fills up: writing waits while more than ``MAX_QUEUED_RECORDS`` records or ``MAX_QUEUED_BYTES`` bytes are in
+    flight. If a record found the queue full, librdkafka would continue with the rest of the batch, and order would be lost. ``give_up`` is
+    called while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; ``ProducerQueue``
+    documents which producers may have one. ``refused`` accepts records that the broker refuses because of their content; without it such
+    records fail the writer. ``limits``: a topic that accepts less than the client's batches gets smaller ones, each acknowledged before the
     next.
 
-    Each topic is checked before its first record, which has the broker create it if it creates any: librdkafka drops records of a topic
-    that never comes. One that is deleted later fails the writer by the delivery reports of its records.
+    Each topic is checked before its first record. The check makes the broker create the topic, if it creates topics: librdkafka drops
+    records of a topic that never appears. If a topic is deleted later, the delivery reports of its records fail the writer.
     """
 
     def __init__(
@@ -65,13 +66,13 @@ class KafkaWriter:
         self._limits = limits
         self._give_up = give_up
         self._written = 0
-        self._waiting: deque[tuple[int, int]] = deque()  # (records written up to here, bytes of that chunk)
+        self._waiting: deque[tuple[int, int]] = deque()  # (records written so far, bytes of this chunk)
         self._waiting_bytes = 0
         self._error: KafkaError | None = None
         self._partitions: dict[str, int] = {}
 
     def write(self, batch: EncodedBatch) -> None:
-        """Queue a batch. Raises what an earlier batch failed with."""
+        """Queue a batch. Raises the error of an earlier batch."""
         try:
             with translating(f"writing to topic {batch.topic}", self._producer):
                 self._write(batch)
@@ -102,17 +103,17 @@ class KafkaWriter:
             self._waiting_bytes += size
 
     def _require(self, topic: str, partition: int | None) -> None:
-        """Raises TopicMissingException, and StoreException for a missing partition, which the native queue does not report."""
+        """Raises TopicMissingException, or StoreException for a missing partition, which the native queue does not report."""
         if topic not in self._partitions:
             self._partitions[topic] = self._found(topic)
         if partition is None or self._native is None or partition < self._partitions[topic]:
             return
-        count = self._partitions[topic] = self._found(topic)  # some may have been added
+        count = self._partitions[topic] = self._found(topic)  # partitions may have been added
         if partition >= count:
             raise StoreException(f"Invalid partition given with record: {partition} is not in the range [0...{count}) of topic {topic}")
 
     def _found(self, topic: str) -> int:
-        """How many partitions the topic has, as soon as it has any."""
+        """How many partitions the topic has, once it has any."""
         deadline = time.monotonic() + TOPIC_SECONDS
         while True:
             found = self._producer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
@@ -143,15 +144,15 @@ class KafkaWriter:
         self._waiting_bytes = 0
 
     def check(self) -> None:
-        """Raise the first delivery error there was."""
+        """Raise the first delivery error, if any."""
         error = self._error
         if error is None and self._native is not None:
             error = self._native.fatal_error() or self._native.failure
         if error is not None:
-            if error.code() == KafkaError._DESTROY:  # not the client's end: the records' partition is gone with its topic
+            if error.code() == KafkaError._DESTROY:  # not the end of the client: the topic was deleted, and with it the record's partition
                 error = KafkaError(KafkaError._UNKNOWN_PARTITION)
             failure = translated(cause_of(error, self._producer), "writing records")
-            is_too_large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in error.str()  # within an idempotent producer's fatal error too
+            is_too_large = KafkaError(KafkaError.MSG_SIZE_TOO_LARGE).str() in error.str()  # also in an idempotent producer's fatal error
             raise StoreException(f"{failure.message}: {_OF_TOPIC}") if is_too_large else failure from None
 
     def _wait_for_room(self, count: int) -> None:
@@ -171,7 +172,7 @@ class KafkaWriter:
 
     @property
     def _reports(self) -> ProducerQueue | None:
-        """Where delivery reports are read, if not by callbacks."""
+        """Where delivery reports are read, unless by callbacks."""
         return self._native if self._native is not None and self._native.reads_reports else None
 
     def _serve(self, timeout_seconds: float) -> None:
@@ -195,7 +196,7 @@ class KafkaWriter:
                 self._refuse(chunk, message, message.pop("_error", None))
 
     def _queue_singly(self, chunk: EncodedBatch) -> None:
-        """Records with headers or timestamps: the batch calls take none. A dict for each record would double the time."""
+        """Queue records with headers or timestamps, which the batch calls do not accept. A dict for each record would double the time."""
         produce, topic, refused = self._producer.produce, chunk.topic, self._refused
         partition = -1 if chunk.kafka_partition is None else chunk.kafka_partition
         report: Callable[..., None] = self._delivered
@@ -210,7 +211,7 @@ class KafkaWriter:
                 self._refuse(chunk, {"value": value, **{name: part for name, part in given.items() if part is not None}}, error.args[0])
 
     def _refuse(self, chunk: EncodedBatch, message: dict[str, Any], error: KafkaError | None) -> None:
-        """A record that the client itself would not take."""
+        """Report a record that the client itself refuses."""
         if error is None:
             return
         partition = {} if chunk.kafka_partition is None else {"partition": chunk.kafka_partition}
@@ -225,7 +226,7 @@ class KafkaWriter:
 
 
 def _with_client_times(chunk: EncodedBatch) -> EncodedBatch:
-    """The client takes 0 for no time, so the first instant of 1970 is the next millisecond."""
+    """The client treats 0 as no timestamp, so the first instant of 1970 becomes the next millisecond."""
     times = chunk.timestamp
     if times is None or times.null_count == len(times) or pc.min(times).as_py() > 0:
         return chunk
@@ -233,14 +234,14 @@ def _with_client_times(chunk: EncodedBatch) -> EncodedBatch:
 
 
 def _of_client(batch: EncodedBatch) -> str:
-    """Which limit a record has passed that the client itself refuses."""
+    """The limit for which the client itself refuses a record."""
     lengths = (pc.max(pc.binary_length(column)).as_py() or 0 for column in (batch.key, batch.value) if column is not None)
     largest = f"the largest key and value have {sum(lengths)} bytes"
     return f"a record passes the limit of the client, and not of the broker; {largest}. Raise producer.override.max.request.size"
 
 
 def _messages(chunk: EncodedBatch) -> list[dict[str, Any]]:
-    """The dicts that the client's batch call wants."""
+    """The dicts that the client's batch call expects."""
     if chunk.key is None:
         return [{"value": value} for value in _listed(chunk, chunk.value)]
     return [{"value": value, "key": key} for value, key in zip(_listed(chunk, chunk.value), _listed(chunk, chunk.key), strict=True)]
@@ -251,5 +252,5 @@ def _headers(chunk: EncodedBatch) -> list[list[tuple[str, bytes | None]] | None]
 
 
 def _listed(chunk: EncodedBatch, column: pa.Array | None) -> list[Any]:
-    """A column's values as Python objects: only here, at the client, records become objects."""
+    """A column's values as Python objects. Records become objects only here, at the client."""
     return [None] * chunk.num_records if column is None else column.to_pylist()

@@ -1,9 +1,11 @@
-"""confluent-kafka's librdkafka called by its C functions, through ctypes, on clients that confluent-kafka has created; and their memory.
+"""Calls confluent-kafka's librdkafka by its C functions, through ctypes, on clients that confluent-kafka has created, and reads their
+memory.
 
-It trusts that a client's Python object begins with the pointer to its client, the layout of ``rd_kafka_message_t``, and that of the
-``rd_kafka_msg_t`` of which a consumed one is the beginning; and that ``rd_kafka_conf`` returns the configuration in use. All of it was
-checked for the releases in ``KNOWN``. With any other release, or with ``librdkafka.direct.access.enable=false``, records go through
-confluent-kafka's API. Addresses are those that librdkafka returned: any other ends the process.
+This module relies on these facts. A client's Python object begins with the pointer to its client. ``rd_kafka_message_t`` has the layout of
+``MESSAGE``. A consumed message is the beginning of an ``rd_kafka_msg_t``, whose layout is also known. ``rd_kafka_conf`` returns the
+configuration in use. All of these facts were checked for the releases in ``KNOWN``. With any other release, or with
+``librdkafka.direct.access.enable=false``, records go through confluent-kafka's API. Pass only addresses that librdkafka returned: any other
+ends the process.
 """
 
 from __future__ import annotations
@@ -36,15 +38,15 @@ MESSAGE = np.dtype(  # rd_kafka_message_t of librdkafka 1.0 to 2.x on 64-bit mac
         ("private", "u8"),
     ]
 )
-_WINDOW_BITS = 30  # of an address within one of Arrow's buffers, whose offsets have 31
-_INLINE = 12  # bytes that are in a view itself
-_FIRST_WORD, _FIRST_BYTE = 8, 1  # where the arrays of all memory begin: an address of zero would be no array
+_WINDOW_BITS = 30  # of an address within one of Arrow's buffers, whose offsets have 31 bits
+_INLINE = 12  # bytes that a view itself holds
+_FIRST_WORD, _FIRST_BYTE = 8, 1  # where the arrays over all memory begin: address zero would be no array
 _ADDRESS_BITS = 48
 _EMPTY = ctypes.create_string_buffer(1)
-EMPTY_ADDRESS = ctypes.addressof(_EMPTY)  # where an empty value points to: a null pointer would make it a tombstone
+EMPTY_ADDRESS = ctypes.addressof(_EMPTY)  # the address of an empty value: a null pointer would make it a tombstone
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 _P, _I, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
-_Functions = dict[str, tuple[Any, list[Any] | None]]  # by name: result and arguments. Any: ctypes' types
+_Functions = dict[str, tuple[Any, list[Any] | None]]  # by name: result and arguments. Any: types of ctypes
 _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_topic_new": (_P, [_P, _TEXT, _P]),
     "rd_kafka_topic_destroy": (None, [_P]),
@@ -64,19 +66,19 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_error_code": (_I, [_P]),
     "rd_kafka_error_destroy": (None, [_P]),
 }
-_QUICK: _Functions = {  # called often, with the interpreter's lock: another thread keeps it for 5 ms once it is given up
-    "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: to declare them doubles the time of the call
+_QUICK: _Functions = {  # called often, holding the interpreter's lock: once released, another thread keeps it for 5 ms
+    "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: declaring them doubles the time of the call
     "rd_kafka_message_destroy": (None, [_P]),
     "rd_kafka_topic_name": (_TEXT, [_P]),
     "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
     "rd_kafka_queue_forward": (None, [_P, _P]),
     "rd_kafka_queue_destroy": (None, [_P]),
-    "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),  # without a time-out
+    "rd_kafka_consume_batch_queue": (ctypes.c_ssize_t, [_P, _I, _P, _SIZE]),  # called without a timeout
 }
 
 
 class Librdkafka:
-    """``waiting`` holds functions that may wait, ``quick`` those that are called for each record and never wait."""
+    """``waiting`` holds functions that may wait. ``quick`` holds those that are called for each record and never wait."""
 
     def __init__(self, path: Path) -> None:
         self.waiting, self.quick = ctypes.CDLL(str(path)), ctypes.PyDLL(str(path))
@@ -86,23 +88,23 @@ class Librdkafka:
                 function.restype, function.argtypes = result, arguments
 
     def fatal_error(self, client: int) -> KafkaError | None:
-        """What ended the client for good, if anything has."""
+        """The error that ended the client for good, if any."""
         text = ctypes.create_string_buffer(512)
         code = self.waiting.rd_kafka_fatal_error(client, text, len(text))
         return KafkaError(code, text.value.decode(errors="replace")) if code else None
 
     def listen(self, client: int, on_error: OnError) -> None:
-        """Have ``on_error`` called for each error of the client, instead of confluent-kafka's callback."""
+        """Call ``on_error`` for each error of the client, instead of confluent-kafka's callback."""
         _listeners[client] = on_error
         self.waiting.rd_kafka_conf_set_error_cb(self.waiting.rd_kafka_conf(client), _ON_ERROR)
 
     def end_listening(self, client: int) -> None:
-        """``on_error`` is called no more."""
+        """Stop calling ``on_error``."""
         _listeners.pop(client, None)
 
 
 OnError = Callable[[KafkaError], None]
-_listeners: dict[int, OnError] = {}  # by client; librdkafka's callbacks are functions of C, without an object
+_listeners: dict[int, OnError] = {}  # by client: librdkafka's callbacks are C functions, without an object
 
 
 def _report(client: int, code: int, reason: bytes | None, _: object) -> None:
@@ -111,7 +113,7 @@ def _report(client: int, code: int, reason: bytes | None, _: object) -> None:
         listener(KafkaError(code, (reason or b"").decode(errors="replace")))
 
 
-_ON_ERROR = ctypes.CFUNCTYPE(None, _P, _I, _TEXT, _P)(_report)  # never freed: closing a client calls it too
+_ON_ERROR = ctypes.CFUNCTYPE(None, _P, _I, _TEXT, _P)(_report)  # never freed, because closing a client calls it too
 
 
 @cache
@@ -129,7 +131,7 @@ def pointer(address: int) -> ctypes.c_void_p:
 
 
 def client_of(client: Producer | Consumer) -> int:
-    """The ``rd_kafka_t *``, which follows the head of the Python object."""
+    """The ``rd_kafka_t *``, which follows the header of the Python object."""
     return int(ctypes.c_void_p.from_address(id(client) + object.__basicsize__).value or 0)
 
 
@@ -141,17 +143,17 @@ def words_at(addresses: Words, count: int) -> Words:
 
 
 def text_at(address: int, size: int) -> str:
-    """Characters that are no UTF-8 are replaced."""
+    """The text at this address. Characters that are not UTF-8 are replaced."""
     return ctypes.string_at(address, size).decode(errors="replace") if address else ""
 
 
 def binary_at(addresses: Words, sizes: Words) -> pa.Array:
-    """A binary column with the bytes at each address, a null for an address of zero. ``sizes`` are below 1 GiB."""
+    """A binary column with the bytes at each address, null for address zero. ``sizes`` are below 1 GiB."""
     is_null = addresses == 0
     views = np.zeros((len(addresses), 4), np.int32)  # Arrow's binary views: size, prefix or bytes, buffer or bytes, offset or bytes
     windows = addresses >> np.uint64(_WINDOW_BITS)
     used = windows[:1]
-    if (windows != used).any():  # seldom: to sort them costs half as much as all else
+    if (windows != used).any():  # seldom: sorting them costs half as much as everything else
         used, views[:, 2] = np.unique(windows, return_inverse=True)
     views[:, 3] = addresses & np.uint64((1 << _WINDOW_BITS) - 1)
     short = np.flatnonzero(sizes <= _INLINE)
@@ -164,7 +166,7 @@ def binary_at(addresses: Words, sizes: Words) -> pa.Array:
 
 
 def _short_bytes(addresses: Words, sizes: Words) -> np.ndarray[Any, np.dtype[np.int32]]:
-    """The bytes, padded with zeros. No byte after a record's is read: its memory may end there."""
+    """The bytes, padded with zeros. No byte after a record's is read: the memory of the record may end there."""
     columns = np.arange(_INLINE)
     found = np.zeros((len(addresses), _INLINE), np.uint8)
     wanted = columns < sizes.astype(np.int64)[:, None]

@@ -1,9 +1,10 @@
-"""Arrow columns straight into librdkafka's queue, without a Python object per record. Knows nothing of transactions or of waiting callers.
+"""Puts Arrow columns straight into librdkafka's queue, without a Python object per record. Knows nothing of transactions or of waiting
+callers.
 
 confluent-kafka's own calls need bytes objects for each record. Records without timestamps and headers use librdkafka's batch call: 0.23 µs
-of one core each, and 0.65 µs through Python, measured. That call accepts neither, so each record that has one is a call of its own, whose
-arguments are written as columns: 3,700 instructions more per record than the batch call; through Python 9,000 more.
-``librdkafka`` names what this trusts.
+of one core each, compared to 0.65 µs through Python, measured. That call accepts neither timestamps nor headers. So each record that has
+one needs a call of its own, whose arguments are written as columns. This takes 3,700 instructions more per record than the batch call;
+through Python it takes 9,000 more. ``librdkafka`` lists the assumptions.
 """
 
 from __future__ import annotations
@@ -22,27 +23,27 @@ from confluent_kafka import KafkaError, Producer
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.runtime.worker.delivery.librdkafka import EMPTY_ADDRESS, MESSAGE, Librdkafka, Words, client_of, pointer
 
-_COPY = 0x2  # RD_KAFKA_MSG_F_COPY: the buffers may go once the call returns
+_COPY = 0x2  # RD_KAFKA_MSG_F_COPY: the buffers may be freed once the call returns
 _ANY_PARTITION = -1
 _DELIVERY_REPORTS = 0x1  # RD_KAFKA_EVENT_DR
 _SERVE_SECONDS = 0.1
 _RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADER = 2, 3, 4, 5, 7, 8, 9  # rd_kafka_vtype_t
-_PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a record that is described, the last if it has a key; its headers follow
-_WORDS = 9  # of rd_kafka_vu_t: which part it is, then a union of 64 bytes
-_DESCRIBED = 1_000  # records at once: their descriptions stay in the processor's cache
+_PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # parts of a described record, the last if it has a key; its headers follow
+_WORDS = 9  # of rd_kafka_vu_t: the kind of the part, then a union of 64 bytes
+_DESCRIBED = 1_000  # records at once, so that their descriptions stay in the processor's cache
 
 
 class ProducerQueue:
     """The queue of one producer. Not thread-safe.
 
-    confluent-kafka drops the delivery report of a record that has no Python callback, and a record that failed with it. So a queue that
-    ``reads_reports`` reads the client's events itself: from its first record on, ``serve`` replaces ``Producer.poll`` and
-    ``Producer.flush``, neither of which may be called, and the client's other callbacks are not called. Without it the queue is for
-    transactional producers only: librdkafka counts failed deliveries itself and refuses to commit.
+    If a record has no Python callback, confluent-kafka drops its delivery report, and thus a failure. So a queue that ``reads_reports``
+    reads the client's events itself. From its first record on, ``serve`` replaces ``Producer.poll`` and ``Producer.flush``: neither may be
+    called, and the client's other callbacks are not called. A queue that does not read reports is for transactional producers only:
+    librdkafka counts failed deliveries itself and refuses to commit.
     """
 
     def __init__(self, producer: Producer, library: Librdkafka, *, reads_reports: bool) -> None:
-        self._producer = producer  # kept: the client lives as long as it does
+        self._producer = producer  # keep a reference: the client lives as long as this object
         self._librdkafka, self._library = library, library.waiting
         self._produce = library.quick.rd_kafka_produceva
         self._client = client_of(producer)
@@ -52,7 +53,7 @@ class ProducerQueue:
 
     @classmethod
     def open(cls, producer: Producer, library: Librdkafka | None, *, reads_reports: bool = False) -> ProducerQueue | None:
-        """The queue of ``producer``; None without a library."""
+        """The queue of ``producer``. None without a library."""
         return None if library is None else cls(producer, library, reads_reports=reads_reports)
 
     def put(
@@ -66,14 +67,14 @@ class ProducerQueue:
         headers: pa.Array | None = None,
         timestamp: pa.Array | None = None,
     ) -> None:
-        """Queue ``count`` records in their order. Columns are Arrow binary; ``headers`` lists of key and value; ``timestamp`` int64,
-        milliseconds, a null for now. None stands for all null.
+        """Queue ``count`` records in order. Columns are Arrow binary. ``headers`` are lists of key and value. ``timestamp`` is int64 in
+        milliseconds; null means now. None means all null.
 
-        Raises RetriableException when the queue is full (the caller sees to it that it never is), DataException for a header's key with a
-        zero byte, KafkaException with the cause else.
+        Raises RetriableException when the queue is full (the caller ensures that it never is). Raises DataException for a header key with a
+        zero byte, else KafkaException with the cause.
         """
         messages = np.zeros(count, dtype=MESSAGE)
-        value, key = _as_binary(value), _as_binary(key)  # named: what the messages point into lives until the call has returned
+        value, key = _as_binary(value), _as_binary(key)  # kept in variables: the messages point into these buffers until the call returns
         _point(messages["payload"], messages["len"], value)
         _point(messages["key"], messages["key_len"], key)
         handle = self._library.rd_kafka_topic_new(self._client, topic.encode(), None)
@@ -96,7 +97,7 @@ class ProducerQueue:
             self._library.rd_kafka_topic_destroy(handle)
 
     def _put_described(self, words: Words, headers: pa.Array | None) -> None:
-        """``words``: for each record its parts."""
+        """``words``: the parts of each record."""
         lengths: Iterable[int] = repeat(words.shape[1])
         if headers is not None and (named := _Headers(headers)).count:
             descriptions, lengths = named.behind(words)
@@ -109,7 +110,7 @@ class ProducerQueue:
             raise self._refusal(code)
 
     def serve(self, timeout_seconds: float) -> None:
-        """Take the delivery reports that are there; wait for the first, up to ``timeout_seconds``. A failed one is noted in ``failure``."""
+        """Take the available delivery reports. Waits up to ``timeout_seconds`` for the first. A failed delivery is noted in ``failure``."""
         library = self._library
         queue = library.rd_kafka_queue_get_main(self._client)
         wait_ms = int(timeout_seconds * 1000)
@@ -124,14 +125,14 @@ class ProducerQueue:
             library.rd_kafka_queue_destroy(queue)
 
     def drain(self, timeout_seconds: float) -> int:
-        """Wait until every record is acknowledged or has failed, or for ``timeout_seconds``. How many are still under way."""
+        """Wait until every record is acknowledged or has failed, up to ``timeout_seconds``. Returns how many are still in flight."""
         deadline = time.monotonic() + timeout_seconds
         while (left := len(self._producer)) and (remaining := deadline - time.monotonic()) > 0:
             self.serve(min(remaining, _SERVE_SECONDS))
         return left
 
     def fatal_error(self) -> KafkaError | None:
-        """What ended the client for good, if anything has."""
+        """The error that ended the client for good, if any."""
         return self._librdkafka.fatal_error(self._client)
 
     def _refusal(self, code: int) -> Exception:
@@ -151,7 +152,7 @@ class _Headers:
         names = [name.encode() + b"\0" for name in encoded.dictionary.to_pylist()]
         if any(b"\0" in name[:-1] for name in names):
             raise DataException("The key of a header holds a zero byte, with which librdkafka ends it: rename or drop that header")
-        self._names = np.frombuffer(b"".join(names), np.uint8)  # kept: descriptions point into them
+        self._names = np.frombuffer(b"".join(names), np.uint8)  # keep a reference: descriptions point into it
         self._values = _as_binary(pc.struct_field(flat, "value"))
         self._parts = np.zeros((self.count, _WORDS), np.uint64)
         if self.count:
@@ -160,7 +161,7 @@ class _Headers:
             _point(self._parts[:, 2], self._parts[:, 3], self._values)
 
     def behind(self, words: Words) -> tuple[list[bytes], list[int]]:
-        """The parts of each record, its headers' behind the others; how many parts it has."""
+        """The parts of each record, followed by its headers' parts, and how many parts it has."""
         parts = words.shape[1]
         counts = self._each + parts
         ends = np.cumsum(counts)
@@ -176,7 +177,7 @@ class _Headers:
 
 
 def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
-    """For ``count`` descriptions, with what is the same in all of them: (records, parts, words)."""
+    """Memory for ``count`` descriptions, filled with what they all share: (records, parts, words)."""
     parts = _PARTS if has_key else _PARTS[:-1]
     words = np.zeros((count, len(parts), _WORDS), np.uint64)
     words[:, :, 0] = parts
@@ -187,7 +188,7 @@ def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
 
 
 def _describe(words: Words, messages: np.ndarray[Any, Any], timestamp: pa.Array | None) -> None:
-    """Write what ``rd_kafka_produceva`` wants of each record, where that of earlier ones stood."""
+    """Write the arguments of ``rd_kafka_produceva`` for each record, over those of earlier records."""
     words[:, 3, 1], words[:, 3, 2] = messages["payload"], messages["len"]
     if timestamp is not None:
         words[:, 4, 1] = pc.fill_null(timestamp.cast(pa.int64()), 0).to_numpy().view(np.uint64)
@@ -196,12 +197,12 @@ def _describe(words: Words, messages: np.ndarray[Any, Any], timestamp: pa.Array 
 
 
 def _as_binary(column: pa.Array | None) -> pa.Array | None:
-    """The column in the one layout that ``_point`` reads; a cast has buffers of its own."""
+    """The column in the one layout that ``_point`` reads. A cast allocates buffers of its own."""
     return column if column is None or column.type == pa.binary() else column.cast(pa.binary())
 
 
 def _point(pointers: Words, lengths: Words, column: pa.Array | None) -> None:
-    """Set each record's pointer and length to its bytes in the column's buffer; a null stays a null pointer."""
+    """Set each record's pointer and length to its bytes in the column's buffer. A null stays a null pointer."""
     if column is None:
         return
     _, offsets, data = column.buffers()

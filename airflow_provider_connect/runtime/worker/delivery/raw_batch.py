@@ -1,4 +1,4 @@
-"""Records of one partition as they lie in Kafka, in columns; those of the batches that a task still holds."""
+"""Records of one partition as Kafka stores them, in columns, and the batches that a task still retains."""
 
 from __future__ import annotations
 
@@ -22,10 +22,9 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
 
 @dataclass(slots=True)
 class RawBatch:
-    """Columns that were not asked for are None; ``key`` and ``headers`` also where no record has any. Headers of a record that are null
-    cannot be read: the name of one is not UTF-8. ``offsets`` is None where they rise by one
-    from ``first_offset``. ``next_offset`` is where reading goes on. Single records are created for those that failed, never for others.
-    """
+    """Columns that were not requested are None. ``key`` and ``headers`` are also None if no record has any. A record has null headers if
+    they are unreadable, because a name is not UTF-8. ``offsets`` is None if they increase by one from ``first_offset``. ``next_offset`` is
+    where reading continues. Record objects are created only for records that failed."""
 
     partition: TopicPartition
     first_offset: int
@@ -43,14 +42,14 @@ class RawBatch:
 
     @property
     def num_bytes(self) -> int:
-        """Of keys, values and headers in memory."""
+        """The size of keys, values and headers in memory."""
         return sum(int(column.nbytes) for column in (self.value, self.key, self.headers) if column is not None)
 
     def offset_column(self) -> pa.Array:
         return row_numbers(self.num_records, self.first_offset) if self.offsets is None else self.offsets
 
     def before(self, offset: int) -> RawBatch | None:
-        """The records below ``offset``; None where no record is."""
+        """The records below ``offset``. None: there are no such records."""
         if self.next_offset <= offset:
             return self
         count = self._index_from(offset)
@@ -60,7 +59,7 @@ class RawBatch:
         return replace(self, next_offset=offset, **cut)
 
     def record(self, index: int) -> ConsumedRecord:
-        """Record number ``index``; columns that were not read are null."""
+        """Record number ``index``. Columns that were not read are null."""
         headers = _at(self.headers, index) or []
         return ConsumedRecord(
             self.partition.topic,
@@ -74,18 +73,18 @@ class RawBatch:
         )
 
     def index_of(self, offset: int) -> int | None:
-        """Which record has this offset; None: no record has."""
+        """The index of the record with this offset. None: no record has it."""
         index = self._index_from(offset)
         if not 0 <= index < self.num_records or (self.offsets is not None and self.offsets[index].as_py() != offset):
             return None
         return index
 
     def _index_from(self, offset: int) -> int:
-        """The index of the first record at or behind ``offset``; outside of the batch where its records are all on one side."""
+        """The index of the first record at or after ``offset``. If all records are on one side of it, an index outside of the batch."""
         return offset - self.first_offset if self.offsets is None else int(np.searchsorted(self.offsets.to_numpy(), offset))
 
     def original(self, batch: Batch, index: int) -> ConsumedRecord:
-        """The record from which record ``index`` of ``batch`` comes, which converters and transformations have created of this one."""
+        """The record of this batch from which converters and transformations have created record ``index`` of ``batch``."""
         offset = batch.kafka_offset_at(index)
         found = self.index_of(offset)
         if found is None:
@@ -96,16 +95,16 @@ class RawBatch:
 
 
 def headers_column(rows: Iterable[Headers | None]) -> pa.Array:
-    """Headers of each record, or None where they cannot be read."""
+    """Headers of each record. None: they are unreadable."""
     return pa.array([None if row is None else [{"key": key, "value": value} for key, value in row] for row in rows], HEADERS_TYPE)
 
 
-def _at(column: pa.Array | None, index: int) -> Any:  # Any: what the column holds
+def _at(column: pa.Array | None, index: int) -> Any:  # Any: the value of any column
     return None if column is None else column[index].as_py()
 
 
 class RetainedBatches:
-    """Keeps raw batches until their commit. Beyond ``most_bytes`` it drops the oldest uncommitted ones."""
+    """Retains raw batches until their commit. Above ``most_bytes`` it drops the oldest uncommitted ones."""
 
     def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:
         self._raws: dict[TopicPartition, list[RawBatch]] = {}
@@ -128,7 +127,7 @@ class RetainedBatches:
             self._raws[partition] = kept[len(gone) :]
 
     def find(self, partition: TopicPartition, offset: int) -> ConsumedRecord | None:
-        """The record at ``offset``; None where it is not kept."""
+        """The record at ``offset``. None: it is not retained."""
         for raw in reversed(self._raws.get(partition, [])):
             index = raw.index_of(offset)
             if index is not None:

@@ -1,7 +1,7 @@
-"""The largest record that a client may write to a topic: by the client's limit, and by the topic's. Knows nothing of tasks or errors.
+"""The largest record that a client may write to a topic, by the client's limit and by the topic's. Knows nothing of tasks or errors.
 
-A client refuses a record by the bytes of its key, value and headers; a broker refuses a batch by its bytes as sent, compressed or not. So a
-record that may fit into the topic's limit when compressed is compressed here to find out; few records need that.
+A client refuses a record by the size of its key, value and headers. A broker refuses a batch by its size as sent, compressed or not. So a
+record that may fit into the topic's limit when compressed is compressed here to check. Few records need that.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ log = logging.getLogger(__name__)
 CLIENT_KEY: Final = "producer.override.max.request.size"
 TOPIC_KEY: Final = "max.message.bytes"
 _CLIENT_BYTES: Final = 1_000_000  # librdkafka's default
-_BATCH_BYTES: Final = 1_000_000  # likewise
+_BATCH_BYTES: Final = 1_000_000  # also librdkafka's default
 _BATCH_HEAD: Final = 61  # bytes of a batch before its records (format v2)
-RECORD_HEAD: Final = 36  # at most, and what librdkafka counts: the lengths of record, key and value, attributes, two deltas, headers
-_LONGER_BY_ONE: Final = [1 << bits for bits in (6, 13, 20, 27)]  # lengths from which a length itself takes one byte more
-_AGAIN_SECONDS: Final = 30.0  # after which the limit of a topic is read again, as soon as a record exceeds it
+RECORD_HEAD: Final = 36  # at most, as librdkafka counts: the lengths of record, key and value, attributes, two deltas, headers
+_LONGER_BY_ONE: Final = [1 << bits for bits in (6, 13, 20, 27)]  # lengths from which the length itself takes one byte more
+_AGAIN_SECONDS: Final = 30.0  # after which a topic's limit is read again when a record exceeds it
 Sizes = np.ndarray[Any, np.dtype[np.int64]]
 HeaderRow = Sequence[tuple[str, bytes | None]]
 
@@ -51,7 +51,7 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class _TopicLimit:
-    """``codec``: the compression after which the broker measures; None: no compression. ``asked`` is a time of the clock."""
+    """``codec``: the compression after which the broker measures. None: no compression. ``asked`` is a time of the clock."""
 
     bytes: int
     codec: str | None
@@ -59,7 +59,7 @@ class _TopicLimit:
 
 
 class RecordLimits:
-    """The limits of one producer in each topic that it writes to. ``client`` has its librdkafka settings. ``configs`` describes topics; if
+    """The limits of one producer in each topic that it writes to. ``client`` has its librdkafka settings. ``configs`` describes topics. If
     it is not authorized, or a topic does not exist yet, only the client's own limit is known. Not thread-safe."""
 
     def __init__(
@@ -77,7 +77,7 @@ class RecordLimits:
         self._topics: dict[str, _TopicLimit | None] = {}
 
     def excesses(self, batch: EncodedBatch) -> list[Excess]:
-        """The records of the batch that would be refused, in their order."""
+        """The records of the batch that would be refused, in order."""
         limit = self._limit(batch.topic)
         least = min(self._client_bytes, self._client_bytes if limit is None else limit.bytes - _BATCH_HEAD) - RECORD_HEAD
         if batch.headers is None and batch.num_bytes <= least:
@@ -91,22 +91,23 @@ class RecordLimits:
         return [excess for excess in found if excess is not None]
 
     def groups(self, batch: EncodedBatch) -> Iterator[EncodedBatch] | None:
-        """The batch in pieces that each fit into one batch that the topic accepts. None: any batch of the client fits, as by default."""
+        """The batch in pieces, each of which fits into one batch of the topic. None: any batch of the client fits, which is the default."""
         most = self.batch_room(batch.topic)
         return None if most is None else _pieces(batch, most)
 
     def batch_room(self, topic: str) -> int | None:
-        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: any client batch fits, as by default."""
+        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: any batch of the client fits, which is the
+        default."""
         limit = self._limit(topic)
         return None if limit is None or limit.bytes >= self._batch_bytes else limit.bytes - _BATCH_HEAD
 
     def room(self, topic: str) -> int | None:
-        """How many bytes of key, value and headers a record of the topic may have in any case, by ``size_of``; None: not known."""
+        """The size of key, value and headers that the topic certainly accepts, as counted by ``size_of``. None: not known."""
         limit = self._limit(topic)
         return None if limit is None else min(self._client_bytes, limit.bytes - _BATCH_HEAD) - RECORD_HEAD
 
     def topic_bytes(self, topic: str) -> int | None:
-        """The topic's own limit, of a batch as sent; None: not known."""
+        """The topic's own limit for a batch as sent. None: not known."""
         limit = self._limit(topic)
         return None if limit is None else limit.bytes
 
@@ -127,7 +128,7 @@ class RecordLimits:
                 found = self._configs([topic])[topic]
             except ConnectException as error:
                 log.debug("How large a record of topic %s may be is not known: %s", topic, error)
-                return None  # asked again: it may be about to be created
+                return None  # asked again: the topic may be about to be created
             size, named = found.get(TOPIC_KEY), found.get("compression.type") or "producer"
             codec = self._codec if named == "producer" else _codec(named)
             self._topics[topic] = None if size is None else _TopicLimit(int(size), codec, self._now())
@@ -135,7 +136,7 @@ class RecordLimits:
 
 
 def size_of(key: bytes | None, value: bytes | None, headers: HeaderRow) -> int:
-    """Bytes of a record as ``sizes_of`` counts them."""
+    """The size of a record in bytes, as ``sizes_of`` counts it."""
     return (
         len(key or b"")
         + len(value or b"")
@@ -144,7 +145,7 @@ def size_of(key: bytes | None, value: bytes | None, headers: HeaderRow) -> int:
 
 
 def sizes_of(batch: EncodedBatch) -> Sizes:
-    """Bytes of key, value and headers of each record."""
+    """The size of key, value and headers of each record, in bytes."""
     sizes = np.zeros(batch.num_records, np.int64)
     for column in (batch.key, batch.value):
         if column is not None:
@@ -172,7 +173,7 @@ def _pieces(batch: EncodedBatch, most: int) -> Iterator[EncodedBatch]:
 
 
 def _record_bytes(record: EncodedBatch, size: int) -> int:
-    """The bytes of a record of ``size`` in a batch of its own: with its length, attributes, two deltas, and the lengths of its parts."""
+    """The size of a record in a batch of its own: ``size``, its length, attributes, two deltas, and the lengths of its parts."""
     lengths = [0 if column is None else len(column[0].as_py() or b"") for column in (record.key, record.value)]
     body = size + 3 + sum(map(_varint, lengths)) + 1
     return body + _varint(body)
@@ -193,7 +194,7 @@ def _contents(record: EncodedBatch) -> Iterator[bytes | None]:
 
 
 def _codec(name: object) -> str | None:
-    """As Arrow names it. The names of Kafka's topics and of librdkafka's clients are equal but for those of no codec."""
+    """The codec as Arrow names it. Kafka's topics and librdkafka's clients use the same names, except those for no codec."""
     text = str(name).lower()
     return None if text in {"none", "uncompressed"} else text
 

@@ -1,9 +1,9 @@
 """Finds, reports and leaves out source records that client or broker refuse because of their size or timestamp.
 
-What is known to be too large, or has a time that no record has, never reaches the client (``remove_refused``). What is refused all the
-same is found by ``RefusedRecords``, where ``errors.tolerance`` is all. A broker answers for whole batches: it refuses a batch that is too
-large, or has one bad record, with all its records. So refused records are sent again in halves, once everything else is acknowledged, and
-only a record that is refused alone is given up. Records that were sent again follow later ones.
+Records that are known to be too large, or have an invalid timestamp, never reach the client (``remove_refused``). If ``errors.tolerance``
+is ``all``, ``RefusedRecords`` finds those that are refused nevertheless. A broker answers for whole batches: if a batch is too large or has
+one bad record, the broker refuses all its records. So refused records are sent again in halves, once everything else is acknowledged. Only
+a record that is refused alone has failed. Records that were sent again follow later ones.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ RECORD_ERRORS: Final = frozenset(
         KafkaError.INVALID_TIMESTAMP,
     }
 )
-"""Errors of a single record. An error of the topic itself is not among them."""
+"""Errors of a single record, not of the topic itself."""
 PRODUCE: Final = Operation(ErrorStage.KAFKA_PRODUCE, SOURCE_TASK)
 
 
@@ -48,7 +48,7 @@ class InvalidTimestamp:
 
 
 def invalid_timestamps(batch: EncodedBatch) -> list[InvalidTimestamp]:
-    """The records of the batch with times before 1970, in their order."""
+    """The records of the batch with times before 1970, in order."""
     if batch.timestamp is None or batch.timestamp.null_count == batch.num_records or pc.min(batch.timestamp).as_py() >= 0:
         return []
     indices = pc.indices_nonzero(pc.fill_null(pc.less(batch.timestamp, 0), False)).to_pylist()
@@ -61,7 +61,7 @@ def remove_refused(
     source_partition: Mapping[str, object] | None,
     failed: Callable[[Failure], None],
 ) -> list[EncodedBatch]:
-    """The batch without the records of ``refusals``, in their order, each of which ``failed`` is called with, and may raise for."""
+    """The batch without the records of ``refusals``. Calls ``failed`` with each of them, in order; ``failed`` may raise."""
     pieces, start = [], 0
     for refusal in refusals:
         record = batch.slice(refusal.index, 1)
@@ -97,7 +97,7 @@ class _Sent:
 
 
 class RefusedRecords:
-    """Gets the delivery reports and refusals of one producer. ``failed`` is called with each record that is given up."""
+    """Handles the delivery reports and refusals of one producer. ``failed`` is called with each record that is given up."""
 
     def __init__(self, producer: Producer, failed: Callable[[Failure], None]) -> None:
         self._producer = producer
@@ -105,14 +105,14 @@ class RefusedRecords:
         self._refused: list[tuple[_Sent, KafkaError]] = []
 
     def give_up(self, topic: str, options: dict[str, Any], error: KafkaError) -> bool:
-        """Report a record that the client itself refused. False: the reason is not the record."""
+        """Report a record that the client itself refused. False: the record is not the cause."""
         if error.code() not in RECORD_ERRORS:
             return False
         self._report(_Sent(topic, options), error)
         return True
 
     def delivered(self, error: KafkaError, message: Message, headers: object = None) -> bool:
-        """Note a delivery report, which does not have the ``headers`` of its record. False: the reason of the error is not the record."""
+        """Note a delivery report, which lacks the ``headers`` of its record. False: the record is not the cause of the error."""
         return self._take(_sent(message, headers), error)
 
     def _take(self, sent: _Sent, error: KafkaError) -> bool:
@@ -122,7 +122,7 @@ class RefusedRecords:
         return True
 
     def settle(self, timeout_seconds: float) -> None:
-        """Send again what was refused, until only records are left that are refused alone. All else must be acknowledged before."""
+        """Send refused records again, until only those that are refused alone remain. All other records must be acknowledged before."""
         while self._refused:
             refused, self._refused = self._refused, []
             self._send_in_halves([sent for sent, _ in refused], timeout_seconds)

@@ -33,11 +33,11 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class GroupCommit:
-    """Commits the group's offsets, fenced by the task's transactional id, with the batch log's record in the same transaction.
+    """Commits the group's offsets, fenced by the task's transactional id. The batch log's record is in the same transaction.
 
-    ``members`` lists the group's members: with any member the commit is refused, since another consumer would read the same records.
-    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when this one gets
-    no answer.
+    ``members`` lists the group's members. If there is one, the commit is refused, since another consumer would read the same records.
+    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when the current
+    producer gets no answer.
     """
 
     def __init__(
@@ -73,7 +73,7 @@ class GroupCommit:
             raise TaskException(f"another consumer is active in group {self._group}: {', '.join(members)}")
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim took over."""
+        """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim has taken over."""
         self.refuse_other_members()
         positions = [ClientPartition(p.topic, p.partition, n, self._mark(p.topic)) for p, n in sorted(offsets.items())]
         try:
@@ -88,8 +88,8 @@ class GroupCommit:
     def _send_offsets(self, positions: list[ClientPartition]) -> None:
         """Begin a transaction with the group's offsets.
 
-        The client ignores its own timeout, and may wait forever for a coordinator that was away and is back (librdkafka's issues 5456 and
-        5511). What it sends late is part of a transaction that no process commits any more.
+        The client ignores its own timeout, and may wait forever for a coordinator that has returned (librdkafka's issues 5456 and 5511).
+        What it sends late belongs to a transaction that no process will commit.
         """
         producer, metadata = self._producer, self._consumer.consumer_group_metadata()
         doing = f"committing offsets of group {self._group}"
@@ -99,7 +99,7 @@ class GroupCommit:
 
 
 class SinkDelivery(Protocol):
-    """Accepts batches; ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
+    """Accepts batches. ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None: ...
 
@@ -107,15 +107,15 @@ class SinkDelivery(Protocol):
 
 
 class CommitAfterPut:
-    """At least once; exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
+    """At least once, or exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
 
     def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
-        """``check`` is called before each commit, and raises if there must not be one."""
+        """``check`` is called before each commit, and raises if the commit must not happen."""
         self._group = group
         self._step = step
         self._check = check
         self._committed: dict[TopicPartition, int] = {}
-        self._furthest: dict[TopicPartition, int] = {}  # a task that asked for a rewind may still return what it has written
+        self._furthest: dict[TopicPartition, int] = {}  # a task that requested a rewind may still return what it has written
         self._warned: set[TopicPartition] = set()
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
@@ -173,7 +173,7 @@ class CommitBeforePut:
 
 
 def checked_offsets(method: str, returned: object) -> Offsets:
-    """What a sink's ``method`` returned as the next offsets to read. Raises ConnectException for anything else."""
+    """Check what a sink's ``method`` returned as the next offsets to read. Raises ConnectException for anything else."""
     if not isinstance(returned, Mapping):
         raise ConnectException(
             f"{method} must return a mapping of TopicPartition to the next offset to read (empty: no offset), got {type(returned).__name__}"

@@ -27,7 +27,7 @@ REFRESH_SECONDS = 86_400.0  # offsets of a group without members expire after a 
 
 
 def by_topic(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Value]]:
-    """``values`` as the batch log has them: by topic, then by the partition's number as text, sorted."""
+    """``values`` in the form of the batch log: by topic, then by the partition's number as text, sorted."""
     nested: dict[str, dict[str, _Value]] = {}
     for partition, value in sorted(values.items()):
         nested.setdefault(partition.topic, {})[str(partition.partition)] = value
@@ -35,7 +35,7 @@ def by_topic(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Va
 
 
 def group_mark(claim: str, now_seconds: float, topic_id: str = "", destination: str = "") -> str:
-    """The metadata of our commits: claim, time, the topic's id, and what names the destination that has committed the offset itself."""
+    """The metadata of our commits: claim, time, the topic's id, and the mark of the destination that has committed the offset itself."""
     words = [
         f"{CLAIM_MARK}{claim}",
         f"{_TIME}{int(now_seconds)}",
@@ -46,23 +46,23 @@ def group_mark(claim: str, now_seconds: float, topic_id: str = "", destination: 
 
 
 def was_committed_recently(mark: str, now_seconds: float) -> bool:
-    """Whether a commit is ours and less than a day old; others are repeated before they expire."""
+    """Whether a commit is ours and less than a day old. Other commits are repeated before they expire."""
     seconds = _word(mark, _TIME)
     return mark.startswith(CLAIM_MARK) and seconds.isdecimal() and now_seconds - int(seconds) < REFRESH_SECONDS
 
 
 def is_of_topic(mark: str, topic_id: str) -> bool:
-    """Whether the offset may count in the topic with this id."""
+    """Whether the offset may apply to the topic with this id."""
     return may_be_same_topic(_word(mark, _TOPIC), topic_id)
 
 
 def is_of_destination(mark: str, destination: str) -> bool:
-    """Whether this very destination has committed the offset too."""
+    """Whether this same destination has committed the offset too."""
     return bool(destination) and _word(mark, _DESTINATION) == destination
 
 
 def destination_mark(config: Mapping[str, str]) -> str:
-    """What names a destination in marks: a hash of the settings that lead to it."""
+    """The destination's name in marks: a hash of the settings that identify it."""
     return hashlib.sha256(json.dumps(sorted(config.items())).encode()).hexdigest()[:12]
 
 
@@ -71,12 +71,12 @@ def _word(mark: str, name: str) -> str:
 
 
 def is_foreign_commit(mark: str) -> bool:
-    """Whether another program has moved the group: neither a task of ours nor our REST API."""
+    """Whether another program has moved the group, not a task of ours or our REST API."""
     return not mark.startswith((CLAIM_MARK, ALTERED_MARK))
 
 
 class Origin(StrEnum):
-    """Whose offset a start is."""
+    """Where a start offset comes from."""
 
     GROUP = "the consumer group's"
     DESTINATION = "the destination's"
@@ -87,10 +87,10 @@ class Origin(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class KnownOffsets:
-    """All that is known of one partition. ``mark`` is the metadata of the group's commit; ``was_committed_recently``: that commit is ours,
-    and less than a day old. ``destination`` None: the destination has no offset. ``had_offset``: exactly once this very destination has
-    committed the group's offset too, or the batch log's where the group has none. ``end`` is the last stable offset, ``high`` the high
-    watermark. ``is_unfinished``: the process that was setting the batch log's position over REST died."""
+    """What is known of one partition. ``mark`` is the metadata of the group's commit. ``was_committed_recently``: that commit is ours, and
+    less than a day old. ``destination`` None: the destination has no offset. ``had_offset``: with exactly once, this same destination has
+    also committed the group's offset, or the batch log's if the group has none. ``end`` is the last stable offset, ``high`` the high
+    watermark. ``is_unfinished``: a process died while setting the batch log's position over REST."""
 
     beginning: int
     end: int
@@ -105,7 +105,7 @@ class KnownOffsets:
 
     @property
     def committed(self) -> int | None:
-        """The group's offset; where it has lost that, the batch log's."""
+        """The group's offset, or the batch log's if the group has lost its own."""
         return self.batch_log if self.group is None else self.group
 
     @property
@@ -116,7 +116,7 @@ class KnownOffsets:
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where to start, and what has to be written first: the destination's offset (exactly once), the group's commit."""
+    """Where to start, and what must be written first: the destination's offset (exactly once), the group's commit."""
 
     offset: int
     origin: Origin
@@ -125,7 +125,7 @@ class StartPosition:
 
 
 class Rollback(StrEnum):
-    """What follows where a destination holds less than it has committed (``destination.rollback``)."""
+    """What happens if a destination holds less than it has committed (``destination.rollback``)."""
 
     REDELIVER = "redeliver"
     FAIL = "fail"
@@ -134,13 +134,14 @@ class Rollback(StrEnum):
 def start_position(
     partition: TopicPartition, known: KnownOffsets, *, exactly_once: bool, reset: str, rollback: Rollback = Rollback.REDELIVER
 ) -> StartPosition:
-    """The start of one partition. Raises ConnectException where the destination has gone back, and ``rollback`` says so.
+    """The start of one partition. Raises ConnectException if the destination has gone back and ``rollback`` is ``fail``.
 
-    A group offset without our mark was set by another program (a real Connect, an admin tool) and holds; with our mark the destination's
-    holds, because the process may have ended between the two. Where the destination's is the smaller one, the destination has gone back,
-    and what it lacks is delivered again. But where the group's was committed with another destination, the further one of both holds: what
-    that destination has is delivered. A group without an offset has expired if the batch log knows the partition; else the partition was
-    never seen, or was reset. An offset outside the log is treated as never seen, as Kafka does.
+    A group offset without our mark was set by another program (a real Connect, an admin tool), and applies. With our mark the destination's
+    offset applies, because the process may have ended between the two commits. If the destination's offset is the smaller one, the
+    destination has gone back, and the missing records are delivered again. But if the group's offset was committed with another
+    destination, the larger of the two applies: what that destination has is delivered. If the group has no offset but the batch log knows
+    the partition, the group's offset has expired; else the partition was never seen, or was reset. An offset outside the log is treated as
+    never seen, as in Kafka.
     """
     ours = known.mark.startswith(CLAIM_MARK)
     origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
@@ -202,7 +203,7 @@ def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: R
 
 
 def _warn_outside(partition: TopicPartition, known: KnownOffsets, offset: int, start: int) -> None:
-    """Name an offset that the log does not hold: records were removed before they were delivered, or the topic was created anew."""
+    """Warn of an offset that the log does not hold: records were removed before they were delivered, or the topic was recreated."""
     if offset < known.beginning:
         gone = (
             f"Offsets {offset} to {known.beginning - 1} of {partition} are gone, and were not delivered: the topic's retention removed them"
@@ -223,7 +224,7 @@ def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) ->
 
 
 def topics_of(settings: ConnectorSettings, admin: TopicAdmin) -> dict[str, TopicIdentity]:
-    """A sink's topics: those that it names, or that its pattern matches. A topic that does not exist yet is left out."""
+    """A sink's topics: those that its config names, or that its pattern matches. A topic that does not exist yet is left out."""
     found = admin.identities(settings.topics or admin.matching(settings.topics_regex or ""))
     for topic in settings.topics:
         if topic not in found:
@@ -237,8 +238,8 @@ def partitions_of(topics: Mapping[str, TopicIdentity]) -> list[TopicPartition]:
 
 
 def is_owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:
-    """Whether ``task`` of ``tasks`` reads ``partition``. Each topic is shifted, so that topics of one partition do not all fall to task 0.
-    The owner of a partition depends on nothing but itself: a new topic moves no other partition."""
+    """Whether ``task`` of ``tasks`` reads ``partition``. Each topic is shifted, so that topics with one partition are not all assigned to
+    task 0. The owner of a partition depends only on that partition: a new topic moves no other partition."""
     return (partition.partition + _shift(partition.topic)) % tasks == task
 
 

@@ -6,8 +6,8 @@ at least once           1 records acknowledged  2 offsets committed
 at most once            1 offsets committed  2 records sent, never again
 ======================  =====================================================================
 
-On topics each guarantee writes offsets inside a transaction of the task's own transactional id, so that a newer claim fences them.
-In an offset file the committer fences them. ``step`` surrounds each step (``commit_steps``).
+Each guarantee writes offsets on topics inside a transaction of the task's own transactional id, so that a newer claim fences them. Offsets
+in a file are fenced by the committer. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_writer import KafkaW
 from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import Boundary
 
 log = logging.getLogger(__name__)
-SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset to resume after it
+SourceOffset = tuple[Mapping[str, object], Mapping[str, object]]  # source partition, offset from which to resume
 EncodeOffsets = Callable[[Iterable[SourceOffset]], Sequence[ProducerRecord]]
 
 
 class SourceDelivery(Protocol):
-    """Accepts encoded batches with the offsets after them; ``commit`` makes all of them durable."""
+    """Accepts encoded batches with the offsets after them. ``commit`` makes all of them durable."""
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None: ...
 
@@ -51,7 +51,7 @@ class SourceDelivery(Protocol):
 
 
 class ExactlyOnce:
-    """Records and offsets in one transaction, which ends where ``boundary`` decides, or when its owner commits."""
+    """Records and offsets in one transaction. It ends when ``boundary`` decides, or when its owner commits."""
 
     def __init__(
         self,
@@ -102,10 +102,10 @@ class ExactlyOnce:
         return True
 
     def drop(self, *, with_offsets: bool) -> bool:
-        """Take back the records of the open transaction. ``with_offsets``: their offsets too, else the next commit writes these. False: no
-        transaction was open.
+        """Discard the records of the open transaction. ``with_offsets``: discard their offsets too, else the next commit writes them.
+        False: no transaction was open.
 
-        1 every record acknowledged 2 the transaction aborted: the broker refuses to end one of which no record has come.
+        1 every record acknowledged 2 the transaction aborted: the broker refuses to end one that has received no record.
         """
         if with_offsets:
             self._offsets.clear()
@@ -122,7 +122,7 @@ class ExactlyOnce:
 
     @contextmanager
     def _unexpired(self) -> Iterator[None]:
-        """Raises TransactionExpiredException, not FencedException, where a transaction has been open for ``expiry_seconds``."""
+        """Raises TransactionExpiredException, not FencedException, if a transaction has been open for ``expiry_seconds``."""
         open_seconds = self._producer.open_seconds
         try:
             yield
@@ -133,7 +133,7 @@ class ExactlyOnce:
 
 
 class AtLeastOnce:
-    """Records go through a producer of their own; their offsets follow after every record is acknowledged."""
+    """Records go through a separate producer. Their offsets are committed when every record is acknowledged."""
 
     def __init__(
         self,
@@ -185,7 +185,7 @@ class AtLeastOnce:
 
 
 class AtMostOnce:
-    """Offsets of a poll are committed before its records are sent. A record that fails is lost, and never sent twice."""
+    """Offsets of a poll are committed before its records are sent. A record that fails is lost, and is never sent twice."""
 
     def __init__(
         self,
@@ -257,7 +257,7 @@ def _commit(producer: OffsetCommitter, records: Sequence[ProducerRecord]) -> Non
 def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None:
     """Write the batch log's record of a run whose records are delivered and which has no offsets to commit with it.
 
-    If that takes too long, the run is missing from the batch log. It must not fail: a retry would write the same records again.
+    If this takes too long, the run is missing from the batch log. This must not fail: a retry would write the same records again.
     """
     try:
         _commit(producer, closing)
@@ -267,6 +267,6 @@ def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None
 
 
 def _abort(producer: OffsetCommitter) -> None:
-    """Abort, so that readers need not wait for the transaction's timeout. The task ends in any case."""
+    """Abort, so that readers do not wait for the transaction's timeout. The task ends in any case."""
     with suppress(Exception):
         producer.abort()

@@ -1,6 +1,6 @@
-"""Where an exactly-once source ends its transactions: with polls, by the clock, or at its task's request (KIP-618, contract §12.2).
+"""When an exactly-once source ends its transactions: with polls, at intervals, or at its task's request (KIP-618, contract §12.2).
 
-Knows nothing of producers: the delivery polls it, and acts.
+Knows nothing of producers: the delivery polls the boundary and acts on it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from airflow_provider_connect.sdk.batch import Batch
 
 
 class Boundary(Protocol):
-    """Notified when transactions begin and end; asked after each poll."""
+    """Notified when transactions begin and end, and asked after each poll."""
 
     def begun(self) -> None: ...
 
@@ -26,7 +26,7 @@ class Boundary(Protocol):
 
 
 class PollBoundary:
-    """Ends with the first poll ``linger_seconds`` or more after the transaction began; 0 is Connect's ``poll`` to the letter."""
+    """Ends with the first poll ``linger_seconds`` or more after the transaction began. 0 is exactly Connect's ``poll``."""
 
     def __init__(self, linger_seconds: float, now: Callable[[], float]) -> None:
         self._linger = linger_seconds
@@ -37,14 +37,14 @@ class PollBoundary:
         self._begun = self._now()
 
     def ended(self) -> None:
-        """The next transaction starts its own time."""
+        """The time of the next transaction starts anew."""
 
     def is_due(self) -> bool:
         return self._now() - self._begun >= self._linger
 
 
 class IntervalBoundary:
-    """Ends with the first poll ``interval_seconds`` or more after the transaction before it ended."""
+    """Ends with the first poll ``interval_seconds`` or more after the end of the previous transaction."""
 
     def __init__(self, interval_seconds: float, now: Callable[[], float]) -> None:
         self._interval = interval_seconds
@@ -52,7 +52,7 @@ class IntervalBoundary:
         self._last = now()
 
     def begun(self) -> None:
-        """The interval does not depend on it."""
+        """No effect: the interval does not depend on the begin."""
 
     def ended(self) -> None:
         self._last = self._now()
@@ -69,7 +69,7 @@ class Ending(StrEnum):
 
 
 class RequestedBoundary:
-    """The TransactionContext of a task: its requests during one ``poll`` apply to the records of that poll. Never due by itself."""
+    """The TransactionContext of a task. Its requests during one ``poll`` apply to the records of that poll. It is never due by itself."""
 
     def __init__(self) -> None:
         self._after: dict[Ending, set[int]] = {ending: set() for ending in Ending}
@@ -88,24 +88,24 @@ class RequestedBoundary:
             self._after[ending].add(after)
 
     def begun(self) -> None:
-        """The task ends it."""
+        """No effect: the task ends the transaction."""
 
     def ended(self) -> None:
-        """Likewise."""
+        """No effect, as ``begun``."""
 
     def is_due(self) -> bool:
         return False
 
     def take_last(self) -> Ending | None:
-        """How the task ends the transaction after all that it has returned. Raises ConnectException if it requested both."""
+        """How the task ends the transaction after everything that it has returned. Raises ConnectException if it requested both."""
         asked, self._last = self._last, set()
         if len(asked) > 1:
             raise ConnectException("Connector requested both commit and abort of same transaction")
         return next(iter(asked), None)
 
     def split(self, batches: Iterable[Batch]) -> Iterator[tuple[list[Batch], Ending | None]]:
-        """The batches of a poll, split after the records at which a transaction ends. The last piece may be empty, with or without
-        an ending. Raises ConnectException for a record that does not exist, or that has no offset to continue from."""
+        """The batches of a poll, split after the records at which a transaction ends. The last piece may be empty, with or without an
+        ending. Raises ConnectException for a record that does not exist, or that has no offset from which to continue."""
         marks = self._take_marks()
         piece: list[Batch] = []
         first = 0

@@ -1,7 +1,7 @@
-"""The dead letter queue of a sink task: failed records as they are in Kafka, with Connect's headers about the failure (contract §13.2).
+"""The dead letter queue of a sink task: failed records as Kafka stores them, with Connect's headers about the failure (contract §13.2).
 
-Dead-letter records are written just before the commit of the records that were read with them. A run that is killed leaves no
-dead-letter records about records that the next run reads again, unless it is killed between the two writes.
+Dead-letter records are written just before the commit of the records that were read with them. So if a run is killed, the queue has no
+dead-letter records about records that the next run reads again, unless the run is killed between the two writes.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HeaderList = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class DeadLetter:
-    """One record for the queue; ``record`` has the position where it was read."""
+    """One record for the queue. ``record`` has the position at which it was read."""
 
     record: ConsumedRecord
     headers: HeaderList
@@ -42,8 +42,8 @@ class DeadLetterProducer(Protocol):
 
 
 class DeadLetterQueue:
-    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue also has the record that fails
-    the task. Not thread-safe."""
+    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue also contains the record that
+    fails the task. Not thread-safe."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class DeadLetterQueue:
         self.writes_through = writes_through
 
     def add(self, failure: Failure) -> None:
-        """Add a record, which waits for ``write_due`` unless it is written through. A record that is added twice is written once."""
+        """Add a record. ``write_due`` writes it later, unless it is written through. A record that is added twice is written once."""
         record = failure.record
         assert isinstance(record, ConsumedRecord)
         dead_letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
@@ -81,7 +81,8 @@ class DeadLetterQueue:
 
     @contextlib.contextmanager
     def write_together(self) -> Iterator[None]:
-        """Write the records that would be written at once together at the end of the ``with`` block, also when it raises."""
+        """Within the ``with`` block, collect the records that would be written at once. Write them together at its end, also when it
+        raises."""
         self._is_gathering = True
         try:
             yield
@@ -95,7 +96,7 @@ class DeadLetterQueue:
             self._send(dead_letters)
 
     def write_due(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Write the dead-letter records of all records before ``positions``, by partition and offset; later ones continue to wait."""
+        """Write the dead-letter records of all records before ``positions``, by partition and offset. Later ones continue to wait."""
         due = {
             position: dead_letter
             for position, dead_letter in sorted(self._waiting.items(), key=_position)
@@ -120,8 +121,8 @@ def _position(entry: tuple[tuple[TopicPartition, int], DeadLetter]) -> tuple[Top
 
 
 def context_headers(failure: Failure, connector: str, task: int, mask: Callable[[str], str] = str) -> HeaderList:
-    """Connect's headers about a failure, in its order. Class names are Java's where Connect has the class, else Python's. ``mask`` takes
-    secrets out of the messages of exceptions."""
+    """Connect's headers about a failure, in Connect's order. Class names are Java's if Connect has the class, else Python's. ``mask`` masks
+    secrets in the messages of exceptions."""
     record, operation, error = failure.record, failure.operation, failure.error
     named = {"topic": record.topic, "partition": record.partition, "offset": record.offset} if isinstance(record, ConsumedRecord) else {}
     named |= {
@@ -138,7 +139,7 @@ def context_headers(failure: Failure, connector: str, task: int, mask: Callable[
 
 
 def error_class_name(error: BaseException) -> str:
-    """``org.apache.kafka.connect.errors.…`` for the exceptions that Connect has under the same name, else module and class."""
+    """``org.apache.kafka.connect.errors.…`` for exceptions that Connect has under the same name, else module and class."""
     for kind in type(error).__mro__:
         if kind.__module__ == errors.__name__:
             if kind.__name__ in _JAVA_ERRORS and kind is type(error):
@@ -148,7 +149,7 @@ def error_class_name(error: BaseException) -> str:
 
 
 def _stack_trace(error: BaseException) -> str:
-    """The exception and its causes as Java prints them; Python's own form reads and parses source files, which takes a millisecond."""
+    """The exception and its causes as Java prints them. Python's own form reads and parses source files, which takes a millisecond."""
     lines: list[str] = []
     cause: BaseException | None = error
     while cause is not None:
@@ -161,7 +162,7 @@ def _stack_trace(error: BaseException) -> str:
 
 
 def ensure_topic(admin: TopicAdmin, topic: str, replication_factor: int) -> None:
-    """Create the queue's topic, of one partition, if it does not exist."""
+    """Create the queue's topic, with one partition, if it does not exist."""
     try:
         if topic not in admin.partitions([topic]):
             admin.create(TopicSpec(topic, _PARTITIONS, replication_factor))

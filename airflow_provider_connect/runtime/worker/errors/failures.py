@@ -23,7 +23,7 @@ class RetriedByNextRunException(ConnectException):
 
 
 class ErrorStage(StrEnum):
-    """Where a record can fail alone."""
+    """The stages in which a single record can fail."""
 
     TASK_POLL = "TASK_POLL"
     TASK_PUT = "TASK_PUT"
@@ -36,7 +36,7 @@ class ErrorStage(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One step of a task's work, and the public name of the class that does it; ``number`` distinguishes two of one class."""
+    """One step of a task's work, and the public name of the class that performs it. ``number`` distinguishes two steps of one class."""
 
     stage: ErrorStage
     class_name: str
@@ -47,7 +47,7 @@ PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
 
 
 class FailedRecord(Protocol):
-    """The record of a failure. ``description`` names it without its contents; ``str`` has them, for logs that may hold messages."""
+    """The record of a failure. ``description`` names it without its contents. ``str`` includes them, for logs that may contain messages."""
 
     def description(self) -> str: ...
 
@@ -56,7 +56,7 @@ class FailedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A sink's record as it is in Kafka. ``timestamp`` is in ms; None: it has none, or it was not read."""
+    """A sink's record as Kafka stores it. ``timestamp`` is in ms. None: it has none, or it was not read."""
 
     topic: str
     partition: int
@@ -81,7 +81,7 @@ class ConsumedRecord:
 
 @dataclass(frozen=True, slots=True)
 class ReadRecord:
-    """A source's record, created only when its text is needed."""
+    """A source's record. Created only when its text is needed."""
 
     topic: str
     make: Callable[[], SourceRecord]
@@ -92,13 +92,13 @@ class ReadRecord:
     def __str__(self) -> str:
         try:
             return f", where source record is = {_source_text(self.make())}"
-        except Exception as error:  # what is wrong with the record may keep it from being shown
+        except Exception as error:  # the fault of the record may also prevent its formatting
             return f", where source record is one for topic {self.topic} that cannot be shown: {error}"
 
 
 @dataclass(frozen=True, slots=True)
 class UnreadRecord:
-    """A record that its source could not read: the exception has its position."""
+    """A record that its source could not read. The exception contains its position."""
 
     task: str
 
@@ -111,19 +111,19 @@ class UnreadRecord:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """One record, what was being done, and the exception."""
+    """One record, the operation, and the exception."""
 
     operation: Operation
     error: Exception
     record: FailedRecord
 
     def text(self, *, with_record: bool) -> str:
-        """Connect's sentence about it. ``with_record``: position of a consumed record, a source's whole record."""
+        """Connect's sentence about it. ``with_record`` adds the position of a consumed record, or the whole record of a source."""
         record = str(self.record) if with_record else ""
         return f"Executing stage '{self.operation.stage}' with class '{self.operation.class_name}'{record}."
 
     def summary(self) -> str:
-        """Stage, record and message in one line. It may hold secrets."""
+        """Stage, record and message in one line. It may contain secrets."""
         message = " ".join(message_of(self.error).split())
         return f"{self.operation.stage} of {self.record.description()}: {type(self.error).__name__}: {message}"
 

@@ -1,6 +1,6 @@
 """Retries of a plugin's call that raised RetriableException: how long to wait, what to log, when to fail. Knows no clients.
 
-The waits are Kafka Connect's: 300 ms, doubled; beyond ``errors.retry.delay.max.ms`` a random time below it.
+The waits are Kafka Connect's: 300 ms, doubled each time. Above ``errors.retry.delay.max.ms``, a random time below it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 
 log = logging.getLogger(__name__)
 FIRST_DELAY_MS = 300
-JITTER = 0.2  # the share by which a wait may be shorter, so that tasks that failed together do not retry together
-STEP_SECONDS = 0.1  # how late a wait may notice that the task is to end
+JITTER = 0.2  # how much shorter a wait may be, as a share, so that tasks that failed together do not retry together
+STEP_SECONDS = 0.1  # how late a wait may notice that the task must end
 
 
 @dataclass(slots=True)
 class Retries:
-    """The attempts at one ``call`` of ``task``, over a whole run. ``jitter`` is 0 where Connect's waits hold exactly."""
+    """The attempts at one ``call`` of ``task``, over a whole run. ``jitter`` is 0 where Connect's waits apply exactly."""
 
     call: str
     task: str
@@ -35,14 +35,14 @@ class Retries:
     draw: random.Random
     mask: Callable[[str], str] = str
     jitter: float = JITTER
-    _since: float | None = None  # when the attempts that fail now began
+    _since: float | None = None  # start of the attempts that currently fail
     _in_row: int = 0
     _failures: int = 0
     _has_succeeded: bool = False
     last_error: RetriableException | None = None
 
     def begin(self) -> None:
-        """Begin an operation whose ``errors.retry.timeout`` counts from now, not from its first failure."""
+        """Begin an operation whose ``errors.retry.timeout`` starts now, not at its first failure."""
         self._since, self._in_row = self.now(), 0
 
     def succeeded(self) -> None:
@@ -53,14 +53,14 @@ class Retries:
         self._since, self._in_row, self._has_succeeded = None, 0, True
 
     def is_over(self) -> bool:
-        """Whether ``errors.retry.timeout`` is used up."""
+        """Whether ``errors.retry.timeout`` is exhausted."""
         return self._left_ms() <= 0
 
     def delay(self, error: RetriableException, asked_ms: float | None = None) -> float:
-        """Note a failed attempt. Returns the seconds to wait before the next one: ``asked_ms``, if the plugin named a time.
+        """Note a failed attempt. Returns the seconds to wait before the next one: ``asked_ms`` if the plugin requested a delay.
 
-        Logs a warning for the first failure, and for each doubling of their number. Raises RetriedByNextRunException when
-        ``errors.retry.timeout`` is used up, or would be by the time that was asked for.
+        Logs a warning for the first failure, and each time their number doubles. Raises RetriedByNextRunException when
+        ``errors.retry.timeout`` is exhausted, or would be after the requested delay.
         """
         self._since = self.now() if self._since is None else self._since
         self._in_row, self._failures, self.last_error = self._in_row + 1, self._failures + 1, error
@@ -80,7 +80,7 @@ class Retries:
         return delay_ms / 1000
 
     def wait(self, error: RetriableException, asked_ms: float | None = None) -> bool:
-        """Wait before the next attempt; false, at once, when the task is to end. Raises as ``delay`` does."""
+        """Wait before the next attempt. Returns false, at once, when the task must end. Raises as ``delay`` does."""
         until = self.now() + self.delay(error, asked_ms)
         while not self.is_stopping():
             left = until - self.now()
@@ -90,14 +90,14 @@ class Retries:
         return False
 
     def refuse_run_without_success(self) -> None:
-        """Called when the time of the run is over. Raises RetriedByNextRunException if no attempt of the run has succeeded, unless
-        ``errors.retry.timeout`` is -1: a run that got no answer is not a success."""
+        """Called when the time of the run is over. Raises RetriedByNextRunException if no attempt of the run has succeeded, because a run
+        without an answer is not a success. Does not raise if ``errors.retry.timeout`` is -1."""
         if self.last_error is not None and not self._has_succeeded and self.settings.retry_timeout_ms >= 0:
             text = f"{self._failed_text()}, and never succeeded before the time of the run was over: {self.last_error}"
             raise RetriedByNextRunException(text) from self.last_error
 
     def _left_ms(self) -> float:
-        """What is left of ``errors.retry.timeout``; 0 and -1 do not limit calls."""
+        """The rest of ``errors.retry.timeout``. 0 and -1 do not limit calls."""
         if self.settings.retry_timeout_ms <= 0 or self._since is None:
             return float("inf")
         return self.settings.retry_timeout_ms - (self.now() - self._since) * 1000
@@ -108,13 +108,13 @@ class Retries:
 
 
 def requested_delay_ms(error: RetriableException, context_ms: int | None = None) -> float | None:
-    """The delay that a plugin requests: by its exception, else by its context."""
+    """The delay that a plugin requests through its exception, else through its context."""
     return context_ms if error.retry_after_ms is None else error.retry_after_ms
 
 
 def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Random) -> float:
-    """How long Connect waits after attempt number ``attempt`` (1: the first): 300 ms, doubled each time; a random time below ``max_ms`` if
-    that is exceeded; never more than ``left_ms``."""
+    """How long Connect waits after attempt number ``attempt`` (the first is 1): 300 ms, doubled each time. If that exceeds ``max_ms``, a
+    random time below it. Never more than ``left_ms``."""
     delay = FIRST_DELAY_MS << min(attempt - 1, 40)
     if delay > max_ms:
         delay = draw.randrange(max_ms) if max_ms > 0 else 0

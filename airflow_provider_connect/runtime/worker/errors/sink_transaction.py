@@ -1,18 +1,19 @@
-"""What a transactional sink was given since its last commit: kept, and put again when its destination has gone back to that commit.
+"""The batches of a transactional sink since its last commit. They are retained, and put again if its destination has gone back to that
+commit.
 
 ====================================  ============================================================================================
 the task raises                       what follows
 ====================================  ============================================================================================
 DataException from ``put``            ``put_accepted`` names the records of this batch; without it they are found by bisection
-RolledBackException, ``REFUSED``      all batches come again, each as a batch that was refused
-RolledBackException, ``CHANGED``      all batches come again
-RolledBackException, ``LOST``         a wait, ``open``, then all batches come again, unless the destination holds the offsets of the
-                                      commit under way; with at most once the task fails
+RolledBackException, ``REFUSED``      all batches are put again, each as a batch that was refused
+RolledBackException, ``CHANGED``      all batches are put again
+RolledBackException, ``LOST``         a wait, ``open``, then all batches are put again, unless the destination has the offsets of the
+                                      commit in progress; with at most once the task fails
 ====================================  ============================================================================================
 
-After a RetriableException the same call comes again. Each refused record is reported once for a commit; where a report cannot be
-written, the run ends without a commit. The task runs in a thread of its own, one call at a time: a ``put`` goes on while the next records
-are read and converted. Knows nothing of Kafka clients.
+After a RetriableException the same call is repeated. Each refused record is reported once per commit. If a report cannot be written, the
+run ends without a commit. The task runs in a thread of its own, one call at a time: a ``put`` runs while the next records are read and
+converted. Knows nothing of Kafka clients.
 """
 
 from __future__ import annotations
@@ -32,9 +33,9 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import AT_MOST_ONCE, Refusal, RollbackReason, RolledBackException, SinkTask
 
 KEPT_BYTES: Final = 64 << 20
-STOP_SECONDS: Final = 5.0  # how long a call is retried once the task is to end
-STOPPING_RETRY_SECONDS: Final = 0.3  # the wait between two attempts then
-_BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # the failures of its parts do not count for whole batches
+STOP_SECONDS: Final = 5.0  # how long a call is retried once the task must end
+STOPPING_RETRY_SECONDS: Final = 0.3  # the wait between two attempts in that time
+_BISECTED: Final = Operation(PUT.stage, PUT.class_name, 1)  # failures of parts do not count for whole batches
 Offsets = Mapping[TopicPartition, int]
 Write = Callable[[], list[Refusal] | None]
 Arguments = ParamSpec("Arguments")
@@ -42,7 +43,7 @@ Result = TypeVar("Result")
 
 
 class TransactionContext(Protocol):
-    """What the transaction asks of the task's context."""
+    """The parts of the task's context that the transaction uses."""
 
     guarantee: str
     exactly_once: bool
@@ -53,7 +54,7 @@ class TransactionContext(Protocol):
 
 
 class SinkTransaction(SinkTask):
-    """Stands between the loop and a transactional task. ``report`` takes refused records; it raises where one may not be left out."""
+    """Mediates between the loop and a transactional task. ``report`` accepts refused records, and raises if one must not be left out."""
 
     def __init__(
         self,
@@ -69,12 +70,12 @@ class SinkTransaction(SinkTask):
         self._thread = ThreadPoolExecutor(1, "sink-task")  # starts with the first call
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._committed: dict[TopicPartition, int] = {}
-        self._uncertain: dict[TopicPartition, int] | None = None  # offsets of a commit that may have gone through
-        self._pending: deque[tuple[Batch, Write]] = deque()  # batches that are not with the task yet, and what brings each there
+        self._uncertain: dict[TopicPartition, int] | None = None  # offsets of a commit that may have succeeded
+        self._pending: deque[tuple[Batch, Write]] = deque()  # batches that the task does not have yet, each with the call that writes it
         self._kept: list[Batch] = []
         self._kept_bytes = 0
         self._went_back: RollbackReason | None = None
-        self._is_careful = False  # whether each batch is treated as one that was refused
+        self._is_careful = False  # whether each batch is treated like a refused one
         self._is_naming = False  # whether the task has named records of this transaction itself
         self._reported: set[tuple[TopicPartition, int]] = set()
 
@@ -88,7 +89,8 @@ class SinkTransaction(SinkTask):
         return self._until_done("open", lambda: self._call(self._task.holds_records, partition, offset))
 
     def put(self, batch: Batch) -> None:
-        """Start to write a batch, behind all that is not committed. RetriableException: nothing of it is taken, and the loop waits."""
+        """Start to write a batch, after everything that is not committed. On RetriableException nothing of it was accepted, and the loop
+        waits."""
         self._settle()
         if not batch.num_records:
             return
@@ -130,7 +132,7 @@ class SinkTransaction(SinkTask):
                 return committed
 
     def _settle(self) -> None:
-        """Wait for the ``put`` under way; then everything since the last commit is with the task, or reported."""
+        """Wait for the running ``put``. Then the task has everything since the last commit, or it was reported."""
         while True:
             try:
                 if self._went_back is not None:
@@ -155,7 +157,7 @@ class SinkTransaction(SinkTask):
         self._pending.extend((batch, self._writing(batch)) for batch in self._kept)
 
     def _note(self, error: RolledBackException) -> None:
-        """Everything since the last commit is gone."""
+        """Note that everything since the last commit is lost."""
         self._pending.clear()
         self._went_back = error.reason
         if error.reason is RollbackReason.REFUSED:
@@ -168,7 +170,7 @@ class SinkTransaction(SinkTask):
 
     def _done(self, offsets: Offsets) -> None:
         self._committed.update(offsets)
-        is_careful = bool(self._reported) and self._is_naming  # where some records are refused, the next transaction has more
+        is_careful = bool(self._reported) and self._is_naming  # if some records are refused, the next transaction has more of them
         self._forget()
         self._is_careful = is_careful
 
@@ -182,7 +184,7 @@ class SinkTransaction(SinkTask):
     # Refused records
 
     def _write(self, batch: Batch) -> list[Refusal] | None:
-        """The records that were refused; None: the task has to be asked for them otherwise. Runs in the task's thread."""
+        """The records that were refused. None: they must be found in another way. Runs in the task's thread."""
         if self._is_careful:
             return self._refused(batch)
         self._task.put(batch)
@@ -198,7 +200,7 @@ class SinkTransaction(SinkTask):
             raise ConnectException(error.message) from error
 
     def _take(self, batch: Batch, write: Write) -> None:
-        """Bring a batch to the task but for the records that it refuses; report these."""
+        """Pass a batch to the task without the records that it refuses, and report those."""
         try:
             found, was_asked = write(), self._is_careful
         except DataException:
@@ -226,10 +228,11 @@ class SinkTransaction(SinkTask):
         return found
 
     def _report(self, batch: Batch, refusals: Iterable[Refusal]) -> None:
-        """Report those that were not reported since the last commit.
+        """Report the records that were not reported since the last commit.
 
-        Raises RetriedByNextRunException where a report cannot be written now: others of the batch are with the task, so it must not come
-        again before the destination has gone back."""
+        Raises RetriedByNextRunException if a report cannot be written now. The task has others of the batch, so the batch must not be put
+        again before the destination has gone back.
+        """
         failures: dict[tuple[TopicPartition, int], tuple[Batch, Exception]] = {}
         for refusal in refusals:
             record = batch.slice(refusal.row, 1)
@@ -247,11 +250,12 @@ class SinkTransaction(SinkTask):
     # Calls
 
     def _call(self, call: Callable[Arguments, Result], *arguments: Arguments.args, **named: Arguments.kwargs) -> Result:
-        """In the task's thread."""
+        """Call in the task's thread."""
         return self._thread.submit(call, *arguments, **named).result()
 
     def _until_done(self, name: str, call: Callable[[], Result]) -> Result:
-        """Call again after each RetriableException; once the task is to end, for ``STOP_SECONDS``, then RetriedByNextRunException."""
+        """Repeat the call after each RetriableException. Once the task must end, repeat it for ``STOP_SECONDS``, then raise
+        RetriedByNextRunException."""
         tolerance, end = self._tolerance, float("inf")
         retries = tolerance.retries(name)
         while True:

@@ -1,7 +1,7 @@
 """Finds failing records by halving, retries and reports them, then skips them or fails the task. Knows nothing of clients or columns.
 
-The rules are Kafka Connect's (``errors.*``, contract §13.1) with one exception: under ``errors.tolerance=none`` a record whose retries are
-used up fails its task as any other does; Connect drops it silently.
+The rules are Kafka Connect's (``errors.*``, contract §13.1), with one exception. Under ``errors.tolerance=none`` a record whose retries are
+exhausted fails its task like any other. Connect drops it silently.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 Result = TypeVar("Result")
 _NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Python's errors that the same record raises each time. Others, such as those of a network, may not occur in the next run."""
+"""Python's errors that the same record raises each time. Others, such as network errors, may not occur in the next run."""
 _CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 
 
 class StoppedWhileRetrying(Exception):
-    """The task has to end while an operation waits for its next attempt; its records are neither delivered nor skipped."""
+    """The task must end while an operation waits for its next attempt. Its records are neither delivered nor skipped."""
 
 
 @dataclass(slots=True)
 class Tolerance:
-    """The error tolerance of ``task``. ``mask`` takes secrets out of its messages. ``report`` passes a failure to the log and the dead
-    letter queue, before the failure has any other effect."""
+    """The error tolerance of ``task``. ``mask`` masks secrets in its messages. ``report`` passes a failure to the log and the dead letter
+    queue, before the failure has any other effect."""
 
     settings: ErrorSettings = STRICT
     report: Callable[[Failure], None] = lambda _: None
@@ -61,11 +61,11 @@ class Tolerance:
         *,
         tolerable: type[Exception] = Exception,
     ) -> list[Part[Result]]:
-        """Apply ``act`` to ``count`` records: all at once, or, where that fails, in parts without the records that fail alone.
+        """Apply ``act`` to ``count`` records at once. If that fails, apply it in parts without the records that fail alone.
 
-        ``act(start, length)`` gets a run of records; after it raised, the same records follow in smaller runs. Exceptions that are not
-        ``tolerable`` are raised as they are. ``record(index)`` is called for records that failed.
-        Raises RetriableException or ConnectException where ``errors.tolerance`` is none, StoppedWhileRetrying when the task is to end.
+        ``act(start, length)`` gets a run of records. After it raised, the same records follow in smaller runs. Exceptions that are not
+        ``tolerable`` are raised unchanged. ``record(index)`` is called for records that failed. Raises RetriableException or
+        ConnectException if ``errors.tolerance`` is ``none``, StoppedWhileRetrying when the task must end.
         """
         return self.bisect_failures(
             operation, count, act, lambda index, error: self.failed(Failure(operation, error, record(index))), tolerable=tolerable
@@ -80,7 +80,7 @@ class Tolerance:
         *,
         tolerable: type[Exception],
     ) -> list[Part[Result]]:
-        """As ``parts``; ``failed`` is called with each record that fails alone."""
+        """As ``parts``, but ``failed`` is called with each record that fails alone."""
 
         def attempt(start: int, length: int) -> Part[Result] | Miss:
             try:
@@ -106,7 +106,7 @@ class Tolerance:
         return list(attempt_in_parts(count, attempt, single, self._rates[operation]))
 
     def failed(self, failure: Failure) -> None:
-        """Report a record that failed for good. Raises where ``errors.tolerance`` is none."""
+        """Report a record that failed for good. Raises if ``errors.tolerance`` is ``none``."""
         self.metrics.note_failure()
         self.metrics.record_errors += 1
         self.report(failure)
@@ -133,7 +133,7 @@ class Tolerance:
         return self._retries[call]
 
     def _until_done(self, operation: Operation, act: Callable[[], Result]) -> Result:
-        """Apply ``act`` to one record, again after each RetriableException for as long as ``errors.retry.timeout`` allows."""
+        """Apply ``act`` to one record. Repeat it after each RetriableException for as long as ``errors.retry.timeout`` allows."""
         retries = self.retries(f"{operation.stage} by {operation.class_name}", jitter=0.0)
         retries.begin()
         while True:
@@ -151,7 +151,7 @@ class Tolerance:
 
 
 def tolerance_exceeded(failure: Failure) -> ConnectException:
-    """The exception that fails the task, with the record's position, and no contents but those in the cause's message."""
+    """The exception that fails the task. It contains the record's position, but no contents except those in the cause's message."""
     error, operation, record = failure.error, failure.operation, failure.record.description()
     text = f"Tolerance exceeded in error handler: {operation.stage} by {operation.class_name} failed for {record}: {error}"
     if operation.stage in _CONVERTER_KEYS:
@@ -161,17 +161,17 @@ def tolerance_exceeded(failure: Failure) -> ConnectException:
 
 
 def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
-    """Whether all records succeeded at once."""
+    """Whether all records succeeded at the first attempt."""
     return len(parts) == 1 and parts[0].length == count
 
 
-_MEMORY_RECORDS = 100_000.0  # what lies further back counts half, a quarter …
-_SHARE = 0.7  # a run of this share of the usual distance holds no failing record every other time
+_MEMORY_RECORDS = 100_000.0  # older records count half, a quarter …
+_SHARE = 0.7  # a run of this share of the usual distance has no failing record in half of the cases
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A run failed; ``at`` is the record at fault, counted from the run's first, where it is known: ``error`` is about that one."""
+    """A run failed. ``at`` is the index of the record at fault within the run, if known; ``error`` is then about that record."""
 
     at: int | None = None
     error: Exception | None = None
@@ -187,7 +187,7 @@ class Part(Generic[Result]):
 
 
 class FailureRate:
-    """How many records pass between two that fail, lately: it decides how long a run is worth trying."""
+    """How many records there are between two failures, lately. This decides how long a run is worth trying."""
 
     def __init__(self) -> None:
         self._passed = self._failed = 0.0
@@ -211,12 +211,12 @@ class FailureRate:
 def attempt_in_parts(
     count: int, attempt: Callable[[int, int], Part[Result] | Miss], single: Callable[[int, Miss], Part[Result] | None], rate: FailureRate
 ) -> Iterator[Part[Result]]:
-    """What became of ``count`` records, in their order; the gaps between the parts are the records that failed.
+    """The results of ``count`` records, in order. The gaps between the parts are the records that failed.
 
-    ``attempt(start, length)`` handles a run, ``single(index, miss)`` one record with all the retries that it deserves, or None if it
-    fails; ``miss`` is how it failed in a run. Of a run that failed what lies before the record at fault is tried, or where that is not
-    known the first half, then, where that passes, half of the rest, and so on to one record; what lies behind it starts anew. Each record
-    is handled with success at most once. With one failure in d records about 2 d are tried for it.
+    ``attempt(start, length)`` handles a run. ``single(index, miss)`` handles one record with all its retries, and returns None if it fails;
+    ``miss`` is how it failed in a run. After a run has failed, the records before the one at fault are tried. If it is not known, the first
+    half is tried, then half of the rest if that succeeds, and so on down to one record. The records after it start anew. Each record is
+    handled successfully at most once. With one failure in d records, about 2 d records are tried per failure.
     """
     start = 0
     while start < count:

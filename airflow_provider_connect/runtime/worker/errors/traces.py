@@ -1,4 +1,4 @@
-"""The author's line that raised an exception, and traces for logs without this package's frames. Knows traces as text only."""
+"""The author's line that raised an exception, and traces for logs without this package's frames. Knows traces only as text."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _LIBRARIES: Final = frozenset(
 
 
 def line_of_author(trace: str) -> str:
-    """`` (file, line number)`` of the author's last frame, which may have called a library; empty where no frame is the author's.
+    """`` (file, line number)`` of the author's last frame, which may have called a library. Empty if no frame is the author's.
 
-    The author's files are those of the first package or module that this package calls, unless that is a library of its own. Of several
+    The author's files are those of the first package or module that this package calls, unless that is one of its libraries. Of several
     exceptions the last one counts.
     """
     for part in reversed(trace.split(_TRACEBACK)):
@@ -40,7 +40,7 @@ def line_of_author(trace: str) -> str:
 
 
 def without_framework(trace: str) -> str:
-    """``trace`` for a log: without this package's frames, unless it has no others."""
+    """``trace`` for a log, without this package's frames, unless it has no others."""
     if not line_of_author(trace):
         return trace
     kept: list[str] = []
@@ -75,7 +75,7 @@ def _is_library(file: str) -> bool:
 
 
 def _root(file: str) -> str:
-    """The folder of the top-level package that ``file`` is part of; the file itself where it is a module."""
+    """The folder of the top-level package that contains ``file``, or the file itself if it is a module."""
     root = file
     while os.path.exists(os.path.join(os.path.dirname(root), "__init__.py")):
         root = os.path.dirname(root)

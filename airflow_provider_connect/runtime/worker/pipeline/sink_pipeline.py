@@ -1,4 +1,4 @@
-"""Kafka's bytes to batches for ``put``: key and value converters, then transformations. Knows no clients, offsets or guarantees."""
+"""Converts Kafka's bytes to batches for ``put``: key and value converters, then transformations. No clients, offsets or guarantees here."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ ALL_COLUMNS = frozenset({"key", "headers", "timestamp"})
 
 @dataclass(frozen=True, slots=True)
 class SinkPipeline:
-    """Raw batches to batches for ``put``: key and value converters, then transformations. ``errors`` decides about records that fail.
-    ``schemas`` gets the last schema of the values of each topic, before transformations, for lineage. ``joins_nulls``: see
+    """Converts raw batches to batches for ``put``: key and value converters, then transformations. ``errors`` decides about records that
+    fail. ``schemas`` gets the last schema of each topic's values, before transformations, for lineage. ``joins_nulls``: see
     ``SinkTask.allows_mixed_nulls``."""
 
     converters: Converters
@@ -44,7 +44,7 @@ class SinkPipeline:
     joins_nulls: bool = False
 
     def batches(self, raw: RawBatch) -> Iterator[Batch]:
-        """Batches of one schema each, in order, which together cover the raw batch's offsets; some may have no records."""
+        """Batches of one schema each, in order. Together they cover the raw batch's offsets. Some may have no records."""
 
         def record(batch: Batch, index: int) -> FailedRecord:
             return raw.original(batch, index)
@@ -77,12 +77,12 @@ class SinkPipeline:
         if len(values) == len(keys) == 1:
             yield _with_columns(whole, values[0], keys[0])
             return
-        marked = whole.replace(value=raw.value)  # a column to slice by; replaced run by run
+        marked = whole.replace(value=raw.value)  # a column for slicing, replaced run by run
         for start, value, key in _common_runs(values, keys):
             yield _with_columns(marked.slice(start, value.length), value, key)
 
     def _with_headers(self, raw: RawBatch) -> RawBatch:
-        """The batch without the records whose headers cannot be read."""
+        """The batch without the records whose headers are unreadable."""
         if raw.headers is None or not raw.headers.null_count:
             return raw
         operation = Operation(ErrorStage.HEADER_CONVERTER, class_name_of(type(self.converters.header)))
@@ -98,7 +98,7 @@ class SinkPipeline:
     def _runs(
         self, stage: ErrorStage, converter: Converter, raw: RawBatch, column: pa.Array
     ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
-        """The remaining batch, its column in runs of one schema, and the ranges of the remaining records; None: all of them."""
+        """The remaining batch, its column in runs of one schema, and the ranges of the remaining records. None: all of them."""
         count = raw.num_records
         if not count:
             return raw, [], None
@@ -115,7 +115,7 @@ class SinkPipeline:
     def _converted(
         self, operation: Operation, converter: Converter, raw: RawBatch, column: pa.Array
     ) -> tuple[RawBatch, list[ColumnRun], list[Range] | None]:
-        """As ``_runs``, in smaller parts where records fail."""
+        """As ``_runs``, in smaller parts if records fail."""
         count = raw.num_records
         parts = self.errors.parts(
             operation,
@@ -134,7 +134,7 @@ def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
 
 
 def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
-    """The ranges of ``count`` records without those of ``left_out``, which is in order."""
+    """The ranges of ``count`` records without those of ``left_out``, which is sorted."""
     ranges: list[Range] = []
     start = 0
     for index in (*left_out, count):
@@ -145,7 +145,7 @@ def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
 
 
 def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
-    """Translate ``kept``, which counts among the records of ``ranges``, to positions in the whole batch."""
+    """Translate ``kept``, which counts among the records of ``ranges``, to indexes in the whole batch."""
     found: list[Range] = []
     for start, length in kept:
         first = 0
@@ -158,7 +158,7 @@ def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
 
 
 def _take_raw(raw: RawBatch, ranges: Sequence[Range]) -> RawBatch:
-    """These records of a raw batch. The range of offsets that it covers does not change."""
+    """These records of a raw batch. The range of offsets that the batch covers does not change."""
     if ranges == [(0, raw.num_records)]:
         return raw
     columns = {name: None if (column := getattr(raw, name)) is None else take(column, ranges) for name in COLUMNS}
@@ -189,9 +189,9 @@ def _take_runs(runs: Sequence[ColumnRun], ranges: Sequence[Range]) -> list[Colum
 
 
 def _with_nulls_joined(runs: Iterable[ColumnRun]) -> Iterator[ColumnRun]:
-    """Consecutive runs whose schemas differ in null alone as one run each, with the records without a value between them."""
+    """Join consecutive runs whose schemas differ only in null, together with the records without a value between them."""
     group: list[ColumnRun] = []
-    first: ColumnRun | None = None  # of the group's with a schema
+    first: ColumnRun | None = None  # the first of the group with a schema
     for run in runs:
         is_null = run.schema is None and pa.types.is_null(run.column.type)
         if not is_null and (first is None or not _differ_in_null_alone(first, run)):
@@ -215,7 +215,8 @@ def _joined_with_nulls(group: Sequence[ColumnRun], first: ColumnRun | None) -> S
 
 
 def _common_runs(values: Sequence[ColumnRun], keys: Sequence[ColumnRun]) -> Iterator[tuple[int, ColumnRun, ColumnRun]]:
-    """Runs within which neither the value's nor the key's schema changes, each with its first record. Both cover the same records."""
+    """Runs within which neither the value's nor the key's schema changes, each with its first record. The columns cover the same
+    records."""
     left_of_values, left_of_keys = (iter([run for run in runs if run.length]) for runs in (values, keys))
     value, key = next(left_of_values, None), next(left_of_keys, None)
     start, of_value, of_key = 0, 0, 0
@@ -230,7 +231,7 @@ def _common_runs(values: Sequence[ColumnRun], keys: Sequence[ColumnRun]) -> Iter
 
 
 def _part(run: ColumnRun, start: int, length: int) -> ColumnRun:
-    """``length`` values of the run from ``start`` on."""
+    """``length`` values of the run, beginning at ``start``."""
     if length == run.length:
         return run
     return ColumnRun(length, run.schema, None if run.column is None else run.column.slice(start, length))

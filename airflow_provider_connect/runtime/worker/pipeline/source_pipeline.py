@@ -1,4 +1,4 @@
-"""Polled records to Kafka's bytes: transformations, then key and value converters. Knows nothing of clients, offsets or guarantees."""
+"""Converts polled records to Kafka's bytes: transformations, then key and value converters. Knows no clients, offsets or guarantees."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from airflow_provider_connect.sdk.converter import Converter
 
 @dataclass(frozen=True, slots=True)
 class SourcePipeline:
-    """Polled batches to encoded ones: transformations, then key and value converters. ``errors`` decides about records that fail.
-    ``schemas`` gets the last schema of the values of each topic, for lineage."""
+    """Converts polled batches to encoded ones: transformations, then key and value converters. ``errors`` decides about records that fail.
+    ``schemas`` gets the last schema of each topic's values, for lineage."""
 
     converters: Converters
     stages: Sequence[Stage] = field(default_factory=tuple)
@@ -44,11 +44,11 @@ class SourcePipeline:
         """The return value of ``poll`` as batches. Raises ConnectException for anything that is neither a batch nor a record."""
         if isinstance(polled, Batch):
             return [polled]
-        if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping | Iterator):  # (what an iterator raises is late)
+        if not isinstance(polled, Iterable) or isinstance(polled, str | bytes | Mapping | Iterator):  # (the error of an iterator is late)
             raise _not_polled(polled)
         batches: list[Batch] = []
         records: list[SourceRecord] = []
-        for piece in polled:  # a task may mix the two; what it returned first goes first
+        for piece in polled:  # a task may mix the two; the order is kept
             if isinstance(piece, Batch):
                 batches += [*self._in_columns(records), piece]
                 records = []
@@ -59,12 +59,12 @@ class SourcePipeline:
         return [*batches, *self._in_columns(records)]
 
     def encode(self, batch: Batch) -> Iterator[EncodedBatch]:
-        """The batch as bytes, in the pieces that transformations return; pieces without records are left out."""
+        """The batch as bytes, in the pieces that transformations return. Pieces without records are left out."""
         for _, encoded in self.pieces(batch):
             yield encoded
 
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
-        """As ``encode``, each piece with its batch before the converters, without the records that failed in them."""
+        """As ``encode``, but each piece comes with its batch before the converters, without the records that failed in them."""
         if not batch.num_records:
             return
         for piece in transform(self.errors, self.stages, [batch], self._read):
@@ -72,7 +72,7 @@ class SourcePipeline:
                 yield from self._encoded(piece)
 
     def _in_columns(self, records: Sequence[SourceRecord]) -> list[Batch]:
-        """The records in batches. Records whose values do not fit their schemas fail; batches without records keep the position."""
+        """The records in batches. Records whose values do not fit their schemas fail. Batches without records keep the position."""
         if not records:
             return []
         header = self.converters.header
@@ -92,7 +92,7 @@ class SourcePipeline:
         return join_batches([*batches, *_positions(records[end:])])
 
     def _encoded(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
-        """One piece, or none where no record of it can be converted."""
+        """One piece. Empty if none of its records can be converted."""
         converters = self.converters
         key, kept = self._column(ErrorStage.KEY_CONVERTER, converters.key, batch, batch.key_schema, batch.key)
         if kept is not None:
@@ -117,7 +117,7 @@ class SourcePipeline:
     def _column(
         self, stage: ErrorStage, converter: Converter, batch: Batch, schema: Schema | None, column: pa.Array | None
     ) -> tuple[pa.Array | None, list[Range] | None]:
-        """A column as bytes, and the ranges of the remaining records; None: all of them."""
+        """A column as bytes, and the ranges of the remaining records. None: all of them."""
         count = batch.num_records
         if (column is None and schema is None) or not count:
             return None, None
@@ -134,7 +134,7 @@ class SourcePipeline:
         return found, ranges_of(parts)
 
     def _read(self, batch: Batch, index: int) -> FailedRecord:
-        """A record as the failing step was given it."""
+        """A record as the failing step received it."""
         return ReadRecord(batch.topic, lambda: batch.slice(index, 1).source_records(self.converters.header)[0])
 
 
@@ -152,5 +152,5 @@ def _not_polled(value: object) -> ConnectException:
 
 
 def _positions(dropped: Sequence[SourceRecord]) -> list[Batch]:
-    """Batches without records for records that were dropped."""
+    """Batches without records, in place of dropped records."""
     return [Batch(r.topic, source_partition=r.source_partition, source_offset=r.source_offset) for r in dropped]

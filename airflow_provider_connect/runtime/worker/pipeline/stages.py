@@ -1,4 +1,4 @@
-"""The steps of both pipelines: converters, transformations, and the joining of parts of columns and batches.
+"""The steps of both pipelines: converters, transformations, and joining parts of columns and batches.
 
 Parts are joined so that one bad record in a thousand does not leave a hundred small batches. Knows nothing of clients or Kafka's bytes.
 """
@@ -21,7 +21,7 @@ from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import Converter, HeaderConverter
 from airflow_provider_connect.sdk.transformations import Predicate, Transformation
 
-Range = tuple[int, int]  # first record, how many
+Range = tuple[int, int]  # first record, number of records
 COLUMNS = ("value", "key", "headers", "timestamp")
 
 
@@ -36,14 +36,14 @@ class Converters:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One transformation, for all records or for those of which ``predicate`` is true (``negate``: false)."""
+    """One transformation, for all records or for those for which ``predicate`` is true (``negate``: false)."""
 
     transformation: Transformation
     predicate: Predicate | None = None
     negate: bool = False
 
     def chosen(self, batch: Batch) -> pa.BooleanArray | None:
-        """The records to which it applies; None: all."""
+        """The records to which the stage applies. None: all."""
         if self.predicate is None or not batch.num_records:
             return None
         mask = self.predicate.test_batch(batch)
@@ -64,7 +64,7 @@ class Stage:
         return pieces if len(pieces) == 1 else join_batches(pieces)
 
     def _changed(self, run: Batch, start: int) -> list[Batch]:
-        """Transform the run that begins with record ``start`` of the batch. An error's record index then counts in the batch."""
+        """Transform the run that begins with record ``start`` of the batch. The record index of an error refers to the batch."""
         try:
             return _listed(self.transformation.apply_batch(run))
         except DataException as error:
@@ -104,7 +104,7 @@ def _listed(batches: Batch | list[Batch] | None) -> list[Batch]:
 
 
 def _runs_of(batch: Batch, mask: pa.BooleanArray) -> Iterator[tuple[Batch, bool]]:
-    """The batch split wherever the mask changes: order is kept, and each run stays columnar."""
+    """The batch split wherever the mask changes. Order is kept, and each run stays columnar."""
     flags = mask.to_pylist()
     start = 0
     for index in range(1, len(flags) + 1):
@@ -114,7 +114,7 @@ def _runs_of(batch: Batch, mask: pa.BooleanArray) -> Iterator[tuple[Batch, bool]
 
 
 def ranges_of(parts: Iterable[Part[Any]]) -> list[Range]:  # Any: their results are not read
-    """The records of these parts; neighbours are one range."""
+    """The records of these parts. Adjacent ones are merged into one range."""
     ranges: list[Range] = []
     for part in parts:
         if ranges and sum(ranges[-1]) == part.start:
@@ -145,7 +145,7 @@ def take_records(batch: Batch, ranges: Sequence[Range]) -> Batch:
 
 
 def join_batches(batches: Sequence[Batch]) -> list[Batch]:
-    """Consecutive batches as one each where topic, partition, schemas and columns agree."""
+    """Join consecutive batches if topic, partition, schemas and columns agree."""
     return [_join_batch(list(group)) for _, group in groupby(batches, _kind_of)]
 
 

@@ -1,4 +1,4 @@
-"""The types of records by path: from their schema, or from the values of records without a schema."""
+"""The types of records by path, from their schema or from the values of records without a schema."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def schema_fields(schema: Schema) -> dict[str, str]:
 
 
 def value_fields(values: Iterable[Any]) -> dict[str, str]:
-    """The combined types of values without a schema: ``string|number`` where they differ, ``?`` where one is null or has no such field."""
+    """The combined types of values without a schema: ``string|number`` if they differ, ``?`` if one is null or lacks the field."""
     seen: dict[str, set[str]] = {}
     counts: dict[str, int] = {}
     for value in values:
@@ -88,7 +88,7 @@ def _join_types(kinds: set[str], is_optional: bool) -> str:
 
 
 def _parent(path: str, counts: Mapping[str, int]) -> str:
-    """The path of the parent of ``path``, whose count is how often ``path`` could have occurred. Elements of arrays are never missing."""
+    """The parent path of ``path``. Its count is how often ``path`` could have occurred. Elements of arrays are never missing."""
     if path == WHOLE or path.endswith("[]"):
         return path
     at = max((end for end in range(len(path)) if path[end] == "." and path[:end] in counts), default=None)

@@ -20,11 +20,11 @@ from airflow_provider_connect.runtime.worker.preview.fields import merge_types, 
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
 MAX_VALUE_LENGTH = 4_000
-"""Shown characters of a key, a value or a header."""
+"""The number of characters of a key, a value or a header that are shown."""
 MAX_RECORDS_LENGTH = 1 << 20
 """Characters of all records together."""
 MAX_TYPES_LENGTH = 1 << 18
-"""Characters of all paths and types together: a record's JSON may have any fields."""
+"""Characters of all paths and types together, since a record's JSON may have any fields."""
 MAX_NAME_LENGTH = 200
 """Characters of a header's name."""
 MAX_HEADERS = 20
@@ -41,7 +41,7 @@ class _Seen:
 
 
 class Findings:
-    """Collects the findings. ``header_converter`` reads headers; ``mask`` hides secrets in shown texts."""
+    """Collects the findings. ``header_converter`` reads headers. ``mask`` hides secrets in shown texts."""
 
     def __init__(self, header_converter: HeaderConverter, mask: Mask) -> None:
         self.header_converter = header_converter
@@ -54,7 +54,7 @@ class Findings:
         self._topics: dict[str, _Seen] = {}
 
     def skip(self, failure: Failure) -> None:
-        """Count a failed record that ``errors.tolerance`` skips; the first few are shown with their error."""
+        """Count a failed record that ``errors.tolerance`` skips. The first few are shown with their error."""
         self.skipped += 1
         if len(self.failures) < MAX_FAILURES:
             where = f"{failure.operation.stage} {failure.operation.class_name}"
@@ -69,7 +69,7 @@ class Findings:
     def add(
         self, task: int, records: Sequence[SourceRecord] | Sequence[SinkRecord], encoded: Iterable[tuple[bytes | None, bytes | None]] = ()
     ) -> None:
-        """Add records of one topic and one schema; ``encoded`` has their keys and values as bytes, for a source."""
+        """Add records of one topic and one schema. For a source, ``encoded`` has their keys and values as bytes."""
         if not records:
             return
         first = records[0]
@@ -85,7 +85,7 @@ class Findings:
             self._show(task, record)
 
     def _with_types(self, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-        """Merge both, without new paths that exceed ``MAX_TYPES_LENGTH``."""
+        """Merge both, except new paths that would exceed ``MAX_TYPES_LENGTH``."""
         kept: dict[str, str] = {}
         for path, kind in merge_types(known, more).items():
             length = 0 if path in known else len(path) + len(kind)
@@ -116,8 +116,8 @@ def previewed_record(task: int, record: SourceRecord | SinkRecord, mask: Mask) -
 
 
 class _Shortener:
-    """Converts values to JSON's types, shortened and without secrets. A whole key, value or header of bytes is shown as text if it is
-    UTF-8, as in dead-letter records; bytes within a value are base64, as in Connect's JSON."""
+    """Converts values to JSON's types, shortened and without secrets. A key, value or header that consists of bytes is shown as text if it
+    is UTF-8, as in dead-letter records. Bytes within a value are base64, as in Connect's JSON."""
 
     def __init__(self, mask: Mask) -> None:
         self.length = 0
@@ -135,14 +135,15 @@ class _Shortener:
         return _masked(plain, self._mask)
 
     def name(self, text: str) -> str:
-        """A shortened name. Secrets are hidden before it is cut, since a part of a secret is not recognised."""
+        """A shortened name. Secrets are masked before it is shortened, since a part of a secret is not recognised."""
         self.length += min(len(text), MAX_NAME_LENGTH)
         self.is_shortened |= len(text) > MAX_NAME_LENGTH
         return self._mask(text)[:MAX_NAME_LENGTH]
 
 
 def plain_value(value: Any, of_bytes: Callable[[bytes], bytes] = bytes) -> Any:
-    """A Connect value in JSON's types: structs and maps are objects, bytes are base64 of ``of_bytes``'s result, times and decimals text."""
+    """A Connect value in JSON's types: structs and maps are objects, bytes are base64 of the result of ``of_bytes``, times and decimals are
+    text."""
     if isinstance(value, Struct):
         value = value.as_dict()
     if isinstance(value, Mapping):

@@ -46,8 +46,8 @@ def make_preview(
     request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str], mask: Mask, *, offsets: SourceOffsets | None = None
 ) -> Preview:
     """Make the preview. Raises ConfigException for a config that could not run, and any exception of the plugins. No text of the preview
-    has a secret in it; ``mask`` is given all secrets before code that knows them runs, and the caller masks exceptions (``mask_failure``).
-    ``offsets`` are those of a source that keeps them in a file; None: they are on the topics."""
+    contains a secret: ``mask`` receives all secrets before code that knows them runs. The caller masks exceptions (``mask_failure``).
+    ``offsets`` are those of a source that keeps them in a file. None: they are on the topics."""
     started = time.monotonic()
     if not 0 < request.records <= MAX_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MAX_RECORDS}")
@@ -106,7 +106,7 @@ def make_preview(
 
 
 def mask_failure(mask: Mask, request: PreviewRequest, settings: WorkerSettings, secrets: Mapping[str, str]) -> None:
-    """Add the secrets of a failed preview to ``mask``, also if it failed before they were known."""
+    """Add the secrets of a failed preview to ``mask``, even if it failed before they were known."""
     for config in (settings.originals, request.config):
         with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
             mask.add(secret_values(config, settings.config_providers(request.connector), secrets))
@@ -162,7 +162,7 @@ def _source_tasks(
     records: int,
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
 ) -> list[PreviewedTask]:
-    """Preview each task. Each reads an equal share of the records that the tasks before it have left."""
+    """Preview each task. Each reads an equal share of the records that earlier tasks have left."""
     tasks = []
     for number, config in enumerate(configs):
         most = -(-(records - source.read) // (len(configs) - number))
@@ -171,7 +171,7 @@ def _source_tasks(
 
 
 def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffsets:
-    """The offsets from which a source would continue; empty before the first run has created their topic."""
+    """The offsets from which a source would continue. Empty before the first run has created their topic."""
     nothing = SourceOffsets(checked.name, {})
     if not checked.is_source:
         return nothing
@@ -183,7 +183,7 @@ def _offsets(checked: CheckedConnector, settings: WorkerSettings) -> SourceOffse
 
 
 def _shown(checked: CheckedConnector, config: Mapping[str, str]) -> Mapping[str, str]:
-    """A task's config without secrets; a variable for a secret is shown as it is."""
+    """A task's config without secrets. A variable for a secret is shown unchanged."""
     passwords = {key.name for key in checked.connector.config_def.keys.values() if key.type is Type.PASSWORD}
 
     def is_secret(key: str, text: str) -> bool:

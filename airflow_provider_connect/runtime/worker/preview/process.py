@@ -1,4 +1,4 @@
-"""The process that makes previews for a ``PreviewRunner``: reads requests from standard input until its end."""
+"""The process that makes previews for a ``PreviewRunner``. It reads requests from standard input until the input ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The records of a batch as previews show them, also with times outside Python's dates, such as PostgreSQL's infinity."""
+"""The records of a batch as previews show them, including times outside Python's dates, such as PostgreSQL's infinity."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ Record = TypeVar("Record", SinkRecord, SourceRecord)
 
 
 def readable_records(batch: Batch, records_of: Callable[[Batch], list[Record]]) -> list[Record]:
-    """The records that ``records_of`` returns for the batch. If one of its dates or timestamps is outside the years 1 to 9999, keys and
-    values are plain ones, structs and maps are dicts, and that time is a text such as ``292278994-08-17T07:12:55.807Z``."""
+    """The records that ``records_of`` returns for the batch. If a date or timestamp is outside the years 1 to 9999, keys and values are
+    plain: structs and maps are dicts, and that time is a text such as ``292278994-08-17T07:12:55.807Z``."""
     try:
         return records_of(batch)
     except DataException:
         nothing = pa.nulls(batch.num_records)
-        records = records_of(batch.replace(key=nothing, value=nothing))  # raises what is wrong with headers
+        records = records_of(batch.replace(key=nothing, value=nothing))  # raises errors of headers
     keys, values = readable_values(batch.key, batch.key_schema), readable_values(batch.value, batch.value_schema)
     for index, record in enumerate(records):
         record.key = keys[index] if keys else None
@@ -32,7 +32,7 @@ def readable_records(batch: Batch, records_of: Callable[[Batch], list[Record]]) 
 
 
 def readable_values(column: pa.Array | None, schema: Schema | None) -> list[Any]:
-    """The plain values of a column; empty without a column."""
+    """The plain values of a column. Empty without a column."""
     if column is None:
         return []
     return _plain(column) if schema is not None else column.to_pylist()
@@ -61,7 +61,7 @@ def _is_valid(column: pa.Array) -> list[bool]:
 
 
 def _times(column: pa.Array) -> list[Any]:
-    """The values of a timestamp('ms', 'UTC') or date32 column, the Arrow types of schemas."""
+    """The values of a timestamp('ms', 'UTC') or date32 column, which are the Arrow types of schemas."""
 
     def plain(time: pa.Scalar) -> Any:
         try:

@@ -1,4 +1,4 @@
-"""Runs previews in processes of their own, with limits on time and memory: REST, command line and runs must not run plugins' code."""
+"""Runs previews in separate processes, with limits on time and memory: REST, command line and runs must not run plugins' code."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ MAX_CONCURRENT: Final = 2
 _QUEUE_SECONDS: Final = 20.0
 _PROCESS: Final = "airflow_provider_connect.runtime.worker.preview.process"
 _READING_SHARE: Final = 0.7
-"""The share of the time for reading: the rest is for starting, planning and closing."""
+"""The share of the time that is for reading. The rest is for starting, planning and closing."""
 
 
 class PreviewRunner:
-    """Thread-safe. ``secrets`` returns the values of Airflow's variables in a config, ``passwords`` the values of a resolved config's
-    settings of type PASSWORD.
+    """Thread-safe. ``secrets`` returns the values of Airflow's variables in a config. ``passwords`` returns the values of a resolved
+    config's settings of type PASSWORD.
 
-    Each preview has ``plugin.probe.timeout.ms`` and ``plugin.probe.memory.bytes``, and is killed when it exceeds one.
+    Each preview is limited by ``plugin.probe.timeout.ms`` and ``plugin.probe.memory.bytes``, and is killed when it exceeds one.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class PreviewRunner:
 
     def preview(self, connector: str, config: Mapping[str, str], *, records: int, version: str | None = None) -> Preview:
         """Make a preview. Raises ConfigException for a config that could not run, ConnectException with the connector's error,
-        RetriableException when the time was over, ConflictException when too many others are under way."""
+        RetriableException when the time is over, ConflictException when too many previews are running."""
         settings = self._settings
         seconds = settings.plugin_probe_timeout_ms / 1000
         secrets = {
@@ -53,7 +53,7 @@ class PreviewRunner:
         for texts, providers in ((settings.originals, settings.config_providers()), (config, settings.config_providers(connector))):
             values = config_providers.variable_values(texts, providers, secrets)
             hidden |= config_providers.hidden_values(texts, providers, values)
-            secrets |= values  # the process does not have this one's environment
+            secrets |= values  # the process does not inherit this environment
         mask = Mask({*hidden, *config_secrets(config), *config_secrets(settings.originals)})
         mask.add(self._passwords(config_providers.resolve(config, secrets=secrets)))
         request = PreviewRequest(connector, dict(config), records, seconds * _READING_SHARE, version)

@@ -1,5 +1,5 @@
-"""The sink half of a preview: what ``put`` would get, read from the topics after the group's offsets. No sink task exists, and no consumer
-joins or commits."""
+"""The sink half of a preview: the records that ``put`` would get, read from the topics after the group's offsets. No sink task exists, and
+no consumer joins or commits."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ Ranges = dict[TopicPartition, tuple[int, int]]
 
 
 class PreviewedSink:
-    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``; ``missing`` names topics that do not exist."""
+    """Reads a share of each partition. ``deadline`` is a time of ``time.monotonic``. ``missing`` names topics that do not exist."""
 
     def __init__(
         self,
@@ -65,7 +65,7 @@ class PreviewedSink:
         self._input = SinkInput(checked, settings)
 
     def run_tasks(self, configs: list[Mapping[str, str]], most: int) -> list[PreviewedTask]:
-        """Read ``most`` offsets, in the same order each time. ``configs`` are those to show."""
+        """Read ``most`` offsets, in the same order each time. ``configs`` are the configs to show."""
         connection = AdminConnection.of(self._settings, sink_admin_overrides(self._checked.resolved), ANSWER_SECONDS)
         with closing(connection):
             topics = topics_of(self._checked.settings, TopicAdmin(self._settings, connection=connection))
@@ -91,7 +91,7 @@ class PreviewedSink:
         return PreviewEnd.RECORDS if any(ranges[p] != available[p] for p in own) else PreviewEnd.END
 
     def _available(self, partitions: list[TopicPartition], connection: AdminConnection) -> Ranges:
-        """The range of offsets that each partition has to read."""
+        """The range of offsets to read in each partition."""
         committed = GroupOffsets(self._settings, connection=connection).committed(self._input.group, partitions)
         found: Ranges = {}
         for p, bounds in self._input.bounds(partitions, TopicAdmin(self._settings, connection=connection)).items():
@@ -125,7 +125,7 @@ class PreviewedSink:
 
 
 def shares(available: Ranges, most: int) -> Ranges:
-    """The ranges shortened to ``most`` offsets in all: each as long as the others, or to its end."""
+    """The ranges shortened to ``most`` offsets in total, with equal shares. A range may be shorter than its share."""
     left, found = most, dict[TopicPartition, tuple[int, int]]()
     by_length = sorted(available, key=lambda p: (available[p][1] - available[p][0], p))
     for at, partition in enumerate(by_length):

@@ -64,12 +64,12 @@ class PreviewedSource:
         self._positions: list[dict[str, Any]] = []
 
     def offset_fields(self) -> Fields:
-        """The types of source partitions and offsets, as far as tasks gave any."""
+        """The types of source partitions and offsets, if tasks returned any."""
         return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
 
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], limit: int) -> PreviewedTask:
-        """Read ``limit`` records of task ``number``, which is not started if that is 0. ``config`` is its config with its values,
-        ``shown`` the one to show."""
+        """Read ``limit`` records of task ``number``. If ``limit`` is 0, the task is not started. ``config`` is its config with values,
+        ``shown`` the config to show."""
         if limit <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = configure_task(self._connector.task_class(), self._connector, self._pipeline.converters.header)
@@ -94,10 +94,10 @@ class PreviewedSource:
 
 
 class DiscardingDelivery:
-    """A delivery that writes and commits nothing. Its commits return False, so neither the task nor a topic is notified of one."""
+    """A delivery that writes and commits nothing. Its commits return False, so neither the task nor a topic is notified of a commit."""
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
-        """Discard them."""
+        """Discard the records."""
 
     def is_due(self) -> bool:
         return False
@@ -106,11 +106,11 @@ class DiscardingDelivery:
         return False
 
     def abort(self) -> None:
-        """Nothing is open."""
+        """No transaction is open."""
 
 
 class _Watch:
-    """Ends the loop of one task at ``deadline``, or when no record has come for ``IDLE_SECONDS``. ``retries`` are those of ``poll``."""
+    """Ends the loop of one task at ``deadline``, or when no record has arrived for ``IDLE_SECONDS``. ``retries`` are those of ``poll``."""
 
     def __init__(self, retries: Retries, deadline: float, now: Callable[[], float]) -> None:
         self.end: PreviewEnd | None = None
@@ -126,11 +126,11 @@ class _Watch:
         return None if self.end is None else StopReason.ASKED_TO_END
 
     def note_records(self) -> None:
-        """Records have come."""
+        """Note that records have arrived."""
         self._quiet_since, self._earlier_error = self._now(), self._retries.last_error
 
     def wait(self, seconds: float) -> None:
-        """Called by the loop after a poll without records. Raises the error of a poll since the last records, when the time is over."""
+        """Called by the loop after a poll without records. When the time is over, raises the error of a poll since the last records."""
         if self._now() - self._quiet_since <= IDLE_SECONDS:
             time.sleep(seconds)
         elif (error := self._retries.last_error) is not None and error is not self._earlier_error:
@@ -140,7 +140,7 @@ class _Watch:
 
 
 class _ObservedPipeline:
-    """The pipeline of one task, for its first ``limit`` records: adds them to ``findings`` and ``steps`` as they pass."""
+    """The pipeline of one task, for its first ``limit`` records. Adds them to ``findings`` and ``steps`` as they pass."""
 
     def __init__(self, pipeline: SourcePipeline, number: int, limit: int, findings: Findings, *, steps: Steps, watch: _Watch) -> None:
         self.errors = pipeline.errors
@@ -184,7 +184,7 @@ class _ObservedPipeline:
 
 
 class _NoTransactions:
-    """The transactions of a task that ends its own: a preview has none."""
+    """The transactions of a task that ends its own. A preview has no transactions."""
 
     def commit_transaction(self, after: int | None = None) -> None:
         """Nothing is written, so nothing is committed."""

@@ -1,6 +1,6 @@
 """The first records of a preview as they were read, and after each transformation.
 
-Each record passes the stages alone, after the pipeline has passed its whole batch: transformations have no side effects, and those that
+Each record passes the stages alone, after the pipeline has passed its whole batch. Transformations have no side effects, and those that
 learn fields have learned them from the batch.
 """
 
@@ -22,16 +22,16 @@ from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
 MAX_RECORDS = 5
-"""How many records have their steps shown, and how many records of a step that splits one are shown."""
+"""The number of records whose steps are shown, and of records shown for a step that splits a record."""
 MAX_STEPS_LENGTH = 1 << 18
 """Characters of all steps together."""
 _STEP_LENGTH = 100
-"""Approximate characters of a step without its texts and records."""
+"""The approximate number of characters of a step without its texts and records."""
 
 
 class Steps:
     """Collects the steps of batches before transformations. ``named`` has the aliases of ``stages``, in the same order. After ``deadline``,
-    a time of ``now``, no record is added. ``mask`` hides secrets in shown texts."""
+    a time of ``now``, no record is added. ``mask`` masks secrets in shown texts."""
 
     def __init__(
         self,
@@ -57,17 +57,17 @@ class Steps:
         return bool(self._stages) and len(self.shown) < MAX_RECORDS and self._room > 0 and self._now() < self._deadline
 
     def add(self, task: int, batch: Batch) -> None:
-        """Add the batch's first records, as far as there is room."""
+        """Add the batch's first records, as long as there is room."""
         for index in range(batch.num_records):
             if not self.has_room:
                 return
             self._pass(task, batch.slice(index, 1))
 
     def _pass(self, task: int, read: Batch) -> None:
-        """Show a batch of one record before and after each stage that it goes through."""
+        """Show a batch of one record before and after each stage that it passes."""
         try:
             shown = self._record(task, read)
-        except DataException:  # (a header that cannot be read, of a record that a stage may drop)
+        except DataException:  # (an unreadable header, of a record that a stage may drop)
             return
         pieces, steps, is_cut = [read], list[PreviewedStep](), False
         for named, stage in self._stages:
@@ -107,7 +107,7 @@ class Steps:
 
 @dataclass(slots=True)
 class _Left:
-    """The output of a stage: batches of one record each, without those that failed, and the first error."""
+    """The output of a stage: batches of one record each, without the failed ones, and the first error."""
 
     outcome: StepOutcome
     pieces: list[Batch]
@@ -138,7 +138,7 @@ def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
 
 
 def _singles(batches: Sequence[Batch]) -> Iterator[Batch]:
-    """The first records that a stage has returned, one more than are shown, each as a batch."""
+    """The first records that a stage has returned, each as a batch. One more than is shown."""
     left = MAX_RECORDS + 1
     for batch in batches:
         for index in range(min(batch.num_records, left)):

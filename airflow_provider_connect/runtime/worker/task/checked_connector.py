@@ -1,6 +1,6 @@
 """A connector whose config has been checked: class, settings, converters. Nothing is started, read or written here.
 
-Used before anything moves: in the Airflow task before spark-submit, and by the planner in the application.
+Used before a run starts to move records: in the Airflow task before spark-submit, and by the planner in the application.
 """
 
 from __future__ import annotations
@@ -58,9 +58,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
-    """``raw`` is the config as on the topic, ``resolved`` the same with its variables' values: never published or logged. ``variables`` are
-    those values by variable, ``hidden`` the secrets among them; ``plugins`` the plugin of each key's class name, in the chosen version.
-    ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings that its ``validate`` reports on."""
+    """``raw`` is the config as on the topic. ``resolved`` is the same config with the values of its variables, and is never published or
+    logged. ``variables`` maps each variable to its value, ``hidden`` are the secrets among these values. ``plugins`` is the plugin of each
+    key's class name, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings on
+    which its ``validate`` reports."""
 
     name: str
     plugins: ChosenPlugins
@@ -78,12 +79,12 @@ class CheckedConnector:
         return self.plugins.connector
 
     def secrets(self) -> set[str]:
-        """The secrets, which no output may show: those of variables, and the values of keys of type PASSWORD or named like secrets."""
+        """The secrets, which no output may show: values of variables, and of keys that are of type PASSWORD or named like secrets."""
         return {*self.hidden, *password_values(self.connector.config_def, self.resolved), *config_secrets(self.raw)} - {""}
 
     @property
     def is_java(self) -> bool:
-        """Whether Kafka Connect's own classes run it, in a JVM. ``connector`` is then a placeholder."""
+        """Whether Kafka Connect's own classes run it in a JVM. ``connector`` is then a placeholder."""
         return self.plugins.connector.is_java
 
     @property
@@ -106,10 +107,10 @@ def check_connector(
     providers: Mapping[str, ConfigProvider] | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
-    """Check the config of connector ``name``. Raises ConfigException with all errors, in Connect's words, and RetriableException where the
-    connector raises it; both without secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``), ``version`` is
-    the connector's, whatever its config names. ``providers`` may have resolved values already; None: no value is resolved yet. ``hide`` is
-    given the secrets before any code of the connector runs."""
+    """Check the config of connector ``name``. Raises ConfigException with all errors, in Connect's words, and RetriableException if the
+    connector raises it; both without secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``). ``version`` is
+    the connector's version, whatever its config names. ``providers`` may already have resolved values. None: no value is resolved yet.
+    ``hide`` receives the secrets before any code of the connector runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -190,7 +191,7 @@ def refuse_foreign(name: str, define: Mapping[str, str], state: ClusterConfigSta
 
 
 def _topic_creation(connector: Connector, resolved: Mapping[str, str], settings: WorkerSettings) -> tuple[TopicCreation | None, list[str]]:
-    """A source's groups of new topics, and their errors. Connect checks them at the start, not when a config is validated."""
+    """A source's groups of new topics, and their errors. Connect checks them at the start, not when it validates a config."""
     if not isinstance(connector, SourceConnector) or not settings.topic_creation_enable:
         return None, []
     try:
@@ -212,8 +213,8 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
 
 
 def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
-    """Have the connector check whether a run could start now; ``fully`` for a preview. Raises MissingException, and RetriableException for
-    any other exception of the connector, without secrets."""
+    """Have the connector check whether a run could start now, with ``fully`` for a preview. Raises MissingException. For any other
+    exception of the connector, raises RetriableException, without secrets."""
     mask = Mask(checked.secrets())
     try:
         with plugin_code():
@@ -227,7 +228,7 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
 
 
 def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once a run. Tasks log those of
+    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once per run. Tasks log those of
     their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
     named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
@@ -251,7 +252,7 @@ def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) ->
 
 def _unknown_settings(connector: Connector, raw: Mapping[str, str], declared: frozenset[str], of_plugins: tuple[str, ...]) -> list[str]:
     """Warnings about settings that neither the framework nor the connector and its tasks read. Keys that begin with one of ``of_plugins``
-    are left out: tasks log unread settings of converters and transformations."""
+    are left out, because tasks log unread settings of converters and transformations."""
     framework = source_config_def() if isinstance(connector, SourceConnector) else sink_config_def()
     definitions = (framework, own_config_def(), connector.config_def, connector.task_class.config_def or ConfigDef())
     given = [key for key in raw if not (of_plugins and key.startswith(of_plugins))]
@@ -262,7 +263,7 @@ _OF_PLUGINS = ("transforms.", "predicates.", "key.converter.", "value.converter.
 
 
 def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) -> ConfigException:
-    """The exception for a config with ``errors``; ``hints`` are lines after them."""
+    """The exception for a config with ``errors``. ``hints`` are lines that follow the errors."""
     found = list(dict.fromkeys(errors))
     text = "\n".join([*found, *hints])
     return ConfigException(
@@ -275,7 +276,7 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
     """The guarantee of a run: the requested one, else the strongest that worker and connector allow. ``exactly_once``: whether the worker's
     stores support it.
 
-    Raises ConfigException if the requested one, or ``exactly.once.support=required``, is not possible.
+    Raises ConfigException if the requested guarantee, or ``exactly.once.support=required``, is not possible.
     """
     supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
@@ -291,7 +292,8 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
 
 
 def _of_java(checked: CheckedConnector, asked: Guarantee | None, refusal: str) -> Guarantee:
-    """A Java source delivers exactly once, for only transactions fence a former run; a Java sink at least once, as in Kafka Connect."""
+    """A Java source delivers exactly once, because only transactions fence an earlier run. A Java sink delivers at least once, as in Kafka
+    Connect."""
     only = Guarantee.EXACTLY_ONCE if checked.is_source else Guarantee.AT_LEAST_ONCE
     what = "source" if checked.is_source else "sink"
     if refusal:
@@ -308,7 +310,7 @@ _LOCAL = (
 
 
 def _exactly_once_reason(checked: CheckedConnector, settings: WorkerSettings) -> str:
-    """Why exactly once is not possible; empty when it is."""
+    """Why exactly once is not possible. Empty if it is possible."""
     if checked.is_source and not settings.exactly_once_source_enabled:
         return "This worker does not have exactly-once source support enabled."
     connector = checked.connector

@@ -1,4 +1,4 @@
-"""The contexts that ``sdk`` promises the tasks of sources and sinks."""
+"""The contexts that ``sdk`` promises to the tasks of sources and sinks."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class WorkersKafka:
         forced = {
             "isolation.level": "read_committed",
             "auto.offset.reset": "earliest",
-        }  # a range whose beginning is deleted is read from the first record left
+        }  # if the beginning of a range is deleted, reading starts at the first remaining record
         return {"group.id": f"connect-{name}", **config, **forced}
 
     def decode(self, batch: Batch) -> list[Batch]:
@@ -63,7 +63,7 @@ class WorkersKafka:
 
 
 class TaskSourceContext:
-    """A source task's context. Offsets are those read after the task's transactional id was taken over."""
+    """A source task's context. Its offsets were read after the task's transactional id was taken over."""
 
     def __init__(
         self,
@@ -161,7 +161,7 @@ class TaskSinkContext:
         return rewinds
 
     def take_retry_ms(self) -> int | None:
-        """The requested wait after the task's RetriableException, once for each."""
+        """The requested wait after the task's RetriableException. Each request is returned once."""
         retry, self._retry_ms = self._retry_ms, None
         return retry
 

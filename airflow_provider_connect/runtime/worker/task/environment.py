@@ -32,8 +32,8 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TaskEnvironment:
-    """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clocks; ``step`` surrounds each step of a
-    commit. ``java`` may have the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
+    """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clocks. ``step`` surrounds each step of a
+    commit. ``java`` may contain the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -72,7 +72,7 @@ class TaskEnvironment:
 
     @property
     def max_records(self) -> int | None:
-        """How many records end a run; None: no limit. The worker's setting does not limit a backfill, which has one run."""
+        """The number of records that ends a run. None: no limit. The worker's setting does not limit a backfill, which has one run."""
         worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
         return self.connector_settings.batch_max_records or worker
 
@@ -91,8 +91,8 @@ class TaskEnvironment:
             self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector STARTED. Called right after the id was taken over: by that
-        a task of an older claim has fenced the newer owner, and must not continue in its place."""
+        """Raise FencedException unless the claim is the newest and the connector is STARTED. Called right after the id was taken over. By
+        the takeover, a task of an older claim has fenced the newer owner, and must not continue in its place."""
         state, payload = self.configs.read(), self.payload
         require_newest_claim(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
@@ -112,7 +112,7 @@ class TaskEnvironment:
         self._put(state, self.payload.failures if state is State.RUNNING else 0)
 
     def forget_failures(self) -> None:
-        """Reset the number of failures in the task's status, which is RUNNING: the task has done its work."""
+        """Reset the number of failures in the task's status. The status is RUNNING: the task has made progress."""
         if self.payload.failures:
             self._put(State.RUNNING, 0)
 
@@ -123,10 +123,10 @@ class TaskEnvironment:
 
 
 class ActiveTopics:
-    """The topics that a connector uses (KIP-558), each noted once on the status topic.
+    """The topics that a connector uses (KIP-558). Each is noted once on the status topic.
 
-    ``known`` are those that the status topic has already for the connector; None: ``topic.tracking.enable`` is off, and no topic is noted.
-    ``put`` writes a status without making the caller wait, ``now`` gives seconds since 1970. Called per batch, not per record.
+    ``known`` are those that the status topic already has for the connector. None: ``topic.tracking.enable`` is off, and no topic is noted.
+    ``put`` writes a status without making the caller wait. ``now`` gives seconds since 1970. Called per batch, not per record.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The framework's ``ErrantRecordReporter``: reports records that a sink's destination refuses.
 
-Decodes no value: one that Python's types cannot hold, such as a timestamp after the year 9999, may be the reason of the refusal.
+Decodes no value, because the refusal may be due to a value that Python's types cannot hold, such as a timestamp after the year 9999.
 """
 
 from __future__ import annotations
@@ -22,8 +22,9 @@ from airflow_provider_connect.sdk.converter import Converter
 
 
 class ErrantRecords:
-    """Reports each record as a failure of stage TASK_PUT: as it is in Kafka if it is among the ``originals``; else the task's converters
-    encode it again, as in Connect. ``originals`` None: no report needs its bytes. Called from the task's own thread."""
+    """Reports each record as a failure of stage TASK_PUT. A record that is among the ``originals`` is reported as Kafka stores it.
+    Otherwise the task's converters encode it again, as in Connect. ``originals`` None: no report needs its bytes. Called from the task's
+    own thread."""
 
     def __init__(
         self, tolerance: Tolerance, originals: RetainedBatches | None, converters: Converters, queue: DeadLetterQueue | None = None
@@ -34,10 +35,12 @@ class ErrantRecords:
         self._converters = converters
 
     def report(self, records: SinkRecord | Batch, error: Exception) -> None:
-        """Write the records to the log and the dead letter queue as configured. Raises ConnectException where ``errors.tolerance`` is none.
+        """Write the records to the log and the dead letter queue as configured. Raises ConnectException if ``errors.tolerance`` is
+        ``none``.
 
-        It is never a DataException or a RetriableException: a task that raises one of these from ``put`` promises that it has accepted no
-        record of the batch, and is called again with the same records. RetriableException: the dead letter queue is unavailable."""
+        This exception is never a DataException or a RetriableException. A task that raises one of these from ``put`` promises that it has
+        accepted no record of the batch, and is called again with the same records. Raises RetriableException if the dead letter queue is
+        unavailable."""
         for record in self._consumed(records):
             try:
                 self._tolerance.failed(Failure(PUT, error, record))
@@ -65,7 +68,7 @@ class ErrantRecords:
             yield self._known(offset, records, timestamp) or self._converted(records.slice(index, 1), offset, timestamp, str(partition))
 
     def _known(self, offset: int, records: SinkRecord | Batch, timestamp: int | None) -> ConsumedRecord | None:
-        """The record as it is in Kafka, without its bytes if no report needs them; None: it has to be encoded again."""
+        """The record as Kafka stores it, without its bytes if no report needs them. None: it must be encoded again."""
         if self._originals is None:
             return ConsumedRecord(*records.topic_partition, offset, timestamp=timestamp, timestamp_type=records.timestamp_type)
         return self._originals.find(records.topic_partition, offset)
@@ -97,13 +100,13 @@ class ErrantRecords:
 def _converting(offset: int, partition: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # (any converter) a dead-letter record without contents would be a lost record
+    except Exception as error:  # (any converter) a dead-letter record without contents would lose the record
         text = f"The record at offset {offset} of {partition} was reported and cannot be converted back: {error}"
         raise ConnectException(text) from error
 
 
 def _bytes(converter: Converter, topic: str, schema: Schema | None, column: pa.Array | None) -> bytes | None:
-    """The bytes of a column of one value."""
+    """The bytes of a column with one value."""
     if column is None:
         return converter.from_connect_data(topic, schema, None)
     data: bytes | None = converter.from_connect_column(topic, schema, column)[0].as_py()

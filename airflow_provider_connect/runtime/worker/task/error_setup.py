@@ -82,7 +82,7 @@ def create_errant_record_reporter(environment: TaskEnvironment, errors: SinkErro
 
 
 def with_transactions(task: SinkTask, context: TaskSinkContext, errors: SinkErrors, environment: TaskEnvironment) -> SinkTask:
-    """The task that the loop calls: ``task``, or a SinkTransaction around a transactional one."""
+    """The task that the loop calls: ``task``, or for a transactional task a SinkTransaction around it."""
     if not task.is_transactional:
         return task
     reporter = ErrantRecords(errors.tolerance, errors.originals, environment.converters, errors.queue)
@@ -90,7 +90,7 @@ def with_transactions(task: SinkTask, context: TaskSinkContext, errors: SinkErro
 
 
 def columns_for_reports(environment: TaskEnvironment) -> frozenset[str]:
-    """The columns besides the value that reports of failures need."""
+    """The columns, besides the value, that failure reports need."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is not None:
         return frozenset({"key", "headers", "timestamp"})
@@ -116,7 +116,7 @@ def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: De
 def _create_dead_letter_producer(
     environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin
 ) -> DeadLetterProducer:
-    """A producer in the task's own transactions, if these go to the same cluster, as the same user, as Connect's own producer would."""
+    """A producer in the task's own transactions, if these use the same cluster and the same user as Connect's own producer."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
     wanted = client_config(environment.settings, ClientKind.PRODUCER, overrides, client_id=client_id)

@@ -1,6 +1,6 @@
 """The lineage of a task, for its result: topics with the fields of their values, and datasets outside Kafka.
 
-Nothing here fails a task: invalid entries are left out, with a line in the log.
+No error here fails a task: invalid entries are left out and logged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ log = logging.getLogger(__name__)
 
 
 def task_datasets(name: str, task: SourceTask | SinkTask, hide: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The datasets of ``task``, as JSON. ``hide`` masks secrets; ``name`` is the task's for the log. Called once, at the end of a run."""
+    """The datasets of ``task``, as JSON. ``hide`` masks secrets. ``name`` is the task's name for the log. Called once, at the end of a
+    run."""
     try:
         with plugin_code():
             found = list(islice(task.datasets(), MOST_DATASETS))
@@ -31,7 +32,7 @@ def task_datasets(name: str, task: SourceTask | SinkTask, hide: Callable[[str], 
 
 
 def topic_fields(schemas: Mapping[str, Schema | None], hide: Callable[[str], str]) -> dict[str, list[FieldJson]]:
-    """The fields of the values of each topic; empty if values have no schema or are not structs."""
+    """The fields of the values of each topic. Empty if values have no schema or are not structs."""
     fields = Fields(hide)
     try:
         return {topic: fields.of(schema) for topic, schema in islice(schemas.items(), MOST_DATASETS)}

@@ -1,6 +1,6 @@
 """Warnings while a task's thread does not return to its loop: for how long, and at which line it is.
 
-Neither the end of a run's time nor a signal interrupts a call of a plugin. So the log names the call.
+Neither the end of a run's time nor a signal interrupts a call of a plugin, so the log names the call.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from types import TracebackType
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
 
 FIRST_SECONDS = 60.0
-"""Until the first warning; each further one of the same call follows after twice the time."""
+"""The time until the first warning. Each further warning about the same call follows after twice the time."""
 _PACKAGE = os.path.join(Path(__file__).parents[3], "")
 
 log = logging.getLogger(__name__)
 
 
 class LongCalls:
-    """Watches the thread that enters it, until it leaves. ``stop`` is polled by the thread's loop between batches."""
+    """Watches the thread that enters it, until the thread leaves. The thread's loop polls ``stop`` between batches."""
 
     def __init__(self, stop: StopSignal, title: str, *, first_seconds: float = FIRST_SECONDS) -> None:
         self._stop, self._title, self._first = stop, title, first_seconds
@@ -54,7 +54,7 @@ class LongCalls:
 
 
 def line_of(thread: int) -> str:
-    """The line that called out of this package, and the innermost one if that is another: "orders.py:12 in fetch"."""
+    """The line that called out of this package, and the innermost line if it is another: "orders.py:12 in fetch"."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return "its end"

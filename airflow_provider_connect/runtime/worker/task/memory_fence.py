@@ -1,7 +1,7 @@
 """The memory fence of a task: its process is killed when it exceeds ``task.memory.max``, and a report names the reason.
 
-As after any SIGKILL, committed records stay and the rest is delivered again. No code of the task runs at the fence, so no ``except`` of a
-plugin can mistake the kill for the failure of a record.
+As after any SIGKILL, committed records stay and the rest is delivered again. No code of the task runs at the kill, so no ``except`` of a
+plugin can mistake it for the failure of a record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMEDY: Final = (
 
 
 class TaskFence(Protocol):
-    """A fence as its task uses it."""
+    """A fence from the point of view of its task."""
 
     def lower(self, limit: int | None) -> None: ...
 
@@ -43,8 +43,8 @@ class TaskFence(Protocol):
 
 
 class MemoryFence:
-    """The fence around a task in this process. Entering starts the watching process; ``at`` may be called for each batch, and costs a
-    microsecond. ``wire`` is the descriptor of the connection by which the driver is notified; None: the log alone is."""
+    """The fence around a task in this process. Entering starts the watching process. ``at`` may be called for each batch, and costs a
+    microsecond. ``wire`` is the descriptor of the connection that notifies the driver. None: only the log is written."""
 
     def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
         self._note = {"title": title, "task": str(task), "at": _START, "remedy": _REMEDY}
@@ -85,7 +85,7 @@ class MemoryFence:
             self._file = None
 
     def lower(self, limit: int | None) -> None:
-        """Lower the limit to the connector's; None: the connector has no limit of its own."""
+        """Lower the limit to the connector's. None: the connector has no limit of its own."""
         self._limit = min(self._limit, limit or self._limit)
         self._write()
 
@@ -107,7 +107,7 @@ class MemoryFence:
 
 class SharedFence:
     """The fence around a process that hosts tasks of several connectors, each in a thread. Its limit is the sum of the running tasks'
-    limits, and ``each`` at least. A kill ends all of them; its report names them with their positions, the latest first."""
+    limits, and at least ``each``. A kill ends all of them. Its report names them with their positions, the latest first."""
 
     def __init__(self, title: str, each: int) -> None:
         self._fence = MemoryFence(title, 0, each)
@@ -133,7 +133,7 @@ class SharedFence:
             self.note(task, None)
 
     def note(self, task: str, share: tuple[int, str] | None) -> None:
-        """``share``: the limit of the task, and its position; None: it has ended."""
+        """``share``: the limit of the task, and its position. None: the task has ended."""
         with self._lock:
             self._shares.pop(task, None)
             if share is not None:
@@ -157,7 +157,7 @@ class _Share:
 
 
 def _shared_file() -> int:
-    """An anonymous file, in memory if the system supports that."""
+    """An anonymous file, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
         return os.memfd_create("connect-memory-fence")
     with tempfile.TemporaryFile() as file:

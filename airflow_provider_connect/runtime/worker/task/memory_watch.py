@@ -1,9 +1,9 @@
 """The program that watches the memory of one process from outside, and kills it at its limit. Imports the standard library only.
 
-It is a process of its own because a single call into compiled code may allocate any amount of memory while no other Python thread runs.
-``memory_fence`` starts it; its arguments are the watched process, the descriptor of the shared note, that of the connection to the driver,
--1 where there is none, and the numbers of the signals that halt and kill. It ends with its parent. Modules that only the report needs are
-imported there, which saves a tenth of a second at the start of ten tasks."""
+It is a separate process because a single call into compiled code may allocate any amount of memory while no other Python thread runs.
+``memory_fence`` starts it. Its arguments are the watched process, the descriptor of the shared note, the descriptor of the connection to
+the driver (-1 without one), and the numbers of the signals that halt and kill. It ends with its parent. Modules that only the report needs
+are imported in the report's functions, which saves a tenth of a second at the start of ten tasks."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 def used_bytes(status: int | None, pid: int) -> int:
     """The memory that the process has for itself, without pages of files, which the kernel can drop. ``status`` is the descriptor of
-    Linux's ``/proc/«pid»/status``; None: ``ps`` reports it, with such pages. Raises OSError when the process is gone."""
+    Linux's ``/proc/«pid»/status``. None: ``ps`` reports it, including such pages. Raises OSError if the process is gone."""
     if status is None:
         import subprocess
 
@@ -45,7 +45,7 @@ def text_of(note: dict[str, str], used: int, limit: int) -> str:
 
 
 def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
-    """Watch the process until it exceeds its limit; then report what it was doing, and kill it."""
+    """Watch the process until it exceeds its limit. Then report what it was doing, and kill it."""
     try:
         status: int | None = os.open(f"/proc/{pid}/status", os.O_RDONLY)
     except OSError:
@@ -54,8 +54,8 @@ def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
         (limit,) = LIMIT.unpack_from(os.pread(note, LIMIT.size, 0))
         used = used_bytes(status, pid)
         if used > limit:
-            if os.getppid() == pid:  # else it has ended by itself
-                os.kill(pid, halt)  # it allocates no more while the report is sent
+            if os.getppid() == pid:  # else the process has ended by itself
+                os.kill(pid, halt)  # stops its allocations while the report is sent
                 try:
                     _report(_note(note), used, limit, connection)
                 finally:

@@ -1,4 +1,4 @@
-"""What a connector's config names, created for one task: converters, transformations, and the task itself."""
+"""Creates what a connector's config names, for one task: converters, transformations, and the task itself."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ _Task = TypeVar("_Task", bound=Task)
 
 
 def create_converters(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
-    """The connector's converters where it names them, with its own settings; else the worker's with the worker's.
+    """The converters that the config names, with its settings, else the worker's converters with the worker's settings.
 
-    Raises ConfigException that names the converter's key, as ``create_stages`` does the transformation's."""
+    Raises ConfigException that names the converter's key. ``create_stages`` names the transformation's key in the same way.
+    """
     for warning in _unknown_of_converters(checked):
         log.warning("Connector %s: %s", checked.name, warning)
     return Converters(_converter(checked, "key", worker), _converter(checked, "value", worker), _header_converter(checked, worker))
@@ -45,8 +46,8 @@ def create_stages(checked: CheckedConnector, header: HeaderConverter) -> list[St
 
 @plugin_code()
 def check_pipeline(checked: CheckedConnector, worker: WorkerSettings) -> None:
-    """Create converters and transformations once, before a run whose tasks have this process. Raises ConfigException with the errors of
-    all, without secrets."""
+    """Create converters and transformations once, before a run whose tasks share this process. Raises ConfigException with all errors,
+    without secrets."""
     if checked.is_java:
         return
     builds: list[Callable[[], object]] = [partial(_converter, checked, role, worker) for role in ("key", "value")]
@@ -135,7 +136,7 @@ def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[
 
 
 def configure_task(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
-    """Give a new task what it has before ``initialize``: the paths that the worker allows, and the header converter."""
+    """Give a new task what it needs before ``initialize``: the paths that the worker allows, and the header converter."""
     task.allowed_paths = connector.allowed_paths
     task.header_converter = header
     return task

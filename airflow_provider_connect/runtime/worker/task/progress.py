@@ -1,4 +1,4 @@
-"""A log line every ten seconds of a task's work: how much, how fast, and how far from the end. Knows nothing of Kafka."""
+"""A log line every ten seconds of a task's work: the amount, the speed, and the distance to the end. Knows nothing of Kafka."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def end_not_known() -> Distance | None:
 
 
 def distance_of(task: SourceTask) -> Distance | None:
-    """The task's own answer; None where it raises: it is the author's code, and nothing depends on it."""
+    """The task's own answer. None if it raises: it is the author's code, and nothing depends on it."""
     try:
         with plugin_code():
             found = task.distance()
@@ -35,8 +35,8 @@ def distance_of(task: SourceTask) -> Distance | None:
 
 
 class ProgressLog:
-    """Logs the progress of task ``name``. ``distance`` returns what is left until the end of the run, None: not known. ``count`` updates
-    the metrics where another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
+    """Logs the progress of task ``name``. ``distance`` returns what is left until the end of the run. None: not known. ``count`` updates
+    the metrics if another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ProgressLog:
         self._last, self._records = now(), 0
 
     def tick(self) -> None:
-        """Log when a line is due. Called by the task's loop once in each turn."""
+        """Log if a line is due. Called by the task's loop once per turn."""
         now = self._now()
         if now - self._last < self._interval:
             return

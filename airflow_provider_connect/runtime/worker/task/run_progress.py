@@ -1,4 +1,5 @@
-"""What a source task's run has polled, sent and committed, and when it has enough. Knows nothing of polls, deliveries or transactions."""
+"""What a source task's run has polled, sent and committed, and whether it has reached its limit. Knows nothing of polls, deliveries or
+transactions."""
 
 from __future__ import annotations
 
@@ -17,12 +18,12 @@ from airflow_provider_connect.sdk.batch import Batch
 
 @dataclass(slots=True)
 class RunProgress:
-    """The account of one run, kept by its loop, and the reports that follow from it.
+    """The counts of one run, which its loop updates, and the reports that depend on them.
 
-    ``max_records``: how many polled records end the run; None: no limit. ``topics`` creates topics and notes their ends, ``active_topics``
-    reports them; None: a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry in the batch log, ``copy_offsets``
-    copies committed offsets to the worker's topic. ``log_progress`` is called in each turn, ``note_position`` with the position of the
-    work that follows. ``now`` is a monotonic clock, in seconds.
+    ``max_records`` is the number of polled records that ends the run. None: no limit. ``topics`` creates topics and notes their ends,
+    ``active_topics`` reports them. None: a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry in the batch
+    log. ``copy_offsets`` copies committed offsets to the worker's topic. ``log_progress`` is called in each turn, ``note_position`` with
+    the position of the next work. ``now`` is a monotonic clock, in seconds.
     """
 
     metrics: TaskMetrics
@@ -43,7 +44,7 @@ class RunProgress:
 
     @property
     def has_reached_limit(self) -> bool:
-        """Whether the run has polled as many records as it may."""
+        """Whether the run has polled its maximum number of records."""
         return self.max_records is not None and self.metrics.records_in >= self.max_records
 
     def ranges(self) -> dict[str, dict[str, list[int]]]:
@@ -51,7 +52,7 @@ class RunProgress:
         return {} if self.topics is None else self.topics.ranges()
 
     def polled(self, batches: Sequence[Batch], encoded: Sequence[EncodedBatch]) -> None:
-        """Count polled batches, and prepare the topics of what they were encoded into."""
+        """Count polled batches, and prepare the topics of their encoded records."""
         for batch in batches:
             self.metrics.records_in += batch.num_records
             self.metrics.batches.add(batch.num_records)
@@ -67,19 +68,19 @@ class RunProgress:
             self._uncommitted_topics.add(part.topic)
 
     def dropped(self) -> None:
-        """What was sent since the last commit was taken back."""
+        """Note that what was sent since the last commit was discarded."""
         self.metrics.drop()
 
     def committed(self) -> None:
-        """Everything sent is committed: 1 report its topics 2 copy its offsets."""
+        """Note that everything sent is committed: 1 report its topics 2 copy its offsets."""
         if self.active_topics is not None:
             self.active_topics.note(self._uncommitted_topics)
         self._uncommitted_topics.clear()
         self.copy_offsets()
 
     def batch_log_records(self, *, is_last: bool) -> Sequence[ProducerRecord]:
-        """The batch log's part of a commit: of the last one always, of others once in ``interval_seconds``. A run without records has
-        none."""
+        """The batch log's part of a commit: always for the last commit, for others once per ``interval_seconds``. A run without records
+        writes no such part."""
         is_due = is_last or self.now() - self._last_entry >= self.interval_seconds
         if not is_due or not self.metrics.records_in:
             return ()

@@ -1,4 +1,4 @@
-"""A sink task's failing records: its tolerance and its dead-letter records, in step with its commits."""
+"""A sink task's failing records: its tolerance and its dead-letter records, synchronized with its commits."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from airflow_provider_connect.runtime.worker.errors.failures import PUT, FailedR
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.sdk.task import Refusal
 
-KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records; a commit releases them
+KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records, which a commit releases
 
 
 @dataclass(slots=True)
 class SinkErrors:
-    """``queue`` None: no dead letter queue; then no ``originals`` are kept."""
+    """``queue`` None: no dead letter queue, and no ``originals`` are kept."""
 
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
     originals: RetainedBatches | None = None
-    _held_bytes: int = 0  # what the last commit left, because the task did not confirm it
+    _held_bytes: int = 0  # the bytes that the last commit left because the task did not confirm it
 
     @property
     def tolerates_all(self) -> bool:
@@ -37,8 +37,9 @@ class SinkErrors:
         record: Callable[[int], FailedRecord],
         refused: Callable[[], Sequence[Refusal] | None] | None = None,
     ) -> int:
-        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses: ``refused`` names them
-        after ``put`` raised DataException, or they are found. Returns how many records it accepted without a further ``put``."""
+        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses. After ``put`` raised
+        DataException, ``refused`` names them, or they are searched for. Returns how many records the task accepted without a further
+        ``put``."""
         if refused is not None:
             try:
                 put(0, count)
@@ -55,19 +56,19 @@ class SinkErrors:
         return 0
 
     def keep(self, raw: RawBatch) -> None:
-        """Keep a batch that was read until its commit."""
+        """Keep a batch until its commit."""
         if self.originals is not None:
             self.originals.keep(raw)
 
     @property
     def is_full(self) -> bool:
-        """Whether enough waits for the next commit that a commit is due now."""
+        """Whether so much waits for the next commit that a commit is due now."""
         return self._kept_bytes() - self._held_bytes > KEPT_BYTES
 
     @contextmanager
     def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
-        """Around a commit of ``positions``: 1 write the dead-letter records before them 2 the commit, in which each further one is written
-        at once, since the destination may store its offset right after."""
+        """Surrounds a commit of ``positions``: 1 write the dead-letter records before them 2 the commit. During the commit each further
+        dead-letter record is written at once, since the destination may store its offset right after."""
         if self.queue is None:
             yield
             return

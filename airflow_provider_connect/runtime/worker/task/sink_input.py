@@ -30,7 +30,7 @@ class Bounds:
 
 
 class SinkInput:
-    """Used by runs and previews alike. ``ranges`` are those of a backfill: its partitions begin and end with them, and it has no other
+    """Used by runs and previews alike. ``ranges`` are those of a backfill: its partitions begin and end with them, and have no other
     beginning. Raises ConfigException for an isolation level that Kafka does not have."""
 
     def __init__(self, checked: CheckedConnector, settings: WorkerSettings, *, client_id: str = "") -> None:
@@ -43,11 +43,11 @@ class SinkInput:
         self._config: ClientConfig = {**READER_SETTINGS, **config, **own, **FORCED_SETTINGS}
 
     def open_consumer(self) -> Consumer:
-        """A consumer of the group, which neither joins it nor commits by itself."""
+        """A consumer of the group that neither joins it nor commits by itself."""
         return Consumer(self._config)
 
     def bounds(self, partitions: Collection[TopicPartition], admin: TopicAdmin) -> dict[TopicPartition, Bounds]:
-        """Where there is something to read in each partition now."""
+        """The bounds of what can currently be read in each partition."""
         ends = ends_within(admin.end_offsets(partitions, read_committed=self._isolation == READ_COMMITTED), self.ranges)
         beginnings = beginnings_within(admin.beginning_offsets(partitions), self.ranges)
         highs = ends_within(admin.end_offsets(partitions, read_committed=False), self.ranges)

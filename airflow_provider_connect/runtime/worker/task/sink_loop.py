@@ -32,12 +32,11 @@ PUT = "put"
 class SinkLoop:
     """Runs one sink task until its reader is exhausted, its limit is reached, or ``stop`` gives a reason.
 
-    1 read 2 converters and transformations 3 ``put``, the same batch again after a RetriableException 4 commits under the guarantee,
-    every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits nothing.
-    A run whose time ends before one ``put`` succeeded raises RetriedByNextRunException. If the broker sends no record for
-    ``silence_seconds`` though there are some, RetriableException is raised. ``errors`` decides about records that fail alone; when it keeps
-    much, a commit is early. ``tick`` is called in each turn, ``note_position`` before the work on
-    each batch.
+    1 read 2 converters and transformations 3 ``put``, repeated with the same batch after a RetriableException 4 commits under the
+    guarantee: every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits
+    nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no record for
+    ``silence_seconds`` though there are some, RetriableException is raised. ``errors`` decides about records that fail alone. If it retains
+    much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on each batch.
     """
 
     task: SinkTask
@@ -60,7 +59,7 @@ class SinkLoop:
     _is_uncommitted: bool = False
 
     def run(self) -> StopReason | None:
-        """Run to the end. Returns why the loop ended early, or None when every partition is read to its end."""
+        """Run to the end. Returns why the loop ended early, or None if every partition was read to its end."""
         reason = self._until_end()
         if reason is StopReason.TIME:
             self.errors.tolerance.retries(PUT).refuse_run_without_success()
@@ -78,7 +77,7 @@ class SinkLoop:
             self.tick()
             asked = self.now()
             raws = self.reader.read(READ_SECONDS)
-            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any time
+            silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any length of time
             if silence > self.silence_seconds:
                 raise RetriableException(
                     f"The broker sent no record for {self.silence_seconds:g} s though there are some. A later try may succeed."
@@ -98,7 +97,8 @@ class SinkLoop:
         return None
 
     def _deliver(self, raw: RawBatch) -> bool:
-        """Put the records of a raw batch. False: a reason to stop occurred during a retry; the remaining records are not delivered."""
+        """Put the records of a raw batch. False: the task must end, which was noticed during a retry. The remaining records are not
+        delivered."""
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
         self.errors.keep(raw)
@@ -149,7 +149,7 @@ class SinkLoop:
         self.metrics.records_out += batch.num_records
 
     def _until_done(self, call: Callable[[], Result]) -> Result:
-        """Call the task, again after each RetriableException. Raises StoppedWhileRetrying when the task has to end."""
+        """Call the task, and repeat the call after each RetriableException. Raises StoppedWhileRetrying when the task must end."""
         retries = self.errors.tolerance.retries(PUT)
         while True:
             try:

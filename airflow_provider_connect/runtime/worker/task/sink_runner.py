@@ -75,9 +75,9 @@ COMMIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """A sink's partitions, and the known offsets outside its destination: those of the group and, where the group has ``lost`` them, those
-    of the batch log. In ``unfinished`` partitions a change over REST was interrupted; those ``lost_here`` this destination has committed
-    too. ``has_external_commits``: another program has committed or deleted offsets."""
+    """A sink's partitions, and the known offsets outside its destination: those of the group, and those of the batch log for partitions in
+    ``lost``, which the group has lost. In ``unfinished`` partitions a change over REST was interrupted. For those in ``lost_here``, this
+    destination has also committed the offset. ``has_external_commits``: another program has committed or deleted offsets."""
 
     partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -102,7 +102,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         connector = environment.checked.connector
         assert isinstance(connector, SinkConnector)
         location = _settings_of_destination(connector, environment.checked.raw)
-        self._destination = destination_mark(location) if self._exactly_once else ""  # in the group's marks
+        self._destination = destination_mark(location) if self._exactly_once else ""  # for the group's marks
         self._starts: dict[TopicPartition, int] = {}
         self._logged: dict[TopicPartition, int] = {}  # the positions in the batch log
         self._consumer = self._input.open_consumer()
@@ -122,7 +122,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._commit.owner.take_over()
 
     def read_offsets(self) -> KnownPartitions:
-        """The batch log is used only where the group has no offset. Offsets of topics that were created again since are left out."""
+        """The batch log is used only if the group has no offset. Offsets of topics that were recreated since are left out."""
         self._commit.refuse_other_members()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -224,7 +224,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return owner
 
     def _members(self) -> Sequence[str]:
-        """The members of the group. Retried, with a new client each time, while the broker is away, for ``SILENCE_SECONDS`` at most."""
+        """The members of the group. While the broker is away, retried with a new client each time, for at most ``SILENCE_SECONDS``."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while True:
             try:
@@ -234,8 +234,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _refuse_new_topics(self) -> None:
-        """Raise RetriableException if a topic was created again since it was opened: the records read may be of either, and their offsets
-        would be kept as those of the first. If the broker does not answer, the commit waits for it."""
+        """Raise RetriableException if a topic was recreated since it was opened. The records read may be from either topic, and their
+        offsets would be kept as the first one's. If the broker does not answer, the commit waits for it."""
         if not self._exactly_once:
             return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
@@ -246,7 +246,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The partitions of the connector's topics that this task owns; of a backfill, those in its ranges."""
+        """The partitions of the connector's topics that this task owns. For a backfill, those in its ranges."""
         payload = self._environment.payload
         return [p for p in read_partitions(every, self._input.ranges) if is_owned_by(p, payload.task, payload.tasks)]
 
@@ -279,7 +279,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         known: KnownPartitions,
         destination: Mapping[TopicPartition, int] | None,
     ) -> dict[TopicPartition, StartPosition]:
-        """A backfill's partition begins and ends with its range: an offset outside counts as none."""
+        """The start of a backfill's partition: it begins and ends with its range, and an offset outside is ignored."""
         starts: dict[TopicPartition, StartPosition] = {}
         for partition, between in bounds.items():
             group = known.committed.get(partition)
@@ -306,7 +306,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
-        """The reaction if the destination has gone back. Records that it holds nevertheless would be doubled."""
+        """The reaction if the destination has gone back. Records that it nevertheless holds would be duplicated."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
@@ -318,7 +318,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
-        """A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need all."""
+        """The columns to read. A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need
+        all."""
         if self._environment.connector_settings.transforms:
             return ALL_COLUMNS
         return frozenset(task.required_columns) | columns_for_reports(self._environment)
@@ -330,7 +331,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
-    """The settings whose change may lead to another destination: those that the connector names, else all of its own but passwords."""
+    """The settings whose change may lead to another destination: those that the connector names, else all its own settings except
+    passwords."""
     if connector.location_settings:
         return {key: raw.get(key, "") for key in connector.location_settings}
     framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}

@@ -32,7 +32,7 @@ IDLE_SECONDS = 0.1  # after a poll that returned nothing
 
 
 class Pipeline(Protocol):
-    """A SourcePipeline, or what observes one."""
+    """A SourcePipeline, or an object that observes one."""
 
     @property
     def errors(self) -> Tolerance: ...
@@ -54,15 +54,15 @@ class TransactionRequests:
 class SourceLoop:
     """Runs one source task until it has no more records, reaches its limit, or ``stop`` gives a reason.
 
-    1 ``poll``, again after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
+    1 ``poll``, repeated after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
     4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``transactions`` None: the delivery decides where
-    transactions end. ``limits`` knows which records client or broker would refuse: the error rules decide about those before any of their
-    poll is written; None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` takes secrets out of log
-    lines, ``step`` surrounds the call of ``task.commit``. ``renew``, in a run that stays, waits for new data when the task has no more
-    records, and returns the task that reads it, or a reason to stop; None: the run ends.
+    transactions end. ``limits`` knows which records client or broker would refuse. The error rules decide about those before any record of
+    their poll is written. None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` masks secrets in log
+    lines. ``step`` surrounds the call of ``task.commit``. ``renew``, in a run that stays, waits for new data when the task has no more
+    records, and returns the task that reads them, or a reason to stop. None: the run ends.
 
-    A poll that fails, or whose records cannot be encoded, does not affect earlier ones: what was read before is committed, then the
-    exception is raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
+    A poll that fails, or whose records cannot be encoded, does not affect earlier ones: records that were read before are committed, then
+    the exception is raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
     """
 
     task: SourceTask
@@ -81,7 +81,7 @@ class SourceLoop:
     _failure: Exception | None = None
 
     def run(self) -> StopReason | None:
-        """Run to the end. Returns why the loop ended early, or None when there is nothing more."""
+        """Run to the end. Returns why the loop ended early, or None if there is nothing more."""
         try:
             reason = self._until_end_or_stopped()
             if reason is StopReason.FENCED:
@@ -101,7 +101,7 @@ class SourceLoop:
     def _until_end_or_stopped(self) -> StopReason | None:
         try:
             return self._until_end()
-        except StoppedWhileRetrying:  # neither records nor offsets of that poll are delivered: the next run polls them again
+        except StoppedWhileRetrying:  # neither records nor offsets of this poll are delivered: the next run polls them again
             return self.stop.reason()
         except _FailedPoll as failed:
             self._failure = failed.cause
@@ -142,8 +142,8 @@ class SourceLoop:
         return None
 
     def _poll(self) -> list[Batch] | None:
-        """The polled batches; empty: nothing now; None: nothing more in this run. While a retry waits, the loop continues without the
-        task, so that neither a due commit nor a reason to stop is delayed."""
+        """The polled batches. Empty: nothing now. None: nothing more in this run. While a retry waits, the loop continues without the task,
+        so that neither a due commit nor a request to stop is delayed."""
         retries = self._retries
         if retries.now() < self._next_poll:
             return []
@@ -183,8 +183,8 @@ class SourceLoop:
             self._end_transaction(ending)
 
     def _end_transaction(self, ending: Ending | None) -> bool:
-        """Commit as the task asked, or drop the records and commit their offsets, so that they are not polled again. False: it did not
-        ask."""
+        """Commit as the task requested, or drop the records and commit their offsets, so that they are not polled again. False: no
+        request."""
         if ending is None or self.transactions is None:
             return False
         if ending is Ending.ABORT:
@@ -197,7 +197,7 @@ class SourceLoop:
         return True
 
     def _end_last_transaction(self) -> None:
-        """Drop what the task did not ask to commit: the next run polls it again."""
+        """Drop the records that the task did not request to commit. The next run polls them again."""
         if self.transactions is None or self._end_transaction(self.transactions.boundary.take_last()):
             return
         if self.transactions.drop(with_offsets=True):
@@ -238,7 +238,7 @@ class SourceLoop:
             self._notify_task()
 
     def _notify_task(self) -> None:
-        """Let the source forget what is committed. An exception of its commit is logged."""
+        """Notify the source task, which can now forget what is committed. An exception of its ``commit`` is logged."""
         try:
             with self.step(CommitStep.NOTIFY_TASK), plugin_code():
                 self.task.commit()
@@ -248,7 +248,7 @@ class SourceLoop:
 
 
 class _FailedPoll(Exception):
-    """A poll whose records are not delivered; those of earlier polls are."""
+    """A poll whose records are not delivered. Records of earlier polls are."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))
@@ -270,6 +270,6 @@ def _position(batch: Batch) -> str:
 
 
 def _offset_after(batch: Batch) -> list[SourceOffset]:
-    """The offset after the batch, if it has one: a source without offsets starts from its beginning in each run."""
+    """The offset after the batch, if it has one. A source without offsets starts from its beginning in each run."""
     offset = batch.last_offset
     return [] if batch.source_partition is None or offset is None else [(batch.source_partition, offset)]

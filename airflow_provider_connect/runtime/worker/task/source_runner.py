@@ -106,7 +106,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._owner: OffsetCommitter = committer or transactional_producer(environment)
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
-        self._schemas: dict[str, Schema | None] = {}  # of the values, by topic, for lineage
+        self._schemas: dict[str, Schema | None] = {}  # schemas of the values by topic, for lineage
         self._boundary = create_boundary(environment)
         connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
@@ -121,7 +121,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         payload = self._environment.payload
         self._open.callback(self._store.close)
         self._store.ensure()
-        if payload.tasks == 1:  # siblings' open transactions look like aborted ones: the planner repairs for several
+        if payload.tasks == 1:  # open transactions of other tasks look like aborted ones: the planner repairs for several tasks
             self._owner.write(repair_records(self._store, payload.connector))
         return self._store.read(payload.connector)
 

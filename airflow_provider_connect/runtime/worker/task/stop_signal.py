@@ -1,4 +1,4 @@
-"""The reason for which a task has to end: from the config topic, its driver's connection, or time. Knows nothing of what tasks do."""
+"""The reason why a task must end: from the config topic, its driver's connection, or time. Knows nothing of what tasks do."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MAX_UNAUTHENTICATED = 64
 MAX_REPORT_BYTES = 1 << 14
 _NO_ROOM_SECONDS = 0.1
 _NO_ROOM = (errno.EMFILE, errno.ENFILE, errno.ECONNABORTED, errno.EINTR, errno.EAGAIN)
-LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # of the silence, and at most: time for the client to receive what the broker sent
+LISTEN_SHARE, LISTEN_SECONDS = 0.05, 0.25  # share of the silence, and its maximum: time for the client to receive what the broker sent
 
 
 class StopReason(StrEnum):
@@ -47,7 +47,7 @@ class TopicWatch(Protocol):
 
 
 class HostConnection(Protocol):
-    """How the host of a task requests its end: a StopConnection or a StopEvent. Closed means requested."""
+    """How the host of a task requests its end: a StopConnection or a StopEvent. A closed connection is a request."""
 
     def is_closed(self) -> bool: ...
 
@@ -55,15 +55,15 @@ class HostConnection(Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of the connection to the driver, which receives the report about a killed process on it; None: no connection."""
+        """The descriptor of the connection to the driver, which carries the report about a killed process. None: no connection."""
 
 
 class StopSignal:
-    """Polled between batches: ``reason`` is why the task has to end, or None to continue. A reason never changes again.
+    """Polled between batches. ``reason`` is why the task must end, or None to continue. A reason never changes again.
 
-    ``topic`` has the config topic's reasons, ``connection`` the host's request; None: no host can request the end. ``now`` is the clock;
-    at ``deadline`` the time of the run is over, at ``expiry`` a value of a config provider expires. After ``LONG_SECONDS`` without a poll
-    it waits for the topic first: the process may have been frozen, and a newer claim may exist.
+    ``topic`` has the config topic's reasons, ``connection`` the host's request. None: no host can request the end. ``now`` is the clock. At
+    ``deadline`` the time of the run is over. At ``expiry`` a value of a config provider expires. After ``LONG_SECONDS`` without a poll, it
+    waits for the topic first: the process may have been frozen, and a newer claim may exist.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class StopSignal:
 
     @property
     def polled_at(self) -> float | None:
-        """When it was last polled, on its clock; None: never."""
+        """When the signal was last polled, on its clock. None: never."""
         return self._polled
 
     def reason(self) -> StopReason | None:
@@ -91,7 +91,7 @@ class StopSignal:
         return self.reason() is not None
 
     def is_final(self) -> bool:
-        """Whether the task no longer owns its work: no commit is waited for."""
+        """Whether the task no longer owns its work. Then the task waits for no commit."""
         return self.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
 
     def _poll(self) -> StopReason | None:
@@ -114,7 +114,7 @@ class StopConnection:
     """A task's end of a connection to the driver. The driver sends nothing: it closes the connection to request the task's end."""
 
     def __init__(self, address: tuple[str, int], token: str) -> None:
-        """``token`` is the StopServer's, which accepts no connection without it."""
+        """``token`` is the StopServer's. The server accepts no connection without it."""
         self._socket = socket.create_connection(address, timeout=5)
         self._socket.sendall(token.encode())
         self._socket.setblocking(False)
@@ -124,7 +124,7 @@ class StopConnection:
             self._socket.recv(1)
         except BlockingIOError:
             return False
-        except OSError:  # reset: the driver has died
+        except OSError:  # connection reset: the driver has died
             pass
         return True
 
@@ -154,14 +154,14 @@ class StopEvent:
         return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Does nothing: no connection is open."""
 
 
 class StopServer:
-    """The driver's end: accepts the tasks' connections, and closes them all when the application has to end.
+    """The driver's end: accepts the tasks' connections, and closes them all when the application must end.
 
-    A task sends ``token`` first, which is in its payload. A connection without the token is closed after ``TOKEN_SECONDS``, and so is the
-    oldest of more than ``MAX_UNAUTHENTICATED``.
+    A task first sends ``token``, which is in its payload. A connection without the token is closed after ``TOKEN_SECONDS``. If more than
+    ``MAX_UNAUTHENTICATED`` are open, the oldest is closed.
     """
 
     def __init__(self, host: str) -> None:
@@ -178,19 +178,20 @@ class StopServer:
     def close(self) -> None:
         """Close all connections and accept no more. Its thread ends."""
         with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)  # which ends the wait for connections; ``close`` alone would not
+            self._listener.shutdown(socket.SHUT_RDWR)  # this ends the wait for connections; ``close`` alone would not
         for each in list(self._connections):
             each.close()
 
     def request_stop(self) -> None:
-        """Have every task end, also those that connect later. Safe in a signal handler: it takes no lock and only shuts sockets down."""
+        """Have every task end, including those that connect later. Safe in a signal handler: it takes no lock and only shuts sockets
+        down."""
         self._is_requested = True
         for each in list(self._connections):
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
 
     def last_report(self, task: int) -> str | None:
-        """The report that ``memory_watch`` sent about a task's process before it killed that; None: no report. Thread-safe."""
+        """The report that ``memory_watch`` sent before it killed a task's process. None: no report. Thread-safe."""
         with self._report_lock:
             for each in list(self._connections):
                 with contextlib.suppress(OSError, ValueError, TypeError):  # nothing was sent, or no report
@@ -208,7 +209,7 @@ class StopServer:
                     if connection in self._unknown:
                         self._read_token(selector, connection)
                     elif connection is not self._listener:
-                        continue  # it was dropped in favour of a newer one
+                        continue  # dropped in favour of a newer one
                     elif not self._accept(selector):
                         for stranger in list(self._unknown):
                             self._drop(selector, stranger)
@@ -218,7 +219,7 @@ class StopServer:
                         self._drop(selector, stranger)
 
     def _accept(self, selector: selectors.BaseSelector) -> bool:
-        """Accept a connection; False: the server is closed."""
+        """Accept a connection. False: the server is closed."""
         try:
             connection, _ = self._listener.accept()
         except OSError as error:
@@ -259,7 +260,7 @@ class StopServer:
 
 @dataclass(slots=True)
 class _Unknown:
-    """A connection that has not sent the whole token yet. ``deadline`` is a time of the monotonic clock."""
+    """A connection that has not yet sent the whole token. ``deadline`` is a time of the monotonic clock."""
 
     deadline: float
     sent: bytes = b""

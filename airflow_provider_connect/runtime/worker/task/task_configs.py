@@ -1,4 +1,4 @@
-"""The task configs that a connector generates, as they are published. Starts the connector; writes nothing."""
+"""The task configs that a connector generates, in their published form. Starts the connector, but writes nothing."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from airflow_provider_connect.sdk.connector import require_task_list, task_confi
 
 log = logging.getLogger(__name__)
 MOST_TEXT: Final = 8 << 20
-"""Characters of a task set. It is on the topic that all connectors share, in the memory of each process that follows it, and in one row of
-the SQL mirror's history, for which MySQL allows 16 MiB."""
+"""Characters of a task set. A task set is on the topic that all connectors share, in the memory of each process that follows it, and in one
+row of the SQL mirror's history, for which MySQL allows 16 MiB."""
 
 
 class PlanningContext:
-    """A connector's context while it generates task configs. ``read`` reads its offsets, once, when the connector first asks for one.
+    """A connector's context while it generates task configs. ``read`` reads its offsets, once, when the connector first requests an offset.
 
-    ``settle_seconds`` of ``read`` bounds the wait for an open transaction; None: as for any answer. ``take_over`` ends a transaction that
-    hides some offsets: its owner was killed, or is fenced by this plan."""
+    ``settle_seconds`` of ``read`` bounds the wait for an open transaction. None: the timeout of any answer applies. ``take_over`` ends a
+    transaction that hides some offsets: its owner was killed, or is fenced by this plan."""
 
     def __init__(
         self,
@@ -69,9 +69,9 @@ class PlanningContext:
 
 @plugin_code()
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
-    """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``; TaskException
-    for more than the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long together, and for
-    anything but a list of mappings to text, numbers and booleans; and whatever the connector raises."""
+    """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``. Raises
+    TaskException for more than the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long
+    together, and for anything but a list of mappings to text, numbers and booleans. Exceptions of the connector are raised unchanged."""
     connector = checked.connector
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
@@ -84,7 +84,7 @@ def task_configs(checked: CheckedConnector, context: PlanningContext, settings: 
 
 
 def publishable_configs(checked: CheckedConnector, generated: Sequence[object], settings: WorkerSettings) -> list[Mapping[str, str]]:
-    """The ``generated`` configs as they go to the topic. Raises as ``task_configs`` for too many tasks or too much text."""
+    """The ``generated`` configs as they are published on the topic. Raises as ``task_configs`` for too many tasks or too much text."""
     connector, maximum = checked.connector, checked.settings.tasks_max
     if len(generated) > maximum and checked.settings.tasks_max_enforce:
         raise TooManyTasksException(checked.name, len(generated), maximum)
@@ -107,11 +107,11 @@ def publishable_configs(checked: CheckedConnector, generated: Sequence[object], 
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
-    """A config as it goes to the topic: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the
-    connector does not see. The value of a variable never goes there."""
+    """A config as it is published: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector
+    does not see. The value of a variable is never published."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
     texts = {**asked, **config}
-    if not checked.is_java:  # Connect has put it there
+    if not checked.is_java:  # Connect has added it
         texts["task.class"] = class_name_of(checked.connector.task_class)
     for key in ("topics", "topics.regex"):
         if not checked.is_source and checked.resolved.get(key):
@@ -120,11 +120,11 @@ def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dic
 
 
 def _raw_text(checked: CheckedConnector, key: str, value: str) -> str:
-    """A task's setting as it goes to the topic: values of secret variables are replaced by the variables again, wherever they occur."""
+    """A task's setting as it is published. Values of secret variables are replaced by the variables again, wherever they occur."""
     if value == checked.resolved.get(key):
-        return checked.raw.get(key, value)  # the connector's own default is no secret
+        return checked.raw.get(key, value)  # the connector's own default is not a secret
     for variable, secret in sorted(checked.variables.items(), key=lambda pair: len(pair[1]), reverse=True):
-        for form in (secret, secret.strip()) if secret in checked.hidden else ():  # connectors trim what they are given
+        for form in (secret, secret.strip()) if secret in checked.hidden else ():  # connectors strip their settings
             if len(form) >= SHORTEST:
                 value = value.replace(form, variable)
     return value

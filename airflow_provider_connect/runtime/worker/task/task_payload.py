@@ -1,4 +1,5 @@
-"""The payload of a task, and the checks whether the task may run. Imports no module that only tasks need: the driver imports this."""
+"""The payload of a task, and the checks whether the task may run. The driver imports this module, so it imports no module that only tasks
+need."""
 
 from __future__ import annotations
 
@@ -13,14 +14,15 @@ from airflow_provider_connect.runtime.model.run import Claim
 
 @dataclass(frozen=True, slots=True)
 class TaskPayload:
-    """Sent pickled with the Spark job. Configs are raw; ``settings`` and ``secrets`` hold secrets, so a payload is never logged.
+    """Sent pickled with the Spark job. Configs are raw. ``settings`` and ``secrets`` contain secrets, so a payload is never logged.
 
-    ``known_topics`` are those that the status topic has for the connector; None: topics are not tracked. ``endless``: the task keeps
+    ``known_topics`` are those that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
     reading new records until its time is over; otherwise a sink ends where its topics ended when it began, and a source when it has no more
-    records. ``versions`` are those of the plugins that the run has chosen, by their key in the config; None: the task chooses.
-    ``locations`` are their paths in ``plugin.path``. ``failures``: in how many applications in a row before this one the task has FAILED.
-    ``known`` is the part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the task runs in the
-    driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end."""
+    records. ``versions`` are those of the plugins that the run has chosen, by their key in the config. None: the task chooses.
+    ``locations`` are their paths in ``plugin.path``. ``failures`` is the number of consecutive applications before this one in which the
+    task has FAILED. ``known`` is the part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the
+    task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end.
+    """
 
     connector: str
     task: int
@@ -50,14 +52,14 @@ class TaskPayload:
 
 
 def refuse_second_attempt(attempt: int) -> None:
-    """Raise TaskException for a second attempt. Spark starts a task again when an executor is lost, with the same claim, whatever
+    """Raise TaskException for a second attempt. When an executor is lost, Spark starts a task again with the same claim, whatever
     ``spark.task.maxFailures`` is."""
     if attempt > 0:
         raise TaskException(f"Spark started this task a second time (attempt {attempt}); only Airflow retries")
 
 
 def require_newest_claim(state: ClusterConfigState, connector: str, claim: Claim) -> None:
-    """Raise FencedException when another run has claimed the connector since."""
+    """Raise FencedException if another run has claimed the connector since."""
     newest = state.claims.get(connector)
     if newest != claim:
         raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")

@@ -25,7 +25,7 @@ FAST_PRODUCER: dict[str, Any] = {
     "batch.size": str(1024 * 1024),
     "linger.ms": "20",
     "compression.type": "lz4",
-    "reconnect.backoff.ms": "1",  # librdkafka's 100 delay the first connection by 50 ms
+    "reconnect.backoff.ms": "1",  # librdkafka's default of 100 delays the first connection by 50 ms
     "reconnect.backoff.max.ms": "1000",
     "queue.buffering.max.messages": "2000000",
     "queue.buffering.max.kbytes": "2097151",
@@ -35,7 +35,7 @@ BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes
 
 
 def transactional_producer(environment: TaskEnvironment) -> TransactionalProducer:
-    """The producer that owns the task's id; nothing is sent before ``take_over``."""
+    """The producer that owns the task's id. Nothing is sent before ``take_over``."""
     return TransactionalProducer(Producer(owner_config(environment)), timeout_seconds=TAKE_OVER_SECONDS)
 
 
@@ -50,7 +50,7 @@ def owner_config(environment: TaskEnvironment) -> dict[str, Any]:
 
 
 def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:
-    """A transaction timeout that covers an interval, a poll and a commit. Brokers allow 15 minutes at most."""
+    """A transaction timeout that covers an interval, a poll and a commit. Brokers allow at most 15 minutes."""
     is_by_interval = environment.connector_settings.transaction_boundary is TransactionBoundary.INTERVAL
     if not is_by_interval or "producer.transaction.timeout.ms" in environment.settings.values:
         return {}
@@ -58,21 +58,21 @@ def _longer_transactions(environment: TaskEnvironment) -> dict[str, str]:
 
 
 def transaction_seconds(environment: TaskEnvironment) -> float:
-    """How long the broker lets a transaction of the task be open."""
+    """How long the broker lets a transaction of the task stay open."""
     name = "transaction.timeout.ms"
     of_worker = {name: environment.settings.values.get(f"producer.{name}", "60000")}
     return int({**of_worker, **_longer_transactions(environment), **environment.producer_overrides}[name]) / 1000
 
 
 def _larger_records(environment: TaskEnvironment) -> dict[str, str]:
-    """A larger limit for dead-letter records, which have headers in addition to the record: the broker decides."""
+    """A larger limit for dead-letter records, which contain headers in addition to the record. The broker decides."""
     if environment.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in environment.settings.values:
         return {}
     return {"max.request.size": str(LARGEST_RECORD_BYTES)}
 
 
 def producer_config(environment: TaskEnvironment, overrides: Mapping[str, str], *, transactional_id: str | None = None) -> dict[str, Any]:
-    """The settings of a task's producer: Connect's, faster defaults, then those that the worker and the connector set themselves."""
+    """The settings of a task's producer: Connect's, then faster defaults, then those that the worker and the connector set themselves."""
     client_id = f"connector-producer-{environment.payload.connector}-{environment.payload.task}"
     config = client_config(environment.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
     chosen = {name.removeprefix("producer.") for name in environment.settings.values if name.startswith("producer.")} | set(overrides)
@@ -89,20 +89,20 @@ def interval_ms(environment: TaskEnvironment) -> int:
 def acknowledged_writer(
     environment: TaskEnvironment, config: dict[str, Any], errors: Tolerance, give_up: Callable[[], bool], limits: RecordLimits
 ) -> KafkaWriter:
-    """A writer of records that are acknowledged before their offsets are committed. Where errors are tolerated, each record has a delivery
-    report of its own, and a gap is no fatal error."""
+    """A writer of records that are acknowledged before their offsets are committed. If errors are tolerated, each record has a delivery
+    report of its own, and a gap is not a fatal error."""
     is_idempotent = _may_be_idempotent(environment)
     if errors.settings.tolerates_all:
         producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
         return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed), limits=limits)
     producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
-    is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # whose tokens are renewed by a callback of the client
+    is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # its tokens are renewed by a callback of the client
     native = ProducerQueue.open(producer, environment.librdkafka, reads_reports=True) if is_native else None
     return KafkaWriter(producer, native=native, give_up=give_up, limits=limits)
 
 
 def _may_be_idempotent(environment: TaskEnvironment) -> bool:
-    """Whether settings of worker and connector allow idempotence. If not, the producer is not idempotent, as Connect's."""
+    """Whether the settings of worker and connector allow idempotence. If not, the producer is not idempotent, as in Connect."""
     overrides = environment.connector_settings.overrides["producer"]
     given = {name.removeprefix("producer."): text for name, text in environment.settings.values.items() if name.startswith("producer.")}
     chosen = given | dict(overrides)

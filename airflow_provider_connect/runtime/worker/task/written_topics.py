@@ -16,13 +16,13 @@ from airflow_provider_connect.runtime.worker.task.environment import TaskEnviron
 log = logging.getLogger(__name__)
 
 MARKER_SECONDS = 5.0
-"""How long a run waits for the markers of its last commit: another writer may have a transaction open on the same topic."""
+"""How long a run waits for the markers of its last commit. Another writer may have an open transaction on the same topic."""
 
 
 class WrittenTopics:
     """``offsets_topic`` holds the task's own offsets.
 
-    The end of each topic is read twice, before its first record and after the last, which costs no delivery report per record. The range
+    The end of each topic is read twice, before its first record and after its last. So no delivery report per record is needed. The range
     also contains records of other writers, and transaction markers.
     """
 
@@ -36,7 +36,7 @@ class WrittenTopics:
     def prepare(self, topic: str) -> None:
         """Prepare the topic of an encoded batch: 1 refuse an internal one 2 create a missing one 3 note where it ends.
 
-        Raises ConnectException for a topic that is refused or cannot be created, StoreTimeoutException.
+        Raises ConnectException for a topic that is refused or cannot be created, and StoreTimeoutException.
         """
         if topic in self._before:
             return
@@ -46,7 +46,7 @@ class WrittenTopics:
         self._before[topic] = {} if is_new else self._ends(topic)  # 3
 
     def ranges(self) -> dict[str, dict[str, list[int]]]:
-        """The end before and the end now, by topic and partition, where they differ."""
+        """The end before and the end now, by topic and partition, for those that differ."""
         found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
         if self._own is not None:
             self._await_markers(
@@ -55,13 +55,13 @@ class WrittenTopics:
         return found
 
     def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
-        """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before them misses
+        """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before the markers misses
         records."""
         deadline = time.monotonic() + MARKER_SECONDS
         while ends and time.monotonic() < deadline:
             try:
                 committed = self._admin.end_offsets(ends)
-            except ConnectException as error:  # all is committed
+            except ConnectException as error:  # everything is committed
                 log.debug("Whether the written records are visible is not known: %s", error)
                 return
             ends = {partition: end for partition, end in ends.items() if committed[partition] < end}
@@ -76,7 +76,7 @@ class WrittenTopics:
             raise ConnectException(f"Records may not go to topic {topic}. {reason or 'It holds the offsets of connectors. Name another.'}")
 
     def _create_if_missing(self, topic: str, creation: TopicCreation) -> bool:
-        """Whether this task has created it."""
+        """Returns whether this task has created the topic."""
         if self._admin.partitions([topic]):
             return False
         group = creation.group_of(topic)
@@ -102,7 +102,7 @@ class WrittenTopics:
         return {str(p.partition): [before.get(p, 0), end] for p, end in sorted(ends.items()) if end > before.get(p, 0)}
 
     def _ends(self, topic: str) -> dict[TopicPartition, int]:
-        """Empty for a topic that does not exist yet."""
+        """The ends by partition. Empty for a topic that does not exist yet."""
         count = self._admin.partitions([topic]).get(topic, 0)
         return self._admin.end_offsets([TopicPartition(topic, number) for number in range(count)], read_committed=False)
 
@@ -113,8 +113,8 @@ def _described(topic: str, group: TopicGroup) -> str:
 
 
 def offsets_topics(environment: TaskEnvironment) -> set[str]:
-    """The topics that configs of connectors name for their own offsets. A topic that this connector has written to before is left out:
-    another config that names it later must not stop this connector."""
+    """The topics that configs of connectors name for their own offsets. Topics that this connector has already written to are left out:
+    another config that later names one must not stop this connector."""
     reserved = environment.configs.read().reserved
     named = {keys.get(OFFSETS_TOPIC, "") for connector, keys in reserved.items() if connector != environment.payload.connector}
     named -= set(environment.payload.known_topics or ())

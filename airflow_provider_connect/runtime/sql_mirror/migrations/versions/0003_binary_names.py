@@ -1,4 +1,5 @@
-"""Names of connectors compare by their bytes on MySQL in ``connect_agreement`` too: ``Orders`` and ``orders`` are two connectors."""
+"""Names of connectors compare by their bytes on MySQL in ``connect_agreement`` too, because ``Orders`` and ``orders`` are two
+connectors."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -17,4 +18,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The wider rule stays: rows of names that differ in case alone would not fit the narrower one."""
+    """The wider rule stays: rows with names that differ only in case would not fit the narrower one."""

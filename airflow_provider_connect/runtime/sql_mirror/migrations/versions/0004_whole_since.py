@@ -1,4 +1,4 @@
-"""From when on the history of each topic is whole, so that no undo goes back to an instant of which lines may be missing."""
+"""Since when the history of each topic is complete, so that no undo returns to an instant for which lines may be missing."""
 
 import time
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Of a mirror that exists it is not known: it counts from now on."""
+    """For an existing mirror this is unknown, so it counts from now on."""
     now = str(int(time.time() * 1000))
     with op.batch_alter_table("connect_position") as table:
         table.add_column(sa.Column("since_ms", sa.BigInteger, nullable=False, server_default=now))

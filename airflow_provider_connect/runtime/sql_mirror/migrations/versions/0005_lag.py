@@ -1,4 +1,4 @@
-"""How far each connector was from the end of what it reads, over time."""
+"""The distance of each connector from the end of what it reads, over time."""
 
 import sqlalchemy as sa
 from alembic import op
