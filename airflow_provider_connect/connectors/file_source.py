@@ -254,6 +254,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     aliases = ("FileStreamSource", "FileStreamSourceConnector")
+    check_seconds = 0.05
     task_class: ClassVar[type[SourceTask]] = FileStreamSourceTask
     config_def = ConfigDef(
         ConfigKey(

@@ -6,6 +6,8 @@ WORKER = {
     "access.control.allow.methods": "Methods that a page of an allowed origin may use. Separate server and standalone modes only.",
     "access.control.allow.origin": "Origins whose pages may call the REST API. Separate server and standalone modes only.",
     "airflow.allowed.pools": "The pools that configs may name, in addition to `default_pool`; `*`: any.",
+    "airflow.allowed.continuous": "Whether configs from REST or the config topic may have the schedule `@continuous`. Each such run takes "
+    "a slot of Airflow's executor for as long as it stays ([runs that stay](continuous.md)).",
     "airflow.allowed.engines": "The engines that configs may name, in addition to `spark`: `process`; `*`: any.",
     "airflow.allowed.queues": "The queues that configs may name, in addition to `default`; `*`: any.",
     "airflow.max.pool.slots": "The largest `airflow.pool.slots` that a config may request.",
@@ -138,13 +140,15 @@ AIRFLOW = {
     "airflow.pool.slots": "The number of slots of a run.",
     "airflow.priority.weight": "Which runs get slots first: those with the higher number.",
     "airflow.queue": "The queue of Airflow's executor. Default: `default`.",
+    "airflow.run.max.duration": "With `airflow.schedule=@continuous`: how long a run stays before the next one follows. At least 60s "
+    "([runs that stay](continuous.md)).",
     "airflow.retries": "How often Airflow retries a failed task.",
     "airflow.retry.delay": "The wait before the first retry.",
     "airflow.retry.delay.jitter": "The random share of that wait.",
     "airflow.retry.delay.max": "The longest wait.",
     "airflow.retry.delay.multiplier": "The growth of the wait from retry to retry.",
-    "airflow.schedule": "When runs start: a cron expression, a preset such as `@hourly`, a duration such as `30s`, or `none`. Default: "
-    "the worker's `airflow.schedule`, "
+    "airflow.schedule": "When runs start: a cron expression, a preset such as `@hourly`, a duration such as `30s`, `@continuous` for "
+    "[runs that stay](continuous.md), or `none`. Default: the worker's `airflow.schedule`, "
     "else every five minutes, at a minute and second derived from the connector's name.",
     "airflow.tags": "The DAG's tags, separated by commas.",
 }

@@ -235,3 +235,25 @@ def test_a_long_name_is_kept_where_its_dag_id_is_short() -> None:
 
 def _key(dag_id: str) -> TaskInstanceKey:
     return TaskInstanceKey(dag_id, "run", "manual", 1, -1)
+
+
+@pytest.mark.parametrize(
+    ("config", "arguments", "seconds"),
+    [
+        ({"airflow.schedule": "@continuous"}, {}, 86_400.0),
+        ({"airflow.run.max.duration": "1h"}, {"schedule": "@continuous"}, 3600.0),
+        ({}, {"schedule": "@hourly"}, None),
+        ({}, {}, None),
+    ],
+)
+def test_a_run_stays_whether_dag_or_config_has_the_schedule(
+    config: dict[str, str], arguments: dict[str, Any], seconds: float | None
+) -> None:
+    dag = ConnectorDag("orders", {**CONFIG, **config}, **arguments)
+    assert dag.get_task("run").stays_seconds == seconds
+    assert (type(dag.timetable).__name__ == "ContinuousTimetable") is (seconds is not None)
+
+
+def test_what_only_a_run_that_ends_can_have_is_refused_with_the_schedule_of_the_dag() -> None:
+    with pytest.raises(ConfigException, match=r"tasks\.per\.application"):
+        ConnectorDag("orders", {**CONFIG, "tasks.per.application": "2"}, schedule="@continuous")

@@ -136,6 +136,7 @@ def test_what_airflow_and_its_database_do_not_keep_is_refused(key: str, text: st
         ("airflow.on.failure", "*", {"notifiers": frozenset({"*a"})}, "no notifier has this name"),
         ("airflow.pool.slots", "9", {}, "airflow.max.pool.slots allows 8"),
         ("airflow.priority.weight", "101", {}, "airflow.max.priority.weight allows 100"),
+        ("airflow.schedule", "@continuous", {}, "the worker setting airflow.allowed.continuous is false"),
         ("airflow.schedule", "9s", {}, "9s apart, and the worker setting airflow.min.schedule.interval is 10s"),
     ],
 )
@@ -158,6 +159,7 @@ def test_what_is_beyond_the_workers_limits_names_their_setting(key: str, text: s
         ("airflow.pool.slots", "8", {}),
         ("airflow.priority.weight", "100", {}),
         ("airflow.schedule", "10s", {}),
+        ("airflow.schedule", "@continuous", {"continuous": True}),
         ("airflow.schedule", "1s", {"min_interval_seconds": 0.0}),
         ("airflow.schedule", "none", {}),
         ("airflow.tags", "t" * 100, {}),
@@ -303,3 +305,30 @@ def test_thousands_of_unknown_keys_are_refused_at_once() -> None:
     errors = steering_errors("c", dict.fromkeys(keys, ""), DagLimits())
     assert time.thread_time() - started < 10.0  # a tenth of a second, or a minute if each key is compared with all known ones
     assert errors.keys() == keys
+
+
+def test_a_run_stays_with_the_schedule_continuous_alone() -> None:
+    assert dag_settings("orders", CONFIG).stays_seconds is None
+    assert dag_settings("orders", {**CONFIG, "airflow.schedule": "@hourly"}).stays_seconds is None
+    assert dag_settings("orders", CONFIG, "@continuous").stays_seconds == 86_400
+    assert dag_settings("orders", {**CONFIG, "airflow.schedule": "@continuous", "airflow.run.max.duration": "2h"}).stays_seconds == 7200
+
+
+@pytest.mark.parametrize(
+    ("keys", "fix"),
+    [
+        ({"tasks.per.application": "2"}, "all tasks of a run that stays share one application: omit it"),
+        ({"airflow.max.duration": "1h"}, "airflow.run.max.duration ends it in good order: omit it"),
+        ({"airflow.deadline.duration": "1h", "airflow.on.deadline": "shop"}, "limit airflow.deadline.silence or airflow.deadline.lag"),
+        ({"airflow.run.max.duration": "59s"}, "airflow.run.max.duration"),
+    ],
+)
+def test_what_only_runs_that_end_can_have_is_refused_for_one_that_stays(keys: dict[str, str], fix: str) -> None:
+    with pytest.raises(ConfigException, match=next(iter(keys))) as raised:
+        dag_settings("orders", {**CONFIG, "airflow.schedule": "@continuous", **keys})
+    assert fix in str(raised.value)
+
+
+def test_how_long_a_run_stays_has_no_effect_on_one_that_ends() -> None:
+    with pytest.raises(ConfigException, match=r"airflow\.run\.max\.duration: it has no effect without airflow\.schedule=@continuous"):
+        dag_settings("orders", {**CONFIG, "airflow.run.max.duration": "2h"})

@@ -31,8 +31,15 @@ def launcher() -> AirflowLauncher:
     with sessions() as session:
         for name, is_stale in (("defined", False), ("gone", True)):
             session.add(DagModel(dag_id=f"connect.{name}", bundle_name="dags-folder", fileloc="/x.py", is_stale=is_stale))
+        session.add(DagModel(dag_id="connect.stays", bundle_name="dags-folder", fileloc="/x.py", timetable_summary="@continuous"))
         session.commit()
     return AirflowLauncher(sessions)
+
+
+def test_no_run_is_queued_behind_one_that_stays(launcher: AirflowLauncher) -> None:
+    """Another run would need tables that this database does not have."""
+    launcher.trigger("stays")
+    launcher.trigger("stays", [0])
 
 
 @pytest.mark.parametrize(

@@ -10,9 +10,9 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
 
-from airflow_provider_connect.operators import connect, spark_submit
+from airflow_provider_connect.operators import connect, planning, spark_submit
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import groups_of
 from airflow_provider_connect.operators.run_report import failure, topic_asset, xcom_values
@@ -210,3 +210,22 @@ def test_importing_the_operator_does_not_import_requests_and_leaves_it_as_it_was
     )
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], env=dict(os.environ), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_a_run_that_stays_waits_for_its_connector_instead_of_ending(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Airflow would start the next run at once."""
+    found = [Readiness("waiting", "its tasks have FAILED"), Readiness("not-started", "its target state is PAUSED"), Readiness("work", "")]
+    waits: list[float] = []
+    monkeypatch.setattr(planning, "_check", lambda *_, **__: found.pop(0))
+    monkeypatch.setattr(time, "sleep", waits.append)
+    operator = ConnectTaskOperator(task_id="run", connector="orders", stays_seconds=3600)
+    assert planning.require_started(operator, WorkerSettings.of(SETTINGS), {}, is_asked_for=False, stays=True).state == "work"
+    assert waits == [2.0, 2.0]
+
+
+@pytest.mark.parametrize(("state", "reason"), [("waiting", "waits: why"), ("not-started", "is not started: why")])
+def test_a_run_on_a_schedule_ends_where_one_that_stays_waits(monkeypatch: pytest.MonkeyPatch, state: str, reason: str) -> None:
+    monkeypatch.setattr(planning, "_check", lambda *_, **__: Readiness(state, "why"))
+    operator = ConnectTaskOperator(task_id="run", connector="orders")
+    with pytest.raises(AirflowSkipException, match=f"Connector orders {reason}"):
+        planning.require_started(operator, WorkerSettings.of(SETTINGS), {}, is_asked_for=False)

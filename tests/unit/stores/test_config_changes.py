@@ -151,3 +151,40 @@ def test_follower_sees_what_concerns_its_claim(store: MemoryConfigStore) -> None
 def test_claim_prints_and_parses(store: MemoryConfigStore) -> None:
     claim = store.claim("c")
     assert Claim.parse(str(claim)) == claim
+
+
+def test_a_run_claims_again_after_a_verb_and_not_after_another_run(store: MemoryConfigStore) -> None:
+    store.claim("c", owner="older")
+    store.claim("c")
+    again = store.claim("c", owner="older", again=True)
+    assert store.read().owners == {"c": "older"}
+    store.put_tasks("c", [{}], again)
+    store.put_fencing_count("c", 1, again)  # after compaction, it is the only record of the claim
+    assert store.records[-1] == FencingRecord("c", 1, again, owner="older")
+    newest = store.claim("c", owner="newer")
+    with pytest.raises(FencedException, match=f"claim {newest} of connector c is a newer run's"):
+        store.claim("c", owner="older", again=True)
+    assert store.read().claims["c"] == newest
+    store.claim("c")
+    assert "c" not in store.read().owners
+
+
+def test_a_run_that_stays_is_told_of_what_concerns_it(store: MemoryConfigStore) -> None:
+    claim = store.claim("c", owner="mine")
+    with store.follow("c", claim) as follower:
+        assert not follower.has_changed("mine")
+        store.put_tasks("c", [{}], claim)
+        store.put_fencing_count("c", 1, claim)
+        store.claim("c", owner="mine")
+        store.create_connector("d", {"connector.class": "X"})
+        assert not follower.has_changed("mine")
+        for change in (
+            lambda: store.claim("c"),
+            lambda: store.claim("c", owner="another"),
+            lambda: store.put_target_state("c", TargetState.PAUSED),
+            lambda: store.put_target_state("c", TargetState.STARTED),
+            lambda: store.put_connector("c", {"connector.class": "Y"}),
+        ):
+            change()
+            assert follower.has_changed("mine")
+            assert not follower.has_changed("mine")

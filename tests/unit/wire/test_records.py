@@ -47,6 +47,13 @@ def test_new_claim_carries_none() -> None:
     assert config_topic.encode(FencingRecord("c", 3)).headers == []
 
 
+def test_a_claim_of_a_run_carries_its_owner() -> None:
+    wire = config_topic.encode(FencingRecord("c", 3, owner="a" * 99))
+    assert wire.headers == [("owner", b"a" * 64)]
+    assert config_topic.decode(*wire, offset=50) == FencingRecord("c", 3, owner="a" * 64)
+    assert config_topic.decode(wire.key, wire.value, [("owner", b"\xff")]) == FencingRecord("c", 3, owner="\N{REPLACEMENT CHARACTER}")
+
+
 def test_decoded_record_knows_its_offset_and_is_equal_without_it() -> None:
     decoded = config_topic.decode(b"connector-c", b'{"properties":{"a":"b"}}', (), offset=9)
     assert isinstance(decoded, ConnectorRecord)

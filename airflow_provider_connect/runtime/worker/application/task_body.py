@@ -301,7 +301,7 @@ def _environment(
         fence.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
-    seconds = _max_seconds(checked.settings, settings)
+    seconds = math.inf if payload.endless else _max_seconds(checked.settings, settings)
     with store.follow(payload.connector, payload.claim) as follower:
         deadline = time.monotonic() + seconds
         stop = StopSignal(FollowedConfig(follower), host.connection, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))

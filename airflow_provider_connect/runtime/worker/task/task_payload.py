@@ -17,8 +17,8 @@ class TaskPayload:
     """Sent pickled with the Spark job. Configs are raw. ``settings`` and ``secrets`` contain secrets, so a payload is never logged.
 
     ``known_topics`` are those that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
-    reading new records until its time is over; otherwise a sink ends where its topics ended when it began, and a source when it has no more
-    records. ``versions`` are those of the plugins that the run has chosen, by their key in the config. None: the task chooses.
+    reading new records without a limit of time; otherwise a sink ends where its topics ended when it began, and a source when it has no
+    more records. ``versions`` are those of the plugins that the run has chosen, by their key in the config. None: the task chooses.
     ``locations`` are their paths in ``plugin.path``. ``failures`` is the number of consecutive applications before this one in which the
     task has FAILED. ``known`` is the part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the
     task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end.
