@@ -1,0 +1,123 @@
+"""Runs that stay, in a real Airflow: records are delivered as they come, and verbs act on the run that is there."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.run import PID_FILE
+from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.worker.environment import make_topic, send, values_of
+
+Connector = tuple[Path, dict[str, str]]
+STAYS = {"airflow.schedule": "@continuous"}
+SOON_SECONDS = 20.0  # on a busy machine; a bounded run would not come at all
+
+
+@contextmanager
+def connector(airflow: Airflow, name: str, config: dict[str, str]) -> Iterator[None]:
+    """A connector created over REST, deleted at the end."""
+    answer = airflow.client.post("/connect/connectors", json={"name": name, "config": config})
+    assert answer.status_code == 201, answer.text
+    try:
+        yield
+    finally:
+        airflow.client.delete(f"/connect/connectors/{name}")
+
+
+def states(airflow: Airflow, name: str) -> list[str]:
+    status = airflow.client.get(f"/connect/connectors/{name}/status").json()
+    return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+
+def running(airflow: Airflow, name: str) -> list[str]:
+    """The runs in progress."""
+    found = airflow.api("GET", f"/dags/{dag_id_for(name)}/dagRuns")["dag_runs"]
+    return [run["dag_run_id"] for run in found if run["state"] == "running"]
+
+
+def soon(condition: Callable[[], object], what: str) -> None:
+    wait_until(condition, what, SOON_SECONDS)
+
+
+def lines(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+def test_a_sink_created_over_rest_stays_and_verbs_act_on_its_run(airflow: Airflow, unique: str, file_sink: Connector) -> None:
+    bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
+    file, config = file_sink
+    other = file.with_name("other.txt")
+    make_topic(bootstrap, topic)
+    with connector(airflow, name, {**config, **STAYS}):
+        send(bootstrap, topic, ["one"])
+        wait_until(lambda: lines(file) == ["one"], "the run delivers")
+        send(bootstrap, topic, ["two"])
+        soon(lambda: lines(file) == ["one", "two"], "it stays")
+        runs = running(airflow, name)
+        assert len(runs) == 1
+
+        answer = airflow.client.put(f"/connect/connectors/{name}/config", json={**config, **STAYS, "file": str(other)})
+        assert answer.status_code == 200, answer.text
+        send(bootstrap, topic, ["three"])
+        soon(lambda: lines(other) == ["three"], "the new config is in force")
+
+        airflow.set_paused(name, paused=True)
+        soon(lambda: states(airflow, name) == ["PAUSED", "PAUSED"], "it pauses")
+        send(bootstrap, topic, ["four"])
+        time.sleep(1)
+        assert lines(other) == ["three"]
+        airflow.set_paused(name, paused=False)
+        soon(lambda: lines(other) == ["three", "four"], "it resumes")
+
+        answer = airflow.client.post(f"/connect/connectors/{name}/restart?includeTasks=true")
+        assert answer.status_code == 202, answer.text
+        send(bootstrap, topic, ["five"])
+        soon(lambda: lines(other) == ["three", "four", "five"], "it restarts")
+        soon(lambda: states(airflow, name) == ["RUNNING", "RUNNING"], "its state is that of its tasks")
+        assert running(airflow, name) == runs == airflow.runs(name)
+
+        airflow.client.put(f"/connect/connectors/{name}/stop")
+        soon(lambda: states(airflow, name) == ["STOPPED"], "it stops")
+        wait_until(lambda: running(airflow, name) == [], "the run ends")
+        assert lines(file) == ["one", "two"]
+
+
+def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
+    file, config = file_source
+    make_topic(bootstrap, topic)
+    file.write_text("one\n")
+    dag_file = airflow.write_dag(name, {**config, **STAYS, "airflow.engine": "process"})
+    try:
+        wait_until(lambda: values_of(bootstrap, topic) == ["one"], "the run delivers")
+        append(file, "two")
+        soon(lambda: values_of(bootstrap, topic) == ["one", "two"], "it stays")
+        (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/{PID_FILE}")
+        os.kill(int(pid_file.read_text()), signal.SIGKILL)
+        append(file, "three")
+        wait_until(lambda: values_of(bootstrap, topic) == ["one", "two", "three"], "another process delivers")
+    finally:
+        dag_file.unlink()
+        airflow.client.delete(f"/connect/connectors/{name}")
+
+
+def append(file: Path, line: str) -> None:
+    with file.open("a") as written:
+        written.write(f"{line}\n")
+
+
+@pytest.mark.parametrize(("key", "text"), [("tasks.per.application", "2"), ("airflow.max.duration", "1h")])
+def test_what_only_a_run_that_ends_can_have_is_refused_over_rest(
+    airflow: Airflow, unique: str, file_sink: Connector, key: str, text: str
+) -> None:
+    answer = airflow.client.post("/connect/connectors", json={"name": f"stays-{unique}", "config": {**file_sink[1], **STAYS, key: text}})
+    assert answer.status_code == 400
+    assert f"Invalid value {text} for configuration {key}: with airflow.schedule=@continuous" in answer.text
