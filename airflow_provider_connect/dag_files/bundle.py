@@ -38,9 +38,9 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not typed for us
-    """``refresh_interval`` is in seconds. The other arguments are those of every Dag bundle.
+    """Creates the DAGs of stored connectors. ``refresh_interval`` is in seconds. The other arguments are those of every Dag bundle.
 
-    If Kafka cannot be read, the files are not changed.
+    If Kafka cannot be read, the files do not change.
     """
 
     supports_versioning = False

@@ -62,11 +62,11 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
-    """The DAG of one connector. Its only task ``run`` is a Spark application that hosts all of the connector's tasks. With
-    ``tasks.per.application`` in the config, its tasks are ``plan``, ``run`` mapped over groups of tasks, and ``report``.
+    """The DAG of one connector. Its only task ``run`` is a Spark application that hosts all tasks of the connector.
 
-    The config is written to the config topic when the newest version of the DAG is detected, or when the connector first runs. Raises
-    ConfigException, which Airflow shows as an import error, for errors that can be detected without a broker.
+    With ``tasks.per.application`` in the config, the DAG's tasks are ``plan``, ``run`` mapped over groups of tasks, and ``report``. The
+    config is written to the config topic when the newest version of the DAG is detected, or when the connector first runs. Raises
+    ConfigException for errors that can be detected without a broker. Airflow shows it as an import error.
     """
 
     def __init__(self, name: str, config: Mapping[str, str], *, spark_conn_id: str | None = None, **dag_arguments: Any) -> None:

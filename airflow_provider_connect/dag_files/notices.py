@@ -33,8 +33,8 @@ _log = logging.getLogger(__name__)
 class FailureNotifier(BaseNotifier):  # type: ignore[misc]  # Airflow is not typed for us
     """Sends a notice of a failed task of the connector's DAG with each notifier of ``names``.
 
-    Airflow calls it when the task's last try has failed: in the task's process, or in the dag-processor if that process was lost. The
-    worker settings are read at that time. If a notifier fails, this is logged and the others are called.
+    Airflow calls it when the task's last try has failed: in the task's process, or in the dag-processor if that process was lost. It reads
+    the worker settings at that time. If a notifier fails, the failure is logged and the other notifiers are called.
     """
 
     def __init__(self, connector: str, names: Sequence[str]) -> None:

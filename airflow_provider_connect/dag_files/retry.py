@@ -78,7 +78,7 @@ def decide(settings: RetrySettings, exception: BaseException, try_number: int, d
 
 
 class ConnectRetryPolicy(RetryPolicy):  # type: ignore[misc]  # Airflow is not typed for us
-    """Retries by the Variable ``connect_worker_config``, which the ``airflow.retr*`` keys of the connector's config override."""
+    """Applies the retry settings of the Variable ``connect_worker_config``. The connector's ``airflow.retr*`` keys override them."""
 
     def __init__(self, connector_settings: Mapping[str, str]) -> None:
         self.connector_settings = {key: connector_settings[key] for key in sorted(RETRY_KEYS) if key in connector_settings}

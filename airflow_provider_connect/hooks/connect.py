@@ -73,9 +73,10 @@ class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed f
 
 
 class ConnectHook(_ConnectionHook, ConnectVerbs):
-    """Every verb of Connect as a method with a typed result, see ``ConnectVerbs``; and the worker settings, this Connection among them.
+    """Has a method with a typed result for each verb of Connect (see ``ConnectVerbs``).
 
-    The Connection is read at the first verb. Close the hook, or use it in a ``with``, where many are created.
+    ``get_settings`` returns the worker settings, including this Connection's. The first verb reads the Connection. If you create many
+    hooks, close each of them, or use each in a ``with`` statement.
     """
 
     conn_name_attr = "connect_conn_id"
@@ -142,7 +143,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
 
 
 class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
-    """The verbs of ``ConnectHook``, each to be awaited: for triggers. To be used in an ``async with``."""
+    """Has the verbs of ``ConnectHook`` as coroutines, for triggers. Use it in an ``async with`` statement."""
 
     async def get_conn(self) -> AsyncConnectClient:
         """The client of the server that the Connection names, created once."""

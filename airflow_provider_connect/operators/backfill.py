@@ -19,12 +19,15 @@ _DIGITS = 16
 
 
 class BackfillOperator(ConnectVerbOperator):
-    """Creates a backfill of a sink's ``ranges``, each ``{"topic": …, "partition": …, "from": …, "to": …}``, and waits for their delivery.
+    """Creates a backfill of a sink's ``ranges``, and waits until they are delivered. Returns the backfill's name.
 
-    ``from`` and ``to`` are offsets (numbers) or instants (texts in ISO 8601 with a time zone); what is left out is not limited. ``config``
-    has the settings that differ from the connector's, None removes one. The backfill is the connector ``«connector».backfill.«id»`` with a
-    DAG of its own. The ``id`` is the same in each try of a task, so a retry waits for the backfill of the first try. With ``delete`` it is
-    deleted when it is done. A source has no ``ranges``: settings in ``config`` bound it, and ``wait`` must be False. Returns its name.
+    Each range is ``{"topic": …, "partition": …, "from": …, "to": …}``. ``from`` and ``to`` (exclusive) are offsets (numbers) or instants
+    (ISO 8601 texts with a time zone). An omitted key does not limit the range. ``config`` has the settings that differ from the
+    connector's; None removes a setting. For a source, omit ``ranges``, limit the backfill by settings in ``config``, and set
+    ``wait=False``.
+
+    The backfill is the connector ``«connector».backfill.«id»``, which has its own DAG. All tries of a task use the same ``id``, so a retry
+    waits for the backfill of the first try. With ``delete``, the operator deletes the backfill after the wait.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "ranges", "config")

@@ -43,10 +43,11 @@ class _ConfigOperator(ConnectVerbOperator):
 
 
 class CreateConnectorOperator(_ConfigOperator):
-    """Creates the connector, in ``initial_state`` STARTED, PAUSED or STOPPED.
+    """Creates the connector in the state ``initial_state``: STARTED, PAUSED or STOPPED. Returns whether it was created.
 
-    Where there is one of this config already, nothing is done, in whatever state it is. Where its config is another, ``if_exists`` decides:
-    ``"fail"``, ``"keep"`` it as it is, or ``"update"`` its config. Returns whether it was created, and waits only then.
+    If a connector with the same config exists, the operator does nothing, whatever the connector's state. If the configs differ,
+    ``if_exists`` decides: ``"fail"`` fails the task, ``"keep"`` keeps the existing config, ``"update"`` replaces it. The operator waits
+    only if it has created the connector.
     """
 
     def __init__(
@@ -84,9 +85,10 @@ class CreateConnectorOperator(_ConfigOperator):
 
 
 class UpdateConnectorOperator(_ConfigOperator):
-    """Gives the connector this ``config``, and creates it where there is none. With ``merge`` only the keys in it change; None removes one.
+    """Replaces the connector's config with ``config``, or creates the connector. Returns whether it sent a change.
 
-    Nothing is sent when it has that config already. Returns whether something was. Does not wait by default: the connector may be paused.
+    With ``merge``, only the keys in ``config`` change; None removes a key. If the connector already has this config, the operator changes
+    nothing. It does not wait by default, because the connector may be paused.
     """
 
     def __init__(self, *, merge: bool = False, wait: bool = False, **kwargs: Any) -> None:
@@ -112,9 +114,10 @@ class UpdateConnectorOperator(_ConfigOperator):
 
 
 class ValidateConfigOperator(_ConfigOperator):
-    """Fails, and is not tried again, when the cluster's plugin finds something wrong in ``config``: each key is named with its errors.
+    """Validates ``config`` with the cluster's plugin. If it has errors, the task fails without a retry.
 
-    Writes nothing. ``connector`` is the name that the connector shall have. One request and no wait, so nothing is deferred.
+    The failure names each invalid key with its errors. Nothing is written. ``connector`` is the name that the connector would have. The
+    operator sends one request, so ``wait`` and ``deferrable`` have no effect.
     """
 
     def act(self, hook: "ConnectHook") -> None:

@@ -28,13 +28,14 @@ _log = logging.getLogger(__name__)
 
 
 class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
-    """Runs a connector's tasks in one Spark application, or for ``engine="process"`` in one process without Spark, and starts none when
-    there is nothing to do.
+    """Runs a connector's tasks in one Spark application or, with ``engine="process"``, in one process without Spark.
 
-    ``tasks`` and ``claim`` come from a plan (``tasks.per.application``); without them the application claims and plans. With
-    ``stays_seconds`` the run stays that long, and delivers new records as they come. Delivered records
-    become asset events on ``kafka://«first bootstrap server»/«topic»``, through the asset alias of the DAG's id; a sink has its consumer
-    group in the asset's URI too. Other keyword arguments are SparkSubmitOperator's.
+    If there is no work, no application starts. ``tasks`` and ``claim`` come from a plan (``tasks.per.application``). Without them, the
+    application claims the connector and plans its tasks. With ``stays_seconds``, the run stays that long and delivers new records as they
+    come.
+
+    If records are delivered, the operator emits asset events on ``kafka://«first bootstrap server»/«topic»``, through the asset alias of
+    the DAG's id. For a sink, the asset's URI also has the consumer group. Other keyword arguments are those of SparkSubmitOperator.
     """
 
     template_fields: Sequence[str] = ()  # the name may be from REST or the config topic, so it must not be a template

@@ -16,7 +16,7 @@ _OFFSETS_SHAPE = 'a list of {"partition": {...}, "offset": {...} or None}'
 
 
 class PauseConnectorOperator(ConnectVerbOperator):
-    """PAUSED: tasks stay, and move nothing. A connector that has FAILED stays so, which fails this task."""
+    """Pauses the connector. Its tasks remain, but deliver nothing. A FAILED connector stays FAILED, and the operator fails."""
 
     def act(self, hook: "ConnectHook") -> None:
         hook.pause(self.connector)
@@ -26,7 +26,7 @@ class PauseConnectorOperator(ConnectVerbOperator):
 
 
 class ResumeConnectorOperator(ConnectVerbOperator):
-    """RUNNING again, after PAUSED or STOPPED. What has FAILED needs a restart."""
+    """Resumes a PAUSED or STOPPED connector. A FAILED connector or task needs a restart instead."""
 
     def act(self, hook: "ConnectHook") -> None:
         hook.resume(self.connector)
@@ -36,7 +36,7 @@ class ResumeConnectorOperator(ConnectVerbOperator):
 
 
 class StopConnectorOperator(ConnectVerbOperator):
-    """STOPPED, without tasks: its offsets may be altered then (Kafka Connect 3.5 and later)."""
+    """Stops the connector, which then has no tasks. Its offsets can then be changed. Requires Kafka Connect 3.5 or later."""
 
     def act(self, hook: "ConnectHook") -> None:
         hook.stop(self.connector)
@@ -46,9 +46,10 @@ class StopConnectorOperator(ConnectVerbOperator):
 
 
 class RestartConnectorOperator(ConnectVerbOperator):
-    """RUNNING after a restart of the connector, by default with its tasks; with ``only_failed`` of what has FAILED.
+    """Restarts the connector and, by default, its tasks. With ``only_failed``, restarts only what is FAILED.
 
-    A restart that concerns nothing is no error. Returns what was restarted: ``{"connector": bool, "tasks": [numbers]}``.
+    The operator waits until all of them are RUNNING. It is not an error if there is nothing to restart. Returns what was restarted:
+    ``{"connector": bool, "tasks": [numbers]}``.
     """
 
     def __init__(self, *, include_tasks: bool = True, only_failed: bool = False, **kwargs: Any) -> None:
@@ -64,7 +65,10 @@ class RestartConnectorOperator(ConnectVerbOperator):
 
 
 class DeleteConnectorOperator(ConnectVerbOperator):
-    """Gone. Its offsets stay, and a connector made anew under this name goes on from them. Returns whether there was one."""
+    """Deletes the connector. Returns whether it existed.
+
+    Its offsets remain, and a new connector with the same name continues from them.
+    """
 
     def act(self, hook: "ConnectHook") -> bool:
         try:
@@ -79,7 +83,7 @@ class DeleteConnectorOperator(ConnectVerbOperator):
 
 
 class _OffsetsOperator(ConnectVerbOperator):
-    """Changes offsets. The connector must be STOPPED; with ``stop`` it is stopped first, and stays STOPPED."""
+    """Changes offsets. The connector must be STOPPED. With ``stop``, the operator stops it first, and it stays STOPPED."""
 
     def __init__(self, *, stop: bool = False, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -93,9 +97,9 @@ class _OffsetsOperator(ConnectVerbOperator):
 
 
 class AlterOffsetsOperator(_OffsetsOperator):
-    """Sets the offsets of the partitions in ``offsets``, each ``{"partition": {...}, "offset": {...}}``; None as the offset removes it.
+    """Sets the offsets of the partitions in ``offsets``, each ``{"partition": {...}, "offset": {...}}``. The offset None removes an offset.
 
-    Others stay as they are. Returns the server's message. Kafka Connect 3.6 and later.
+    The offsets of other partitions do not change. Returns the server's message. Requires Kafka Connect 3.6 or later.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "offsets")
@@ -110,7 +114,10 @@ class AlterOffsetsOperator(_OffsetsOperator):
 
 
 class ResetOffsetsOperator(_OffsetsOperator):
-    """Removes all offsets: a source starts from its beginning, a sink by its consumer's ``auto.offset.reset``. Returns the message."""
+    """Removes all offsets. A source then starts at its beginning. A sink follows its consumer's ``auto.offset.reset``.
+
+    Returns the server's message. Requires Kafka Connect 3.6 or later.
+    """
 
     def act(self, hook: "ConnectHook") -> str:
         return hook.reset_offsets(self.connector)

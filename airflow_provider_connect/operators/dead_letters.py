@@ -14,12 +14,14 @@ if TYPE_CHECKING:
 
 
 class ReplayDeadLettersOperator(ConnectVerbOperator):
-    """Writes dead-letter records of the sink ``connector`` back to the topics on which they failed, or to ``topic``, each once.
+    """Writes dead-letter records of the sink ``connector`` back to the topics on which they failed, or to ``topic``.
 
-    A run of the connector ``«connector»-replay`` does the work. ``offsets`` are entries such as ``0:5-20``, ``from_topics`` where
-    records failed, ``exceptions`` classes, whole or their last part; without them all records are meant. ``edits`` has new keys and values
-    by ``PARTITION:OFFSET``, ``transforms`` settings as in a connector's config. Each task instance is one replay: tried again, it goes on.
-    Returns what was requested: ``{"connector": …, "replay": …, "until": […]}``.
+    No record is replayed twice. A run of the connector ``«connector»-replay`` writes the records. Three parameters select them: ``offsets``
+    has entries such as ``0:5-20``, ``from_topics`` has the topics on which records failed, and ``exceptions`` has class names, in full or
+    their last part. Without these parameters, all records are replayed.
+
+    ``edits`` has new keys and values by ``PARTITION:OFFSET``. ``transforms`` has settings as in a connector's config. Each task instance is
+    one replay, which a retry continues. Returns the request: ``{"connector": …, "replay": …, "until": […]}``.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "offsets", "from_topics", "exceptions", "topic")

@@ -16,9 +16,11 @@ CONNECTOR = "connector"
 
 
 class DefinesConnector:
-    """A mixin of the operators of a connector's DAG, which have the connector's name. The first operator also has ``connector_definition``,
-    the config as JSON, if a DAG file defines the connector. Otherwise it has ``dag_mark``, the keys from which a stored connector's DAG was
-    created."""
+    """A mixin for the operators of a connector's DAG.
+
+    If a DAG file defines the connector, the first operator has ``connector_definition``, the config as JSON. Otherwise it has ``dag_mark``,
+    the keys from which the DAG of a stored connector was created.
+    """
 
     connector: str
     connector_definition: str | None = None

@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 
 
 class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Claims, has a subprocess create the connector's task configs, and returns the arguments of one ``run`` for each group of tasks."""
+    """Claims the connector, creates its task configs in a subprocess, and returns the arguments of one ``run`` for each group of tasks."""
 
     template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"
@@ -55,7 +55,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
 
 
 class ConnectReportOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """Adds up the counts of the mapped ``run`` tasks. It runs when none of them failed; one that did fails the Dag run."""
+    """Adds up the counts of the mapped ``run`` tasks. A failed ``run`` task fails the Dag run, and this operator then does not run."""
 
     template_fields: Sequence[str] = ()  # as ConnectTaskOperator's
     ui_color = "#e8f1f8"

@@ -15,10 +15,10 @@ _REQUESTED_STATES = (UpgradeState.REQUESTED, UpgradeState.TRIAL, UpgradeState.DO
 
 
 class UpgradeConnectorOperator(ConnectVerbOperator):
-    """Asks for the version or range ``to``, and waits until a run has ended well with it. Held back or rolled back, it fails.
+    """Requests an upgrade to the version or range ``to``, and waits until a run has succeeded with it. Returns ``{"old": …, "new": …}``.
 
-    The connector's own runs do the work: ``timeout_seconds`` must leave room for the next one or two. ``canary`` and
-    ``accept_schema_change`` are those of ``airflow connect upgrade``. Returns the versions: ``{"old": …, "new": …}``.
+    The task fails if the upgrade is held or rolled back. The connector's own runs perform the upgrade, so ``timeout_seconds`` must cover
+    the next one or two runs. ``canary`` and ``accept_schema_change`` are the options of ``airflow connect upgrade``.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectVerbOperator.template_fields, "to")

@@ -27,7 +27,7 @@ from airflow_provider_connect.triggers.connect import ERROR, FAILED, ConnectTrig
 
 
 class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not typed for us
-    """What all sensors here share. ``connect_conn_id`` is a Connection of type ``connect``."""
+    """The base class of these sensors. ``connect_conn_id`` is an Airflow Connection of type ``connect``."""
 
     template_fields: ClassVar[Sequence[str]] = ("connector", "connect_conn_id")
 
@@ -82,7 +82,7 @@ class ConnectSensor(BaseSensorOperator):  # type: ignore[misc]  # Airflow is not
 
 
 class ConnectorStateSensor(ConnectSensor):
-    """Until the connector, and unless ``with_tasks`` is false each of its tasks, is in one of ``states``."""
+    """Waits until the connector and its tasks are each in one of ``states``. With ``with_tasks=False``, ignores the tasks."""
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "states")
 
@@ -95,7 +95,7 @@ class ConnectorStateSensor(ConnectSensor):
 
 
 class TaskStateSensor(ConnectSensor):
-    """Until task number ``connector_task`` is in one of ``states``."""
+    """Waits until the task with the number ``connector_task`` is in one of ``states``."""
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "states")
 
@@ -108,11 +108,12 @@ class TaskStateSensor(ConnectSensor):
 
 
 class OffsetSensor(ConnectSensor):
-    """Until the partitions that have the entries of ``partition`` have come to ``offset``: numbers as large or larger, all else equal.
+    """Waits until the partitions with all entries of ``partition`` have reached ``offset``.
 
-    A file source's are ``partition={"filename": "/data/in.txt"}`` and ``offset={"position": 4096}``, a sink's
-    ``partition={"kafka_topic": "orders", "kafka_partition": 0}`` and ``offset={"kafka_offset": 100}``; without ``kafka_partition``, all
-    partitions of the topic must have come there.
+    Numbers must be at least as large as in ``offset``; other values must be equal. Example for a file source:
+    ``partition={"filename": "/data/in.txt"}`` and ``offset={"position": 4096}``. Example for a sink:
+    ``partition={"kafka_topic": "orders", "kafka_partition": 0}`` and ``offset={"kafka_offset": 100}``. Without ``kafka_partition``, all
+    partitions of the topic must reach the offset.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "partition", "offset")
@@ -126,9 +127,9 @@ class OffsetSensor(ConnectSensor):
 
 
 class SinkLagSensor(ConnectSensor):
-    """Until a sink has fewer than ``records`` before it in all its partitions together; 1: until it has caught up.
+    """Waits until a sink's lag, summed over its partitions, is below ``records``. With 1, waits until the sink has caught up.
 
-    Where topics end is asked of Kafka, so the Connection, or the worker settings around it, must name the brokers.
+    The sensor reads the end offsets of the topics from Kafka, so the Connection or the worker settings must name the brokers.
     """
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "records")
@@ -142,7 +143,7 @@ class SinkLagSensor(ConnectSensor):
 
 
 class TopicActiveSensor(ConnectSensor):
-    """Until the connector has used ``topic``, since it was made or its active topics were reset."""
+    """Waits until the connector has used ``topic`` since its creation or since the last reset of its active topics."""
 
     template_fields: ClassVar[Sequence[str]] = (*ConnectSensor.template_fields, "topic")
 

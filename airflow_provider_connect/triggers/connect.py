@@ -17,11 +17,11 @@ MET, FAILED, ERROR = "met", "failed", "error"
 
 
 class ConnectTrigger(BaseTrigger):  # type: ignore[misc]  # Airflow is not typed for us
-    """Checks every ``poll_seconds`` until ``condition``, of ``conditions.as_json``, is met. Fires once, ``{"status": …, "text": …}``.
+    """Checks ``condition``, a result of ``conditions.as_json``, every ``poll_seconds`` until it is met. Fires one event.
 
-    The status is ``met``; ``failed`` when the connector was seen FAILED for ``failure_timeout_seconds`` without a break; ``error`` for
-    a refusal that another check would not end. A server that is away is waited for, until the wait's own time-out. Holds no secret: the
-    Connection is resolved where it runs.
+    The event is ``{"status": …, "text": …}``. The status is ``met``; ``failed`` if the connector was FAILED for ``failure_timeout_seconds``
+    without interruption; or ``error`` if the server refused a request that would fail again. If the server is unavailable, the trigger
+    continues until the wait's own timeout. It holds no secret, because the triggerer resolves the Connection.
     """
 
     def __init__(

@@ -100,7 +100,7 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
         wait_until(lambda: values_of(bootstrap, topic) == ["one"], "the run delivers")
         append(file, "two")
         soon(lambda: values_of(bootstrap, topic) == ["one", "two"], "it stays")
-        (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/{PID_FILE}")
+        (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/try-*/{PID_FILE}")
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
         append(file, "three")
         wait_until(lambda: values_of(bootstrap, topic) == ["one", "two", "three"], "another process delivers")

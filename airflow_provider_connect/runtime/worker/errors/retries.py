@@ -59,8 +59,8 @@ class Retries:
     def delay(self, error: RetriableException, asked_ms: float | None = None) -> float:
         """Note a failed attempt. Returns the seconds to wait before the next one: ``asked_ms`` if the plugin requested a delay.
 
-        Logs a warning for the first failure, and each time their number doubles. Raises RetriedByNextRunException when
-        ``errors.retry.timeout`` is exhausted, or would be after the requested delay.
+        Logs a warning for the 2nd, 4th, 8th … consecutive failure, and for a first one if it is the 1st, 2nd, 4th … failure of the run.
+        Raises RetriedByNextRunException when ``errors.retry.timeout`` is exhausted, or would be after the requested delay.
         """
         self._since = self.now() if self._since is None else self._since
         self._in_row, self._failures, self.last_error = self._in_row + 1, self._failures + 1, error
