@@ -254,7 +254,7 @@ class FileStreamSourceConnector(SourceConnector):
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
     aliases = ("FileStreamSource", "FileStreamSourceConnector")
-    check_seconds = 0.05
+    check_seconds = 0.02
     task_class: ClassVar[type[SourceTask]] = FileStreamSourceTask
     config_def = ConfigDef(
         ConfigKey(
