@@ -78,6 +78,8 @@ class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
         super().__init__(dag_id_for(name), **_dag_arguments(name, settings, dag_arguments))
         self.fileloc = sys._getframe(1).f_code.co_filename  # the user's file, not the file that calls DAG
         self.connector = name
+        if settings.schedule == CONTINUOUS and "schedule" in dag_arguments:
+            config = {**config, SCHEDULE: CONTINUOUS}  # so that a run that stays notices that the DAG has another schedule
         first = {"connector_definition": definition_text(config)}
         run = {"spark_conn_id": spark_conn_id, "outlets": [AssetAlias(self.dag_id)]}
         with self:

@@ -15,7 +15,7 @@ from airflow_provider_connect.operators.planning import airflow_errors, require_
 from airflow_provider_connect.operators.run_conf import refuse_backfill, requested_tasks
 from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, xcom_values
 from airflow_provider_connect.operators.spark_submit import ApplicationOperator
-from airflow_provider_connect.runtime.config.dag_settings import SPARK
+from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE, SPARK
 from airflow_provider_connect.runtime.config.notifiers import without_notifiers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.batches import nothing_delivered
@@ -85,7 +85,8 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             is_planned=self.tasks is not None,
             stays=self.stays_seconds is not None,
         )
-        if found.state == "no-work" and self.stays_seconds is None:
+        stays_seconds = None if self.is_outdated(found.config, SCHEDULE) else self.stays_seconds
+        if found.state == "no-work" and stays_seconds is None:
             _log.info("Connector %s has nothing to do: %s", self.connector, found.reason)
             return None
         directory = self._make_directory(context)
@@ -101,7 +102,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             define=self.definition(),
             secrets={**airflow_secrets(passed_on), **found.secrets},
             known=None if found.known is None else found.known.to_json(),
-            stays_seconds=self.stays_seconds,
+            stays_seconds=stays_seconds,
         )
         directory.write_spec(spec)
         try:

@@ -39,6 +39,12 @@ class DefinesConnector:
             return None
         return stored_config(self.connector, json.loads(self.connector_definition), defined_in(self.dag))
 
+    def is_outdated(self, config: Mapping[str, str], key: str) -> bool:
+        """Whether ``config``, which is in force, has another value of ``key`` than the config or mark from which the DAG was created. Then
+        Airflow has not parsed the DAG again yet. False for an operator in a DAG of the user's own."""
+        text = self.connector_definition or self.dag_mark
+        return text is not None and json.loads(text).get(key) != config.get(key)
+
 
 def definition_text(config: Mapping[str, str]) -> str:
     """``config`` as an operator has it: the same text for the same config in any order."""

@@ -87,6 +87,13 @@ def test_a_sink_created_over_rest_stays_and_verbs_act_on_its_run(airflow: Airflo
         airflow.client.put(f"/connect/connectors/{name}/stop")
         soon(lambda: states(airflow, name) == ["STOPPED"], "it stops")
         wait_until(lambda: running(airflow, name) == [], "the run ends")
+        airflow.client.put(f"/connect/connectors/{name}/resume")
+        send(bootstrap, topic, ["six"])
+        wait_until(lambda: lines(other)[-1] == "six", "another run delivers")
+
+        answer = airflow.client.put(f"/connect/connectors/{name}/config", json={**config, "airflow.schedule": "none"})
+        assert answer.status_code == 200, answer.text
+        wait_until(lambda: running(airflow, name) == [], "the run ends with its schedule")
         assert lines(file) == ["one", "two"]
 
 

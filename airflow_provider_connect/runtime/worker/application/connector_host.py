@@ -181,10 +181,18 @@ class ConnectorHost:
                 self._triggered = False
                 restarts, self._restarts = self._restarts, set()
                 self._failed -= restarts
-            wait = self._host_once()
+            try:
+                wait = self._host_once()
+            except ConnectException as error:  # a store that cannot be read or written
+                wait = self._retry_later(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
         self._configs.close()
+
+    def _retry_later(self, error: ConnectException) -> float:
+        self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
+        log.warning("Connector %s: the state of its topics is not known, and is read again in %g s: %s", self._name, self._retry, error)
+        return self._retry
 
     def _host_once(self) -> float | None:
         """Plan, start the tasks, and wait until they have ended. Returns how long to wait for a trigger before the next time; None: without
@@ -270,9 +278,17 @@ class ConnectorHost:
                 triggered, self._triggered = self._triggered, False
                 restarts, self._restarts = self._restarts, set()
             self._failed = {*self._failed, *(task.task for task in hosted.tasks.values() if task.failed)} - restarts
-            if self._is_outdated(hosted):
-                if triggered or not self._is_superseded():
+            try:
+                is_outdated = self._is_outdated(hosted)
+                if is_outdated and (triggered or not self._is_superseded()):
                     self.trigger(restarts)
+            except ConnectException as error:  # the present tasks continue
+                with self._changed:
+                    self._changed.wait_for(lambda: self._closed, self._retry_later(error))
+                self.trigger(restarts)
+                continue
+            self._retry = FIRST_RETRY_SECONDS
+            if is_outdated:
                 return
             if triggered:
                 self._put_status(State.RUNNING, hosted.plan)

@@ -10,7 +10,17 @@ from collections.abc import Callable, Mapping
 from contextlib import closing
 from dataclasses import replace
 
-from airflow_provider_connect.errors import ConnectException, FencedException, is_transient, last_line, message_of, shorten, trace_of
+from airflow_provider_connect.errors import (
+    ConnectException,
+    FencedException,
+    StoreTimeoutException,
+    is_transient,
+    last_line,
+    message_of,
+    shorten,
+    trace_of,
+)
+from airflow_provider_connect.runtime.config.dag_settings import dag_keys
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
@@ -69,6 +79,7 @@ class StayingRun:
         self._on_claim = on_claim
         self._failures = dict(failures)
         self._is_end_requested = False
+        self._dag_keys: Mapping[str, str] = {}
         self._tasks: dict[int, RemoteTask] = {}
         self._host = ConnectorHost(
             spec, settings, backing, planner, self._create_task, worker_id=worker_id, mask=mask, claim=claim, on_claim=self._note_claim
@@ -81,7 +92,9 @@ class StayingRun:
     def run(self, seconds: float) -> RunResult:
         """1 host the connector for ``seconds`` at most 2 end its tasks 3 report. Called once."""
         name, store = self._spec.connector, self._planner.store
-        after = Claim(store.read().offset - 1, self._claim.topic_id)  # what the application itself has written is no news
+        state = store.read()
+        after = Claim(state.offset - 1, self._claim.topic_id)  # skips the records of this application
+        self._dag_keys = dag_keys(state.connector_config(name) or {})
         with store.follow(name, after) as follower:
             self._host.start()  # 1
             reason = self._until_ended(follower, time.monotonic() + seconds)
@@ -93,7 +106,7 @@ class StayingRun:
 
     def _until_ended(self, follower: ConfigFollower, deadline: float) -> StopReason | None:
         """Wait. Returns why the run ends; None: the connector, or each of its tasks, has FAILED for good."""
-        host, idle_at, restarts_until = self._host, math.inf, -math.inf
+        host, idle_at, restarts_until, is_unread = self._host, math.inf, -math.inf, False
         while True:
             now = time.monotonic()
             if self._is_end_requested:
@@ -104,8 +117,14 @@ class StayingRun:
                 return StopReason.TIME
             if now >= idle_at:
                 return StopReason.PAUSED
-            if follower.has_changed(self._planner.owner or "", _POLL_SECONDS):
-                reason, target = self._read_change()
+            if follower.has_changed(self._planner.owner or "", _POLL_SECONDS) or is_unread:
+                try:
+                    reason, target = self._read_change()
+                except StoreTimeoutException as error:  # the tasks continue
+                    log.warning("Connector %s: %s", self._spec.connector, error)
+                    is_unread = True
+                    continue
+                is_unread = False
                 if reason is not None:
                     return reason
                 idle_at = now + _PAUSED_SECONDS if target is TargetState.PAUSED else math.inf
@@ -122,6 +141,8 @@ class StayingRun:
             return StopReason.DELETED, None
         if target is TargetState.STOPPED:
             return StopReason.STOPPED, target
+        if dag_keys(state.connector_config(name) or {}) != self._dag_keys:
+            return StopReason.TIME, target  # the next run is that of another DAG
         upgrade = state.upgrades.get(name)
         if upgrade is not None and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
             return StopReason.TIME, target  # the next run is its trial
