@@ -108,10 +108,10 @@ ALL_ALLOWED: Final = AllowedPaths(("/",))
 
 
 def add_path_errors(values: Iterable[ConfigValue], key: str, allowed: AllowedPaths, *, folder: bool = False) -> None:
-    """Add an error to the value of ``key`` if its path is outside of the allowed folders, or is a folder instead of a file.
+    """Add an error to the value of ``key`` if the value is a path outside of the allowed folders, or the path of a folder.
 
-    For a connector's ``validate``. With ``folder``, a file is refused instead of a folder. A path that does not exist is valid, because
-    this process may run on another host than the tasks.
+    A connector's ``validate`` calls this. With ``folder``, the path of a file is refused instead. A path that does not exist is valid,
+    because the tasks may run on another host.
     """
     for value in values:
         if value.name == key and value.value and not value.errors:
@@ -183,7 +183,7 @@ class AllowedFolder:
             os.close(descriptor)
 
     def is_writable(self, name: str = ".") -> bool:
-        """Whether this process may write to the file ``name``, or by default whether it may create files in the folder."""
+        """Whether this process may write to the file ``name``. Without ``name``: whether it may create files in the folder."""
         with self.open_directory() as folder:
             return os.access(name, os.W_OK, dir_fd=folder, effective_ids=True)
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ConfigData:
-    """Resolved values by key. They are valid for ``ttl_ms`` milliseconds; None: unknown."""
+    """Resolved values by key. They are valid for ``ttl_ms`` milliseconds. None: it is not known for how long."""
 
     values: Mapping[str, str] = field(repr=False)
     ttl_ms: int | None = None

@@ -22,7 +22,8 @@ def is_installed(module: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequiredPackages:
-    """The modules that ``needed_by`` imports. ``extra`` of ``distribution`` installs them all; None: they are installed by name."""
+    """The modules that ``needed_by`` imports. ``extra`` of ``distribution`` installs them all. If ``extra`` is None, they are installed by
+    name."""
 
     needed_by: str
     modules: tuple[str, ...]

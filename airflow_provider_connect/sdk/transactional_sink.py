@@ -103,7 +103,8 @@ class TransactionalSink(SinkConnector):
         raise NotImplementedError
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Insert or replace rows; None deletes one. Called after ``read_offsets`` of the same partitions, in the same transaction."""
+        """Insert or replace rows. None deletes the row of its partition. Called after ``read_offsets`` of the same partitions, in the same
+        transaction."""
         raise NotImplementedError
 
     def holds_records(self, transaction: Any) -> bool:
@@ -169,7 +170,7 @@ class TransactionalSink(SinkConnector):
 class TransactionalSinkTask(SinkTask):
     """The task of every TransactionalSink. It keeps batches until ``pre_commit``, and commits them with their offsets.
 
-    After a refused record it writes each batch at once, until the next commit.
+    After a refused record, it writes each batch immediately, instead of collecting it, until the next commit.
     """
 
     is_transactional: ClassVar[bool] = True
@@ -286,7 +287,8 @@ class TransactionalSinkTask(SinkTask):
         return taken
 
     def _forget_rows(self, partitions: Collection[TopicPartition]) -> None:
-        """Delete the rows. Other guarantees do not update them, and a later run with exactly once must not find outdated offsets."""
+        """Delete the rows. Runs with another guarantee do not update them, and a later run with exactly once must not find outdated
+        offsets."""
         transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         self._sink.write_offsets(transaction, self._connector, dict.fromkeys(found))

@@ -224,8 +224,8 @@ def source(
 
     The framework fills the parameters ``partition``, ``cursor``, ``context`` (the SourceTaskContext) and ``allowed_paths`` (the files that
     it may open), if the function has them. ``cursor`` is the last committed value, or in the first run the parameter's default or None. The
-    function yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. Once per partition and run, a task calls it in the
-    task's own thread, and again after a RetriableException.
+    function yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. A task calls the function in the task's own thread,
+    once per partition and run, and again after a RetriableException.
 
     ``partitions``: the parts that can be read separately, as strings, numbers or dicts, or a function of settings that returns them. Each
     partition has its own cursor. Partitions are distributed over at most ``tasks.max`` tasks. The function needs the parameter
@@ -242,8 +242,8 @@ def source(
     ``schema``: the fields of the rows, as an Arrow schema or a dataclass. Other fields are left out. Without ``schema``, the schema is
     inferred, can only widen, and is stored among the source offsets.
 
-    ``overlap``: how far below the committed cursor late rows may be: a number, or a timedelta for times. The function gets the cursor minus
-    this width, and each row within it is delivered once. Needs ``cursor``.
+    ``overlap``: the greatest distance of late rows below the committed cursor: a number, or a timedelta for times. The function gets the
+    cursor minus this distance. Each row in this range is delivered once. Needs ``cursor``.
 
     Raises TypeError for contradictory arguments, and for a parameter that cannot be a setting.
     """

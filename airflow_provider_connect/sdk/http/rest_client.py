@@ -103,7 +103,7 @@ class RateLimit:
         self._next_at = 0.0
 
     def wait_seconds(self) -> float:
-        """How long the next request must wait; at most 0 if it may be sent now."""
+        """How many seconds the next request must wait; 0 or less if it may be sent now."""
         return self._next_at - self._now()
 
     def count(self) -> None:
@@ -143,7 +143,7 @@ class RestClient:
         self._client.close()
 
     def wait_seconds(self) -> float:
-        """How long the rate limit delays the next request; at most 0 if it may be sent now."""
+        """For how many seconds the rate limit delays the next request; 0 or less if it may be sent now."""
         return self._limit.wait_seconds()
 
     def target_of(self, path: str) -> str:
