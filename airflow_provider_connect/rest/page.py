@@ -1,8 +1,8 @@
 """``/ui``: the bundle of the page in Airflow's UI, the data that Kafka Connect's API does not have, and the page itself for servers without
 Airflow.
 
-These routes change with the page, so they are not part of the API or its document. They only read. The page changes connectors through the
-API.
+These routes change with the page, so they are not part of the API or its document. These routes only read. The page changes connectors
+through the API.
 """
 
 from __future__ import annotations

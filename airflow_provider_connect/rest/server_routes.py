@@ -138,7 +138,7 @@ def _loggers(request: Request) -> Loggers:
 
 
 class Loggers:
-    """One for each process. ``now`` gives epoch seconds. Safe for many threads."""
+    """The loggers of this process. ``now`` returns seconds since 1970. Safe for many threads."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
