@@ -1,6 +1,6 @@
 """The plugin that Airflow loads into each of its processes. Only the API server has the mounted app, with the reconciler, and the page.
 
-Airflow evaluates ``fastapi_apps`` and ``react_apps`` only in the API server, so other processes import nothing else.
+Airflow evaluates ``fastapi_apps`` and ``react_apps`` only in the API server, so other processes import only this module.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping

@@ -205,11 +205,12 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """End the runs in progress, so that Airflow kills their tasks, and the queued runs, which would wait forever in a paused DAG.
+    """End the runs in progress, so that Airflow kills their tasks. Also end the queued runs, because in a paused DAG they would wait
+    forever.
 
     Unfinished tasks become skipped, because stopping a connector is not a failure. At a task's next heartbeat, Airflow kills its process if
     the database no longer has the task as running. No run is deleted, because the scheduler may have just read its row. On SQLite readers
-    do not lock, so it would not find the row again and crash (``StaleDataError`` in ``_do_scheduling``).
+    do not lock, so the scheduler would not find the row again, and would crash (``StaleDataError`` in ``_do_scheduling``).
     """
     statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
     for run in session.scalars(statement).all():

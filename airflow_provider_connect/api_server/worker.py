@@ -154,7 +154,7 @@ class ServerWorker:
         self._sampled_minute = minute
 
     def release(self) -> None:
-        """Release the lease, so that another process can take it at once."""
+        """Release the lease, so that another process can take it immediately."""
         with create_session() as session:
             drop_lease(session, LEASE, self._holder)
 

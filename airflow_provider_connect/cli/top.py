@@ -48,7 +48,7 @@ class Column:
 
 @connect_command
 def top(arguments: Any, verbs: Verbs) -> None:
-    """Show the connectors. The exit code is 0 in whatever way the user quits."""
+    """Show the connectors. The exit code is 0, however the user quits."""
     interval, order = arguments.interval, SORTS[arguments.sort]
     if not SHORTEST_SECONDS <= interval < math.inf:
         raise BadRequestException(f"--interval is a number of seconds from {SHORTEST_SECONDS:g} on, not {interval:g}")

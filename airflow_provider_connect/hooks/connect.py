@@ -5,8 +5,8 @@
     hook = ConnectHook("orders_cluster")  # a Connection with host http://connect:8083: a real Kafka Connect, or this provider elsewhere
     hook.pause("orders")
 
-Without a URL in the Connection, verbs go to the Connect server in Airflow's own API server. Tasks then need a user of Airflow:
-``rest.login`` and ``rest.password`` in the Connection's extra.
+Without a URL in the Connection, verbs go to the Connect server in Airflow's own API server. Tasks then need an Airflow user: ``rest.login``
+and ``rest.password`` in the Connection's extra.
 """
 
 import asyncio
@@ -73,9 +73,10 @@ class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed f
 
 
 class ConnectHook(_ConnectionHook, ConnectVerbs):
-    """Every verb of Connect as a method with a typed result, see ``ConnectVerbs``; and the worker settings, this Connection among them.
+    """Has every verb of Connect as a method with a typed result (see ``ConnectVerbs``). Also reads the worker settings, with this
+    Connection's.
 
-    The Connection is read at the first verb. Close the hook, or use it in a ``with``, where many are created.
+    The Connection is read when the first verb is called. If you create many hooks, close each hook or use it in a ``with``.
     """
 
     conn_name_attr = "connect_conn_id"
@@ -108,7 +109,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
 
     def sink_lag(self, name: str) -> dict[TopicPartition, int]:
         """The number of uncommitted records of a sink in each partition. Also asks Kafka, at the brokers of this Connection's worker
-        settings. Raises ConfigException if they are not the Connect cluster's Kafka."""
+        settings. Raises ConfigException if these brokers are not the Connect cluster's."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
@@ -132,8 +133,8 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
         return effective_settings(self.connect_conn_id)
 
     def test_connection(self) -> tuple[bool, str]:
-        """Whether Connect answers at the Connection's URL, or without a URL, Kafka at its brokers. The Test button calls this, perhaps with
-        an unsaved Connection."""
+        """Whether Connect answers at the Connection's URL. Without a URL: whether Kafka answers at the Connection's brokers. The Test
+        button calls this, perhaps with an unsaved Connection."""
         try:
             connection = self.get_connection(self.connect_conn_id)
             return True, _server_answers(rest_server(connection)) if has_url(connection) else _kafka_answers(connection)
@@ -142,7 +143,7 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
 
 
 class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
-    """The verbs of ``ConnectHook``, each to be awaited: for triggers. To be used in an ``async with``."""
+    """The verbs of ``ConnectHook`` as coroutines, for triggers. Use the hook in an ``async with``."""
 
     async def get_conn(self) -> AsyncConnectClient:
         """The client of the server that the Connection names, created once."""
@@ -168,7 +169,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
         return condition.evaluate(seen)
 
     async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
-        """As ``ConnectHook.sink_lag``. A thread asks Kafka."""
+        """Like ``ConnectHook.sink_lag``. A thread asks Kafka."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         verbs = cast(AsyncConnectVerbs, self)  # Airflow is not typed for us, so this may be anything to mypy
@@ -189,11 +190,11 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
 
 def rest_server(connection: Any | None) -> Server:
     """The Connect server of an Airflow Connection of type ``connect``: at the Connection's URL, or in Airflow's own API server.
-    ``connection`` None: there is no Connection.
+    ``connection`` is None if there is no Connection.
 
-    The URL is the host, if the host begins with ``http``, or ``rest.url`` in the extra. Login and password are then the server's, unless
-    the host names Kafka's brokers. ``rest.login`` with ``rest.password``, or ``rest.token``, override them. Raises ConfigException if the
-    text is not a URL.
+    The URL is the host, if the host begins with ``http``, or ``rest.url`` in the extra. Login and password are the server's, unless the
+    host names Kafka's brokers. ``rest.login`` with ``rest.password``, or ``rest.token``, override them. Raises ConfigException if the text
+    is not a URL.
     """
     if connection is None:
         return Server.of(own_url())

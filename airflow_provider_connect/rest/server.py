@@ -1,7 +1,7 @@
-"""The REST server on its own port: address, host names, TLS and users from Kafka Connect's worker settings.
+"""The REST server on its own port. Kafka Connect's worker settings define its address, host names, TLS and users.
 
-Runs in the calling thread or in its own. Listens on the loopback interface unless ``listeners`` names another address. Another address
-needs users, unless the settings allow anonymous access.
+Runs in the calling thread or in its own thread. Listens on the loopback interface unless ``listeners`` names another address. Another
+address needs users, unless the settings allow anonymous access.
 """
 
 from __future__ import annotations
