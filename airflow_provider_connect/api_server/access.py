@@ -100,7 +100,8 @@ class AirflowAccess:
         return self._authorized(user, Right.READ, connectors)
 
     def may_read_all(self, user: User) -> bool:
-        """Checks the right on a DAG that does not exist, which only a right on all DAGs covers. With teams, checks it in each team."""
+        """Checks the right on a DAG that does not exist, because only a right on all DAGs covers such a DAG. With teams, checks it in each
+        team."""
         dag_id, teams = dag_id_for(""), [None, *_team_names()] if _has_teams() else [None]
         details = [DagDetails(id=dag_id, team_name=team) for team in teams]
         return all(get_auth_manager().is_authorized_dag(method="GET", user=user, details=each) for each in details)

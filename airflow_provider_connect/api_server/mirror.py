@@ -50,8 +50,8 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 
 class MirroredRuns:
-    """Runs for the page from the mirror, which any API server may fill. Empty if the mirror's tables are missing. Plans are from Airflow's
-    own tables. Safe to share between threads. Concurrent calls share one query.
+    """Runs for the page, from the mirror. Any API server may fill the mirror. Empty if the mirror's tables are missing. Plans are from
+    Airflow's own tables. Safe to share between threads. Concurrent calls share one query.
     """
 
     def __init__(self) -> None:

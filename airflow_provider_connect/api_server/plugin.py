@@ -50,7 +50,7 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:
-        """Serves ``/connect`` without a trailing slash, which clients may request."""
+        """Serves the path ``/connect`` without a trailing slash, because clients may request it."""
         return [{"middleware": BarePrefix, "kwargs": {"prefix": URL_PREFIX}, "name": "Kafka Connect REST"}]
 
 

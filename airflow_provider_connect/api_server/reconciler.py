@@ -70,8 +70,8 @@ class Step(StrEnum):
 
 
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
-    """The next step. Of flag and record, the one that differs from the last agreement has changed, and wins. If both differ, or there is no
-    agreement, the record wins.
+    """The next step. The flag or the record has changed if it differs from the last agreement. If only one has changed, this one wins. If
+    both have changed, or there is no agreement, the record wins.
 
     A connector that ``is_new`` was just created from its DAG, in the state STARTED. For such a connector the flag wins, because only a user
     can have set it. If a new connector is not STARTED, another client has already paused or stopped it.

@@ -127,7 +127,7 @@ def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts
 
 
 def _add_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
-    """``facts`` with the run's end and the reason of its failure, which a killed run cannot report itself."""
+    """``facts`` with the run's end, and with the reason of its failure, because a killed run cannot report the reason itself."""
     if run is None or run.end_date is None:
         return facts
     facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))

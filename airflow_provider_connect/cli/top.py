@@ -242,7 +242,7 @@ COLUMNS: Final = (
     Column("NEXT", _next, 8),
     FAILURE,
 )
-"""From left to right. LAG is the distance to the end, which not every source knows. LEFT is the time to the end."""
+"""From left to right. LAG is the distance to the end; not every source knows this distance. LEFT is the time to the end."""
 
 Order = Callable[[Line], tuple[object, ...]]
 SORTS: Final[dict[str, Order]] = {

@@ -219,8 +219,8 @@ class ReplayEnds:
 
 
 class FailureTimeout:
-    """How long FAILED, or RUNNING without tasks, must last before it counts. A changed or restarted connector keeps its old state for a
-    while, and a new connector has no tasks for a while."""
+    """The time that FAILED, or RUNNING without tasks, must last before it counts. A changed or restarted connector keeps its old state for
+    a while, and a new connector has no tasks for a while."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now

@@ -375,7 +375,7 @@ def _expanded(answer: Answer) -> dict[str, Views]:
 
 
 def _validation(answer: Answer) -> Validation:
-    """The validation. Leaves out keys without a value, which Kafka Connect may return. Only our answers have warnings."""
+    """The validation. Leaves out keys without a value; Kafka Connect may return such keys. Only this package's servers return warnings."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
     return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))

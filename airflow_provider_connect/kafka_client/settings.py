@@ -50,7 +50,7 @@ _NATIVE = _words("""
     queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.queue.backoff.ms fetch.error.backoff.ms
     compression.codec compression.level topic.metadata.refresh.interval.ms enable.ssl.certificate.verification
 """)
-"""Librdkafka's own tuning settings, which are also accepted. They involve neither code nor files."""
+"""Librdkafka's own tuning settings that are also accepted. These settings involve neither code nor files."""
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",

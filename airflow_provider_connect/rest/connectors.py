@@ -239,7 +239,8 @@ async def get_active_topics(request: Request, connector: Connector) -> Response:
 @router.post("/connectors/{connector}/tasks", include_in_schema=False)
 @router.put("/connectors/{connector}/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
-    """Refuse requests between Kafka Connect's workers, which are signed with their cluster's key. This server has no such key."""
+    """Refuse requests that Kafka Connect's workers send each other. They are signed with their cluster's key, which this server does not
+    have."""
     await bodies.receive(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:

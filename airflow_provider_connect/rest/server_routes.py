@@ -176,7 +176,7 @@ class Loggers:
         """Set the level of the logger and its children. The root's name means all loggers.
 
         Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level, and
-        BadRequestException for an empty one.
+        BadRequestException for an empty level.
         """
         with self._lock:
             changed = set_level(name, level)

@@ -34,7 +34,7 @@ class AllowedSpark:
         """One ConfigException for each violation. ``key`` is the setting with the format; ``prefix`` is the prefix of the settings with
         options.
 
-        No message contains the value of an option, which may be a password."""
+        No message contains the value of an option, because the value may be a password."""
         if format.lower() not in {name.lower() for name in self.formats}:
             listed = ", ".join(self.formats) or "none, since it is not set"
             reason = f"Connectors of this worker may use these formats of Spark: {listed} (worker setting {SPARK_FORMATS})."

@@ -147,7 +147,7 @@ class ConfigKey:
     """One setting.
 
     ``default`` is a string, a value of the type, or None. REQUIRED means that the setting has no default. ``doc``, ``group``, ``order``,
-    ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this one.
+    ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this setting.
     ``alias`` is an older name, which is read if the setting itself is missing. Blanks at both ends of a string are removed, as in Kafka,
     unless ``keeps_blanks`` is true. The constructor raises ConfigException for a default that is not of the type.
     """

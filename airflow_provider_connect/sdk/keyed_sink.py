@@ -14,8 +14,8 @@ from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 
 class KeyedSink(TransactionalSink):
-    """A sink that writes each record under its own key. Define ``open``, which returns a connection with a method ``close``, and
-    ``upsert``.
+    """A sink that writes each record under its own key. Define ``open`` and ``upsert``. ``open`` returns a connection with a method
+    ``close``.
 
     A commit has four steps. (1) Batches are collected. (2) ``upsert`` writes them. (3) ``commit`` makes them durable. (4) The framework
     commits the consumer group's offsets. After a failure between two steps, the same records are written again under the same keys.

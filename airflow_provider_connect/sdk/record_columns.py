@@ -66,7 +66,7 @@ def _headers_of(count: int, topic: str, headers: pa.Array | None, converter: Hea
 
 
 def columns_of(records: Sequence[SourceRecord] | Sequence[SinkRecord], converter: HeaderConverter) -> dict[str, Any]:
-    """The attributes of a batch of ``records``, which have the same topic, partition and schemas."""
+    """The attributes of a batch of ``records``. All records have the same topic, partition and schemas."""
     first = records[0]
     values, keys = [record.value for record in records], [record.key for record in records]
     timestamps = [record.timestamp for record in records]

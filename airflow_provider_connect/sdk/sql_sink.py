@@ -31,7 +31,7 @@ _MOST_KEYS: Final = 500  # per statement
 
 
 class SqlSink(TransactionalSink):
-    """A sink into an SQL database. Define ``open``, which returns a connection without autocommit, and ``write``.
+    """A sink into an SQL database. Define ``open`` and ``write``. ``open`` returns a connection without autocommit.
 
     ``write`` gets a cursor, or the connection itself if it is SQLAlchemy's. The driver's errors (PEP 249) DataError and IntegrityError mean
     refused records. OperationalError and InterfaceError mean a lost connection. All other errors fail the task. The table of offset rows is

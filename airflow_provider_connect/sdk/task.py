@@ -46,7 +46,7 @@ class Task:
     """Base of ``SourceTask`` and ``SinkTask``. The framework creates each task without arguments."""
 
     class_name: ClassVar[str | None] = None
-    """The public name, which task configs have as ``task.class``. None: module and class."""
+    """The value of ``task.class`` in task configs. None: module and name of the class."""
     config_def: ClassVar[ConfigDef | None] = None
     """The settings of a task config. None: they are the connector's."""
     header_converter: HeaderConverter = RAW_HEADERS
@@ -240,7 +240,7 @@ class Refusal:
 
 
 class RollbackReason(StrEnum):
-    """Why a destination rolled back to its last commit."""
+    """The reason why a destination rolled back to its last commit."""
 
     REFUSED = "it refuses a record"
     CHANGED = "it had to be changed before records fit"

@@ -28,9 +28,10 @@ _Result = TypeVar("_Result")
 class TransactionalSink(SinkConnector):
     """A sink connector, with the calls that its tasks make to the destination.
 
-    Define ``open`` and ``write``. Also define ``commit``, ``read_offsets`` and ``write_offsets``, which ``SqlSink`` has for SQL databases.
-    Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A transaction begins and
-    ends within one ``pre_commit``, so locks are short. After a refused record, a transaction lasts from a ``put`` to the next commit.
+    Define ``open`` and ``write``. Also define ``commit``, ``read_offsets`` and ``write_offsets``; ``SqlSink`` already defines these three
+    for SQL databases. Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A
+    transaction begins and ends within one ``pre_commit``, so locks are short. After a refused record, a transaction lasts from a ``put`` to
+    the next commit.
 
     After any error the connection is closed, which rolls back its transaction. After a RetriableException from any method, all batches
     since the last commit are written again on another connection, unless the commit succeeded. After a DataException from ``write`` or
@@ -135,8 +136,7 @@ class TransactionalSink(SinkConnector):
         """
 
     def translate_error(self, error: Exception) -> Exception:
-        """Translate an exception of the destination's client to DataException, to RetriableException, or to any other, which fails the
-        task."""
+        """Translate an exception of the destination's client to DataException or RetriableException. Any other result fails the task."""
         return error
 
     def datasets(self) -> Iterable[Dataset]:

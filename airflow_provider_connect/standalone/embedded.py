@@ -42,7 +42,7 @@ class Connect:
 
     Without this setting, everything is kept on the topics ``«app_id»-configs``, ``-offsets``, ``-status`` and ``-batches``, unless
     ``worker_config`` names other topics. The group is ``app_id``. Delivery is exactly once if the connector supports it. If a second
-    process of the same ``app_id`` adds a connector, it takes over this connector.
+    process of the same ``app_id`` adds the connector, the second process takes it over.
 
     At the end of the ``with``, each task ends after its current batch, with its offsets committed. Safe to share between threads.
     """

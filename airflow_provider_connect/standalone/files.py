@@ -98,7 +98,7 @@ def _json_object(content: bytes) -> dict[str, object] | None:
 
 
 def _are_texts(values: Mapping[str, object]) -> bool:
-    """Whether Jackson would read a map of strings from the values. Numbers and booleans count as strings."""
+    """Whether Jackson would accept the values as strings. Numbers and booleans count as strings."""
     return all(isinstance(value, str | int | float) for value in values.values())
 
 

@@ -1,5 +1,4 @@
-"""``connect-run --watch``: starts a run, and another run after each change of the connector's code or of a properties file. A signal ends
-it.
+"""``connect-run --watch``: starts a run, and another run after each change of the connector's code or properties, until a signal.
 
 Each run is a separate process (``watched_run``), so that it loads edited code and all its imports again. The process of the next run starts
 in advance. Files are polled.
@@ -109,7 +108,7 @@ class WatchedFiles:
 
     @classmethod
     def of(cls, connector: Path, worker: Path | None) -> WatchedFiles:
-        """The files of a connector. If the properties files cannot be read, only these files are watched."""
+        """The files of a connector. If the properties files cannot be read, only the properties files are watched."""
         files = (connector,) if worker is None else (connector, worker)
         try:
             properties = {} if worker is None else read_properties(worker)

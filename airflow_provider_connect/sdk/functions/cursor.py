@@ -45,7 +45,8 @@ class CursorOrder:
         self._last: pa.Scalar | None = None
 
     def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, which a query may repeat.
+        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, because a query may repeat these
+        rows.
 
         Raises ConnectException for rows that are not in order, or for too many rows with the same value. Raises DataException for a null
         value.

@@ -127,12 +127,12 @@ def _text(value: object) -> str:
 
 
 def reached_of(offset: Any) -> Any:
-    """The greatest cursor in the result of ``cursor.cursor_of``, which may be an offset with an overlap."""
+    """The greatest cursor in ``offset``, a result of ``cursor.cursor_of``. ``offset`` may be an offset with an overlap."""
     return offset[CURSOR] if is_overlap(offset) else offset
 
 
 def since_of(offset: Any) -> Any:
-    """The cursor from which rows are read again, in the result of ``cursor.cursor_of``."""
+    """The cursor in ``offset``, a result of ``cursor.cursor_of``, from which rows are read again."""
     return offset[SINCE] if is_overlap(offset) else offset
 
 

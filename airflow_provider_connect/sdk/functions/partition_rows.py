@@ -238,7 +238,7 @@ class PartitionRows:
         )
 
     def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
-        """The key: one field, or a struct of several."""
+        """The key: one field, or a struct of several fields."""
         named = self.declared.key
         if named is None:
             return None, None

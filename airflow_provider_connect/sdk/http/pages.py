@@ -44,7 +44,7 @@ class Pagination(Protocol):
         raise NotImplementedError
 
     def following(self, position: Position | None, page: Page) -> Position | None:
-        """The position of the page after ``page``, which is at ``position``. None: ``page`` is the last.
+        """The position of the page after ``page``. ``position`` is the position of ``page``. None: ``page`` is the last page.
 
         Raises DataException for a body that lacks a required value."""
         raise NotImplementedError

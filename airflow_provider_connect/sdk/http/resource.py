@@ -145,7 +145,7 @@ class ResourceReader:
                 return
 
     def has_rows_beyond(self, cursor: Any) -> bool | None:
-        """Whether there are sorted rows after ``cursor``. None: unknown. Requests few pages: those with the cursor's value, and the next
+        """Whether there are sorted rows after ``cursor``. None: unknown. Requests only the pages with the cursor's value, and the next
         page."""
         incremental = self._resource.incremental
         if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # it may change the rows' strings
