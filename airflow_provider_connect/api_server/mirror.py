@@ -123,8 +123,8 @@ def recorded_history() -> RecordedHistory:
 
 
 class Mirror:
-    """Steps a follower of the topics, and replaces it when ``settings`` returns new settings. ``hide`` hides secrets of configs. ``holder``
-    names this process."""
+    """Carries out the steps of a follower of the topics, and replaces the follower when ``settings`` returns new settings. ``hide`` hides
+    secrets of configs. ``holder`` names this process."""
 
     def __init__(self, settings: Callable[[], WorkerSettings | None], *, holder: str, hide: Hide) -> None:
         self._settings, self._holder, self._hide = settings, holder, hide

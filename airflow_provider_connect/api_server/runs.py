@@ -172,8 +172,8 @@ def flag_author(session: Session, dag_id: str, *, paused: bool) -> str | None:
 
 
 def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
-    """Queue a run of the DAG, only of the connector's ``tasks`` if given. Returns False if the run is not needed: a queued run covers it,
-    or the schedule starts a run now.
+    """Queue a run of the DAG. If ``tasks`` is given, the run has only these tasks of the connector. Returns False if the run is not needed:
+    a queued run covers it, or the schedule starts a run now.
 
     The run of a paused DAG waits until the DAG is unpaused.
     """

@@ -202,7 +202,8 @@ def _of_file(path: Path) -> Iterator[Found]:
 
 
 class _Resources(yaml.SafeLoader):  # type: ignore[misc]  # yaml is not typed for us
-    """Keeps numbers and dates as text. Counts all nodes of an alias at each use, so that a small file cannot expand to gigabytes."""
+    """Reads YAML. Keeps numbers and dates as text. Counts all nodes of an alias at each use, so that a small file cannot expand to
+    gigabytes."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {  # by the first character of a value
         first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]

@@ -235,7 +235,7 @@ def properties_of(connection: Any) -> dict[str, str]:
 
 
 def extra_properties(connection: Any) -> dict[str, str]:
-    """The extra of a Connection, flattened, without empty values: the form sends empty text for empty fields."""
+    """The extra of a Connection, flattened, without empty values, because Airflow's form sends empty text for empty fields."""
     where = f"the extra of Connection {connection.conn_id}"
     extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
     return {key: value for key, value in extra.items() if value}

@@ -68,8 +68,8 @@ class Access(Protocol):
         ...
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """Write a change by the user to the host's audit log, if it has one. If ``connector`` is None, the change concerns all connectors.
-        ``details`` have no secrets. Must not raise, because the change is already complete."""
+        """Write the user's change to the host's audit log, if the host has an audit log. If ``connector`` is None, the change concerns all
+        connectors. ``details`` have no secrets. Must not raise, because the change is already complete."""
         ...
 
 

@@ -33,7 +33,7 @@ _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PARAMETERS = 1000
 _PIECE = 64 * 1024
-"""Bytes of an answer that are sent before the event loop serves other requests. Compressing the whole answer would block it."""
+"""Bytes of an answer that are sent before the event loop serves other requests. Compressing the whole answer would block the event loop."""
 
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")

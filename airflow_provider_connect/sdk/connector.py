@@ -67,8 +67,8 @@ class Connector(Plugin):
     allowed_spark: AllowedSpark = NO_SPARK
     """The Spark formats and options that this connector may use. The framework sets it before ``validate``."""
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
-    """Returns the reason if a topic must not hold records because it is an internal topic of this worker or of Kafka; otherwise an empty
-    string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
+    """Takes a topic. If it is an internal topic of this worker or of Kafka, returns the reason why it must not hold records. Otherwise
+    returns an empty string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
     missing: str | None = None
     """A sentence for users about a thing that the config names but that does not exist yet, such as a file. It must not contain secrets.
 
@@ -114,8 +114,8 @@ class Connector(Plugin):
 
         ``config`` has its variables resolved. A source gets ``offsets`` as a list of pairs (source partition, source offset), a sink as a
         mapping of TopicPartition to int; None resets an offset. Return True to accept, or False if the connector cannot decide; the offsets
-        are set in both cases. Raise an exception to refuse. A sink that stores offsets in its destination changes them here. Called in its
-        own process with a time limit.
+        are set in both cases. Raise an exception to refuse. A sink that stores offsets in its destination must change them in this method.
+        Called in its own process with a time limit.
         """
         return False
 

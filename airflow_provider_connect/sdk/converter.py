@@ -66,7 +66,8 @@ class Converter(Plugin):
         return pa.array([self.from_connect_data(topic, schema, value) for value in values_of(column, schema)], type=pa.binary())
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
-        """The values of a column of bytes (Arrow binary), as one run per schema. The runs' lengths add up to the column's."""
+        """The values of a column of bytes (Arrow binary), as one run per schema. The lengths of the runs add up to the length of the
+        column."""
         self._need_one_of("to_connect_data", "to_connect_column")
         return list(column_runs(self.to_connect_data(topic, data) for data in column.to_pylist()))
 

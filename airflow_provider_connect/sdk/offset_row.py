@@ -15,7 +15,8 @@ _ALTERED: Final = " altered"
 
 
 def scope_of(claim: str) -> str:
-    """The scope of ``claim``: the id of its config topic, before the last colon. Only claims of one scope can be compared."""
+    """The scope of ``claim``: the part before the last colon, which is the id of the config topic. Only claims of one scope can be
+    compared."""
     return claim.rpartition(":")[0]
 
 

@@ -57,7 +57,7 @@ class RowSchema:
         self._written = self._typed()
 
     def table(self, rows: Rows) -> pa.Table:
-        """The rows as a table of the current schema, after widening it.
+        """Widen the schema for ``rows``, and return the rows as a table of this schema.
 
         Raises ClashException, with field, types and row, for values without a common type. Raises NoFieldsException if no field has a type
         yet, and DataException for rows of another form."""

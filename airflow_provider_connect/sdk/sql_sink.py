@@ -218,7 +218,7 @@ def _driver_connection(connection: Any) -> Any:
 
 
 def _commits_each_statement(raw: Any) -> bool:
-    """Whether autocommit is on, by the attribute of most drivers or the method of MySQL's drivers.
+    """Whether autocommit is on. Most drivers have an attribute for this; MySQL's drivers have a method.
 
     sqlite3's attribute has another value in its legacy mode, where BEGIN starts a transaction.
     """

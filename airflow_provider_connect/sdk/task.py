@@ -1,4 +1,4 @@
-"""Tasks do the work of a connector. Each runs in one thread of an executor's Python worker; only ``stop`` may be called from another.
+"""Tasks do the work of a connector. Each task runs in one thread of a Python worker. Only ``stop`` may be called from another thread.
 
 The loop around a task waits, retries and commits; the task reads or writes and never sleeps. If ``poll`` or ``put`` raises
 RetriableException, the loop calls it again after ``retry_after_ms``, or after a growing wait (``docs/errors.md``). Any other exception

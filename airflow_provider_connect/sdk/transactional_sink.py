@@ -341,7 +341,7 @@ class TransactionalSinkTask(SinkTask):
         self._written = written
 
     def _run(self, work: Callable[[], _Result]) -> _Result:
-        """Run ``work`` and translate its errors to what the framework expects of a transactional task."""
+        """Run ``work``, and translate its errors to the exceptions that the framework expects from a transactional task."""
         try:
             with _translating(self._sink):
                 return work()

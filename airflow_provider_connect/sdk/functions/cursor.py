@@ -156,7 +156,8 @@ def cursor_scalar(value: Any, type: pa.DataType) -> pa.Scalar:
 
 
 def json_value(value: Any) -> Any:  # Any: an Arrow or Python scalar; returns JSON
-    """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for others."""
+    """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for other
+    types."""
     if isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
     if isinstance(value, float) and math.isfinite(value):
