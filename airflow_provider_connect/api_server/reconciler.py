@@ -1,6 +1,6 @@
 """Keeps paused flags and target states in agreement, and writes the configs that DAG files define to the config topic.
 
-Knows nothing of threads and leases. Two processes may do this at the same time: each change is a compare-and-set of its row, flag or
+Knows nothing of threads and leases. Two processes may reconcile at the same time: each change is a compare-and-set of its row, flag or
 record, or is idempotent.
 """
 
@@ -70,7 +70,7 @@ class Step(StrEnum):
 
 
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
-    """The next step. The flag or the record has changed if it differs from the last agreement. If only one has changed, this one wins. If
+    """The next step. The flag or the record has changed if it differs from the last agreement. If only one of them has changed, it wins. If
     both have changed, or there is no agreement, the record wins.
 
     A connector that ``is_new`` was just created from its DAG, in the state STARTED. For such a connector the flag wins, because only a user

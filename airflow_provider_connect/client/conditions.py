@@ -94,9 +94,9 @@ class TaskReaches:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReaches:
-    """At least one partition has all entries of ``partition``, and every such partition has reached ``offset``. Then its offset's numbers
-    are at least as large as those of ``offset``, and other values are equal. A sink's partition is ``{"kafka_topic": …, "kafka_partition":
-    …}``; its offset is ``{"kafka_offset": …}``."""
+    """Every partition that has all entries of ``partition`` has reached ``offset``, and at least one such partition exists. A partition has
+    reached ``offset`` if its numbers are at least as large and its other values are equal. A sink's partition is ``{"kafka_topic": …,
+    "kafka_partition": …}``; its offset is ``{"kafka_offset": …}``."""
 
     connector: str
     partition: Mapping[str, Any]

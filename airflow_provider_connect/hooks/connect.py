@@ -73,8 +73,8 @@ class _ConnectionHook(BaseHook):  # type: ignore[misc]  # Airflow is not typed f
 
 
 class ConnectHook(_ConnectionHook, ConnectVerbs):
-    """Has every verb of Connect as a method with a typed result (see ``ConnectVerbs``). Also reads the worker settings, with this
-    Connection's.
+    """Has every verb of Connect as a method with a typed result (see ``ConnectVerbs``). Also reads the worker settings, including those of
+    this Connection.
 
     The Connection is read when the first verb is called. If you create many hooks, close each hook or use it in a ``with``.
     """

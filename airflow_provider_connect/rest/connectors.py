@@ -177,8 +177,8 @@ class Listing:
         return entry
 
     def _part(self, name: str, view: View | None, generation: int) -> bytes:
-        """The JSON of a view. The JSON of an info is cached separately, until a new object replaces the info, because hiding its secrets
-        may call the plugin."""
+        """The JSON of a view. The JSON of an info is cached separately, until a new object replaces the info, because hiding the info's
+        secrets may call the plugin."""
         if not isinstance(view, ConnectorInfo):
             return json_bytes(to_json(view))
         kept = self._infos.get(name)

@@ -53,8 +53,9 @@ _MOST_PLUGINS = 4096
 class Secrets:
     """Hides secrets of configs and restores them. Reads a plugin's keys from time to time. Safe for many threads.
 
-    With ``hides_unknown``, all settings of a plugin that does not answer are hidden. Use this for output that is stored permanently. It
-    also becomes true when the full cache (``most_plugins``) drops a plugin, because keys of that plugin may be of type PASSWORD.
+    With ``hides_unknown``, all settings of a plugin that does not answer are hidden. Use this for output that is stored permanently.
+    ``hides_unknown`` also becomes true when the full cache (``most_plugins``) drops a plugin, because keys of that plugin may be of type
+    PASSWORD.
     """
 
     def __init__(

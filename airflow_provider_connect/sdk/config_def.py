@@ -235,7 +235,7 @@ def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], o
     """Add the errors of each exception to the first of its ``keys`` that is in ``values``.
 
     If no key is in ``values``, the errors go to the setting ``otherwise``. If ``otherwise`` is None, they go to the exception's first key.
-    This setting is then appended to ``values``, if it is missing."""
+    If that setting is not in ``values``, it is appended."""
     by_name = {value.name: value for value in values}
     for mistake in mistakes:
         name = next((key for key in mistake.keys if key in by_name), otherwise or mistake.keys[0])
