@@ -70,7 +70,7 @@ class ConfigException(ConnectException):
 
     @classmethod
     def of(cls, name: str, value: object, reason: str) -> "ConfigException":
-        """The exception for the invalid ``value`` of setting ``name``, with its ``reason``. ``, `` separates several names."""
+        """The exception for the invalid ``value`` of setting ``name``, with its ``reason``. Several names are separated by ``, ``."""
         return cls(f"Invalid value {value} for configuration {name}: {reason}", keys=name.split(", "))
 
 
@@ -140,8 +140,8 @@ class ConflictException(ConnectException):
 class RetriableException(ConnectException):
     """The call may succeed later. A task raises it from ``poll`` or ``put`` to be called again.
 
-    The call is repeated after ``retry_after_ms``, or by default after a growing wait. ``docs/errors.md`` has its meaning for each call of a
-    plugin.
+    The call is repeated after ``retry_after_ms``, or by default after a growing wait. ``docs/errors.md`` describes the meaning of this
+    exception for each call of a plugin.
     """
 
     retriable = True
@@ -230,7 +230,7 @@ class TransactionExpiredException(FencedException):
 
 
 class TaskMemoryException(TaskException):
-    """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after its last commit."""
+    """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after the task's last commit."""
 
     retriable = True
 
@@ -255,7 +255,7 @@ def is_transient(error: BaseException) -> bool:
 def trace_of(error: BaseException) -> str:
     """The trace for a FAILED status. The first line has class and message, as Kafka Connect's clients expect. The traceback follows.
 
-    For an exception in Java, only Java's trace."""
+    For a Java exception, returns only Java's trace."""
     if isinstance(error, JavaException):
         return error.trace
     kind = type(error)
@@ -300,8 +300,8 @@ def message_of(error: BaseException) -> str:
 def plugin_code() -> Iterator[None]:
     """Wrap calls of plugin code. Turns SystemExit and asyncio's CancelledError into ConnectException.
 
-    They would end the process or thread as if its work were complete. KeyboardInterrupt in the main thread is from the user and is not
-    changed.
+    These two exceptions would end the process or thread as if its work were complete. KeyboardInterrupt in the main thread is from the user
+    and is not changed.
     """
     try:
         yield

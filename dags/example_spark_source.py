@@ -1,7 +1,7 @@
 """### Any format that Spark reads, to a topic
 
-The rows of Parquet files become records of the topic `example-spark-rows`. Each run writes the rows with a larger `id` than the last run
-has read, exactly once.
+The rows of Parquet files become records of the topic `example-spark-rows`. Each run writes the rows whose `id` is larger than all that
+earlier runs have read, exactly once.
 
 The files are in the folder `spark-rows` in the directory `CONNECT_DEMO_DIR`. The worker setting `connectors.spark.formats` must have
 `parquet`. Trigger the DAG yourself.

@@ -1,1 +1,3 @@
-"""Inside Airflow's API server: plugin, app, access, launcher; ticker of reconciler, DAG follower and SQL mirror."""
+"""Inside Airflow's API server: the plugin, the app, access rights, the launcher and the ticker.
+
+The ticker runs the reconciler, the DAG follower and the SQL mirror."""

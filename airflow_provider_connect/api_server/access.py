@@ -1,8 +1,8 @@
 """Access rights by Airflow's auth manager. Users authenticate by bearer token, HTTP Basic or the UI's cookie. A user's rights on a
 connector are the rights on its DAG.
 
-Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. Must not use
-``requires_access_dag``, which takes the DAG from a query parameter that the caller chooses.
+Internals of Airflow 3.3.2: the auth manager, ``get_user``, ``resolve_user_from_token``, ``DagBundleModel``, ``Log``, ``Team``. This module
+must not use ``requires_access_dag``, because the caller chooses the query parameter from which it takes the DAG.
 """
 
 import hashlib
@@ -56,8 +56,8 @@ class AirflowAccess:
         return cls()
 
     async def identify(self, request: Request) -> User:
-        """See ``Access``. If only the cookie authenticates a change, it must come from a page of this server. Browsers also store and send
-        passwords, so a change with a password must not come from another server's page."""
+        """See ``Access``. If only the cookie authenticates a change, the change must come from a page of this server. Browsers also store
+        and send passwords, so a change with a password must not come from another server's page."""
         scheme, _, credentials = request.headers.get("authorization", "").partition(" ")
         try:
             user = await self._user(request, scheme, credentials)
@@ -100,7 +100,8 @@ class AirflowAccess:
         return self._authorized(user, Right.READ, connectors)
 
     def may_read_all(self, user: User) -> bool:
-        """Checks the right on a DAG that does not exist, which only a right on all DAGs covers. With teams, checks it in each team."""
+        """Checks the right on a DAG that does not exist, because only a right on all DAGs covers such a DAG. With teams, checks it in each
+        team."""
         dag_id, teams = dag_id_for(""), [None, *_team_names()] if _has_teams() else [None]
         details = [DagDetails(id=dag_id, team_name=team) for team in teams]
         return all(get_auth_manager().is_authorized_dag(method="GET", user=user, details=each) for each in details)
@@ -145,9 +146,9 @@ def _own_address() -> str:
 
 
 def read_teams(dag_id: str) -> list[str | None]:
-    """The teams of a DAG; a user needs the right in each of them. The team of its bundle, or None for a bundle without a team.
+    """The teams of a DAG; a user needs the right in each of them. A DAG has the team of its bundle. None: the bundle has no team.
 
-    For a DAG unknown to Airflow, the team of the bundle that creates DAGs of stored connectors. Without such a bundle, the team is unknown,
+    A DAG unknown to Airflow has the team of the bundle that creates DAGs of stored connectors. Without such a bundle, the team is unknown,
     so the result has all teams.
     """
     with create_session() as session:

@@ -25,7 +25,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 
 _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
-_SLOTS_SECONDS = 600.0  # each check queries a database server, which takes up to 30 s
+_SLOTS_SECONDS = 600.0  # a check takes up to 30 s, because it queries a database server
 _DEADLINES_SECONDS = 15.0
 _LAGS_SECONDS = 15.0  # often enough for one measurement per minute
 

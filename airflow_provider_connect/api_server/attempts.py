@@ -37,8 +37,8 @@ _COLUMNS = (
 
 
 def open_attempts(session: Session, dag_id: str | None = None) -> dict[str, AttemptView]:
-    """One attempt of each connector's DAG with an unfinished run, by DAG id. An attempt that waits for its retry comes first, then a
-    running attempt, then the next attempt. With ``dag_id``, only for that DAG."""
+    """One attempt for each connector's DAG with an unfinished run, by DAG id: the attempt that waits for its retry, otherwise the running
+    attempt, otherwise the next attempt. With ``dag_id``, only for that DAG."""
     statement = select(*_COLUMNS).join(DagRun, and_(DagRun.dag_id == TaskInstance.dag_id, DagRun.run_id == TaskInstance.run_id))
     of_connectors = DagRun.dag_id.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else DagRun.dag_id == dag_id
     is_open = TaskInstance.state.is_(None) | TaskInstance.state.not_in(list(State.finished))

@@ -40,7 +40,7 @@ class Outcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """The result of a check: a sentence. Unless it is OK, also the command to run or the setting to change."""
+    """The result of a check. ``text`` is a sentence. Unless the outcome is OK, ``fix`` is the command to run or the setting to change."""
 
     subject: str
     outcome: Outcome
@@ -61,7 +61,7 @@ def wrong(subject: str, text: str, fix: str = "") -> Finding:
 
 
 def settings_findings() -> tuple[WorkerSettings | None, list[Finding]]:
-    """The settings in force, or None if there are none, and the findings about them. Reads Airflow's Connections and Variables."""
+    """The settings in force (None if there are no valid ones), and findings about them. Reads Airflow's Connections and Variables."""
     fix = "airflow connect settings    # where each setting comes from"
     try:
         found = settings_now()
@@ -80,7 +80,7 @@ def bundle_findings() -> list[Finding]:
 
 
 def kafka_findings(settings: WorkerSettings, now: Callable[[], float] = time.time) -> list[Finding]:
-    """Brokers, the internal topics and their settings, the worker's rights on them, and clocks."""
+    """Checks brokers, the internal topics and their settings, the worker's rights on these topics, and clocks."""
     try:
         cluster = kafka_cluster_id(settings, _TIMEOUT_SECONDS)
     except ConnectException as error:
@@ -170,7 +170,7 @@ def _not_running(process: str) -> Finding:
 
 
 def page_findings() -> list[Finding]:
-    """Whether users see the page. Airflow's UI finds it with ``GET /api/v2/plugins``, which FAB's roles for users may not read."""
+    """Whether users see the page. Airflow's UI finds it with ``GET /api/v2/plugins``; FAB's roles for users may not read this route."""
     try:
         manager = conf.getimport("core", "auth_manager")
     except AirflowConfigException as error:

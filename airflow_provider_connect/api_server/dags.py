@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ConnectorDagRow:
-    """One connector's DAG. ``version`` changes with its content. ``is_gone``: its file no longer defines it. ``bundle``, and ``file``
+    """One connector's DAG. ``version`` changes with its content. ``is_gone``: its file no longer defines the DAG. ``bundle``, and ``file``
     relative to the bundle, are from the last parse that found the DAG."""
 
     connector: str
@@ -94,8 +94,8 @@ class ConnectorDags:
 
 
 def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
-    """The next scheduled run of each connector's DAG, its owner, tags, unfinished attempt and schedule, by DAG id. With ``dag_id``, only
-    for that DAG."""
+    """The next scheduled run of each connector's DAG, and the DAG's owner, tags, unfinished attempt and schedule, by DAG id. With
+    ``dag_id``, only for that DAG."""
 
     def of_connectors(column: Any) -> Any:  # a column; an SQL condition
         return column.startswith(DAG_ID_PREFIX, autoescape=True) if dag_id is None else column == dag_id
@@ -147,7 +147,7 @@ def dag_marks(session: Session, dag_ids: Iterable[str]) -> dict[str, str]:
 
 
 def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:
-    """Set the flag. False, without a change, if another process has changed it since it was read."""
+    """Set the flag. Returns False, without a change, if another process has changed the flag since it was read."""
     statement = update(DagModel).where(DagModel.dag_id == dag_id, DagModel.is_paused == (not paused)).values(is_paused=paused)
     changed: Any = session.execute(statement)
     return bool(changed.rowcount == 1)
@@ -156,8 +156,9 @@ def set_paused(session: Session, dag_id: str, *, paused: bool) -> bool:
 def hide_dag(session: Session, dag_id: str) -> None:
     """Hide the DAG from all lists, and its ended runs from all counts. ``DagRemoval`` deletes it later.
 
-    The DAG is not deleted at once: the dag-processor may have just read its row for an update, or the scheduler a run's row. On SQLite
-    readers do not lock, so they would not find the row again and crash (``handle_parsing_result`` and ``_do_scheduling``).
+    The DAG is not deleted immediately: the dag-processor may have just read its row for an update, or the scheduler may have read a run's
+    row. On SQLite readers do not lock, so these processes would not find the row again, and would crash (``handle_parsing_result`` and
+    ``_do_scheduling``).
     """
     session.execute(update(DagModel).where(DagModel.dag_id == dag_id).values(is_stale=True))
     mark_forgotten(session, dag_id)

@@ -53,7 +53,7 @@ class MissedDeadline:
 
 @dataclass(slots=True)
 class Episode:
-    """A condition that may last. It causes one notice, until it ends or begins again."""
+    """A condition that may last. It causes one notice each time it begins."""
 
     since: float | None = None
     is_notified: bool = False

@@ -45,7 +45,7 @@ class AirflowLauncher:
             return running_connectors(session)
 
     def end(self, connector: str) -> None:
-        """End the queued runs and the runs in progress. Tasks of the latter are killed gracefully."""
+        """End the queued runs and the runs in progress. Tasks of runs in progress are killed gracefully."""
         with self._sessions() as session:
             end_runs(session, dag_id_for(connector))
 
@@ -72,7 +72,7 @@ class AirflowLauncher:
         return NO_BUNDLE
 
     def forget(self, connector: str) -> None:
-        """Remove the connector's runs at once and its DAG later. Airflow's audit log is kept. Does nothing without a DAG."""
+        """Remove the connector's runs immediately and its DAG later. Airflow's audit log is kept. Does nothing without a DAG."""
         with self._sessions() as session:
             hide_dag(session, dag_id_for(connector))
             drop_agreement(session, agreement_key(connector))  # a new connector of this name starts without history

@@ -50,8 +50,8 @@ def rebuild(*, keep_history: bool = True) -> None:
 
 
 class MirroredRuns:
-    """Runs for the page from the mirror, which any API server may fill. Empty if the mirror's tables are missing. Plans are from Airflow's
-    own tables. Safe to share between threads. Concurrent calls share one query.
+    """Runs for the page, from the mirror. Any API server may fill the mirror. Empty if the mirror's tables are missing. Plans are from
+    Airflow's own tables. Safe to share between threads. Concurrent calls share one query.
     """
 
     def __init__(self) -> None:
@@ -123,8 +123,8 @@ def recorded_history() -> RecordedHistory:
 
 
 class Mirror:
-    """Steps a follower of the topics, and replaces it when ``settings`` returns new settings. ``hide`` hides secrets of configs. ``holder``
-    names this process."""
+    """Carries out the steps of a follower of the topics, and replaces the follower when ``settings`` returns new settings. ``hide`` hides
+    secrets of configs. ``holder`` names this process."""
 
     def __init__(self, settings: Callable[[], WorkerSettings | None], *, holder: str, hide: Hide) -> None:
         self._settings, self._holder, self._hide = settings, holder, hide

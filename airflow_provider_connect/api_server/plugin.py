@@ -1,6 +1,6 @@
 """The plugin that Airflow loads into each of its processes. Only the API server has the mounted app, with the reconciler, and the page.
 
-Airflow evaluates ``fastapi_apps`` and ``react_apps`` only in the API server, so other processes import nothing else.
+Airflow evaluates ``fastapi_apps`` and ``react_apps`` only in the API server, so other processes import only this module.
 """
 
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -50,7 +50,7 @@ class ConnectPlugin(AirflowPlugin):  # type: ignore[misc]  # Airflow is not type
 
     @cached_property
     def fastapi_root_middlewares(self) -> list[dict[str, Any]]:
-        """Serves ``/connect`` without a trailing slash, which clients may request."""
+        """Serves the path ``/connect`` without a trailing slash, because clients may request it."""
         return [{"middleware": BarePrefix, "kwargs": {"prefix": URL_PREFIX}, "name": "Kafka Connect REST"}]
 
 

@@ -1,7 +1,7 @@
 """Keeps paused flags and target states in agreement, and writes the configs that DAG files define to the config topic.
 
-Knows nothing of threads and leases. Two processes at once are safe: each change is a compare-and-set of its row, flag or record, or is
-idempotent.
+Knows nothing of threads and leases. Two processes may reconcile at the same time: each change is a compare-and-set of its row, flag or
+record, or is idempotent.
 """
 
 import logging
@@ -70,7 +70,8 @@ class Step(StrEnum):
 
 
 def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_new: bool = False) -> Step:
-    """The next step. The side that differs from the last agreement has changed. If both differ, or there is no agreement, the record wins.
+    """The next step. The flag or the record has changed if it differs from the last agreement. If only one of them has changed, it wins. If
+    both have changed, or there is no agreement, the record wins.
 
     A connector that ``is_new`` was just created from its DAG, in the state STARTED. For such a connector the flag wins, because only a user
     can have set it. If a new connector is not STARTED, another client has already paused or stopped it.
@@ -82,8 +83,8 @@ def next_step(paused: bool, target: TargetState, last: Agreement | None, *, is_n
 
 
 def connectors_to_release(gone_since: Mapping[str, float], *, now: float, grace_seconds: float, limit: int) -> set[str]:
-    """The connectors with missing DAGs that are to be stopped and released. If more than ``limit`` DAGs are missing at once, the cause is
-    probably a late mount, a moved folder or a bundle that was not fetched. In this case no connector is released."""
+    """The connectors with missing DAGs that are to be stopped and released. If more than ``limit`` DAGs are missing at the same time, the
+    cause is probably a late mount, a moved folder or a bundle that was not fetched. In this case no connector is released."""
     if len(gone_since) > limit:
         return set()
     return {name for name, since in gone_since.items() if now - since >= grace_seconds}
@@ -121,7 +122,7 @@ class Reconciler:
         self._gone_since: dict[str, float] = {}
         self._watch_due = float("-inf")
         self.warnings: list[str] = []
-        """Warnings for an admin: too many DAGs are gone at once. Updated even while another process has the lease."""
+        """Warnings for an admin: too many DAGs are gone at the same time. Updated even while another process has the lease."""
 
     def tick(self) -> None:
         """Compare all connectors and correct differences. Called every second by the process with the lease. Raises the stores' errors, but
@@ -191,8 +192,8 @@ class Reconciler:
         self._defined[dag.connector] = seen
 
     def _restart_accepted(self) -> None:
-        """Restart the connectors that are FAILED because of an earlier definition. They are read together, because at the start of a
-        process all connectors are new.
+        """Restart the connectors that are FAILED because of an earlier definition. These connectors are read together, because at the start
+        of a process all connectors are new.
 
         The next tick retries failed restarts.
         """

@@ -20,7 +20,8 @@ class RepeatedWarnings:
     """Keeps the last warning about each connector, so that a warning is logged only when it changes.
 
     A change that raised a retriable error, perhaps after a timeout, backs off. The back-off grows with each further error. Independent
-    changes of one connector have different ``kind``s, so that the success of one does not clear the other. ``now`` is in seconds.
+    changes of one connector have different ``kind``s, so that the success of one change does not clear the failure of another. ``now`` is
+    in seconds.
     """
 
     def __init__(self, *, now: Callable[[], float]) -> None:
@@ -31,8 +32,8 @@ class RepeatedWarnings:
         self._begin_pass()
 
     def attempt(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
-        """Call ``change``, unless it backs off. Also does not call it during a long change of the connector (``attempt_bounded``), which
-        would undo it. Raises no exception (see ``end_pass``)."""
+        """Call ``change``, unless it backs off. Also does not call it during a long change of the connector (``attempt_bounded``), because
+        the long change would undo it. Raises no exception (see ``end_pass``)."""
         running = self._running.get(connector)
         if (running is not None and not running.done()) or self._must_wait(connector, kind):
             return
@@ -42,7 +43,7 @@ class RepeatedWarnings:
     def attempt_bounded(self, connector: str, change: Callable[[], object], kind: str = "") -> None:
         """Like ``attempt``, but a slow change continues in its own thread while the loop handles the other connectors.
 
-        Until it ends, no other change of the connector starts. The first call after its end logs its error.
+        Until the slow change ends, no other change of the connector starts. The first call after its end logs its error.
         """
         running = self._running.get(connector)
         if running is None:

@@ -45,7 +45,7 @@ class Attempt:
 
 
 class RunLog:
-    """The log of one run, read incrementally. With ``task``, one of the connector's tasks, only logs of its applications are read."""
+    """The log of one run, read incrementally. With ``task`` (a task of the connector), only logs of that task's applications are read."""
 
     def __init__(self, sessions: Sessions, connector: str, run_id: str, *, task: int | None = None) -> None:
         self.run_id = run_id

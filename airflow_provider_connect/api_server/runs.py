@@ -127,7 +127,7 @@ def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts
 
 
 def _add_end(session: Session, run: DagRun | None, facts: RunFacts) -> RunFacts:
-    """``facts`` with the run's end and the reason of its failure, which a killed run cannot report itself."""
+    """``facts`` with the run's end, and with the reason of its failure, because a killed run cannot report the reason itself."""
     if run is None or run.end_date is None:
         return facts
     facts = replace(facts, ended_ms=int(run.end_date.timestamp() * 1000))
@@ -172,8 +172,8 @@ def flag_author(session: Session, dag_id: str, *, paused: bool) -> str | None:
 
 
 def start_run(session: Session, dag_id: str, *, now: datetime, tasks: Sequence[int] | None = None) -> bool:
-    """Queue a run of the DAG, only of the connector's ``tasks`` if given. Returns False if the run is not needed: a queued run covers it,
-    or the schedule starts a run now.
+    """Queue a run of the DAG. If ``tasks`` is given, the run has only these tasks of the connector. Returns False if the run is not needed:
+    a queued run covers it, or the schedule starts a run now.
 
     The run of a paused DAG waits until the DAG is unpaused.
     """
@@ -205,11 +205,12 @@ def _is_covered(session: Session, dag: DagModel, now: datetime, tasks: Sequence[
 
 
 def end_runs(session: Session, dag_id: str) -> None:
-    """End the runs in progress, so that Airflow kills their tasks, and the queued runs, which would wait forever in a paused DAG.
+    """End the runs in progress, so that Airflow kills their tasks. Also end the queued runs, because in a paused DAG they would wait
+    forever.
 
     Unfinished tasks become skipped, because stopping a connector is not a failure. At a task's next heartbeat, Airflow kills its process if
     the database no longer has the task as running. No run is deleted, because the scheduler may have just read its row. On SQLite readers
-    do not lock, so it would not find the row again and crash (``StaleDataError`` in ``_do_scheduling``).
+    do not lock, so the scheduler would not find the row again, and would crash (``StaleDataError`` in ``_do_scheduling``).
     """
     statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
     for run in session.scalars(statement).all():

@@ -1,7 +1,7 @@
 """Compares statuses with target states and runs. Completes the work of killed processes, and ends the status RUNNING of dead runs.
 
-If a status contradicts its target state, a verb or a run usually changes it soon. A status that still contradicts it later is corrected.
-All runs are read every minute, to find runs that failed without a report.
+If a status contradicts its target state, a verb or a run usually changes the status soon. A status that still contradicts the target state
+later is corrected. All runs are read every minute, to find runs that failed without a report.
 """
 
 import logging

@@ -82,12 +82,13 @@ class Ticker:
             thread.start()
 
     def stop(self) -> None:
-        """End all threads, first those of slow parts, and close the parts."""
+        """End all threads, the threads of slow parts first, and close the parts."""
         for thread in reversed(self._threads):
             thread.stop()
 
     def warnings(self) -> list[str]:
-        """A sentence for each failing part, for ``/health``. It has no reason, which may contain names that some users may not see."""
+        """A sentence for each failing part, for ``/health``. The sentence does not have the reason, because the reason may contain names
+        that some users may not see."""
         return [
             f"Part '{part.name}' of the API server has failed {part.failures} times in a row; the API server's log gives the reason."
             for part in self._parts

@@ -154,7 +154,7 @@ class ServerWorker:
         self._sampled_minute = minute
 
     def release(self) -> None:
-        """Release the lease, so that another process can take it at once."""
+        """Release the lease, so that another process can take it immediately."""
         with create_session() as session:
             drop_lease(session, LEASE, self._holder)
 
@@ -178,8 +178,8 @@ def _resolve(settings: WorkerSettings, config: Mapping[str, str]) -> Mapping[str
 
 
 class CurrentWorker:
-    """The worker for the settings in force. It is replaced when they change. ``renew`` and ``close`` are called in the ticker's thread, the
-    other methods in any thread."""
+    """The worker for the settings in force. The worker is replaced when the settings change. ``renew`` and ``close`` are called in the
+    ticker's thread, the other methods in any thread."""
 
     def __init__(self, *, holder: str) -> None:
         self.worker: ServerWorker | None = None

@@ -25,7 +25,7 @@ from airflow_provider_connect.standalone.files import NAME, ConnectorFile, read_
 
 
 def given_connector(arguments: Any) -> ConnectorFile:
-    """Name and config from ``--file`` and from KEY=VALUE arguments, which override it. Raises BadRequestException without a name."""
+    """Name and config from ``--file`` and KEY=VALUE arguments. Arguments override the file. Raises BadRequestException without a name."""
     named, texts = arguments.name, arguments.pairs
     if named is not None and "=" in named:  # the name was left out
         named, texts = None, [named, *texts]
@@ -59,7 +59,7 @@ def shown(verbs: Verbs, config: Mapping[str, str]) -> dict[str, str]:
 
 def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: WorkerSettings) -> set[str]:
     """All secrets of the connector: values that ``shown`` hides, and the values of its variables on this host. Variables that this host
-    does not resolve are listed on standard error."""
+    cannot resolve are listed on standard error."""
     visible_config = shown(verbs, config)
     hidden = {value for key, value in config.items() if visible_config.get(key) != value}
     providers = settings.config_providers(name)
@@ -72,8 +72,8 @@ def secrets_of(verbs: Verbs, name: str, config: Mapping[str, str], settings: Wor
 
 
 def values_of_variables(config: Mapping[str, str], providers: Mapping[str, ConfigProvider]) -> dict[str, str]:
-    """The values of the variables in ``config`` that its connector may have, including Airflow's variables. Each is resolved separately, so
-    the other values stay hidden if one has no value here."""
+    """The values of the variables in ``config`` that its connector may have, including Airflow's variables. Each variable is resolved
+    separately: if one has no value on this host, the values of the others are still returned, to be hidden."""
     found: dict[str, str] = {}
     for variable in variables(config):
         with suppress(ConnectException):

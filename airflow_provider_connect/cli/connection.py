@@ -1,4 +1,5 @@
-"""The Connect cluster that a command calls: Airflow's own through a herder in this process, or a server through its REST API.
+"""The Connect cluster that a command calls. Airflow's own cluster is called through a herder in this process, a server through its REST
+API.
 
 The herder and the clients have the same verbs, so a command works with both.
 """
@@ -39,7 +40,7 @@ def connect_command(command: Command) -> Callable[[Any], None]:
 
 
 def server_command(command: Callable[[Any, ConnectVerbs], None]) -> Callable[[Any], None]:
-    """As ``connect_command``, for verbs that only a server has."""
+    """Like ``connect_command``, for verbs that only a server has."""
 
     def on_server(arguments: Any, verbs: Verbs) -> None:
         if isinstance(verbs, Herder):
@@ -68,7 +69,7 @@ def _opened(arguments: Any) -> Iterator[Verbs]:
 
 
 def server_at(url: str, user: str | None) -> Server:
-    """The server of a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; asks for a missing password."""
+    """The server at a URL. ``user`` is ``NAME`` or ``NAME:PASSWORD``; asks for a missing password."""
     if user is None:
         return Server.of(url)
     login, colon, password = user.partition(":")

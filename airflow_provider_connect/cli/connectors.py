@@ -266,7 +266,7 @@ def get_offsets(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def alter_offsets(arguments: Any, verbs: Verbs) -> None:
-    """Set offsets from ``--file``, in the form of ``get -o json`` or of Connect's PATCH, or one ``--offset`` of a ``--partition``."""
+    """Set the offsets in ``--file``, or one ``--offset`` of a ``--partition``. The file is like ``get -o json`` or Connect's PATCH."""
     print(visible(verbs.alter_offsets(arguments.name, _wanted(arguments))))
 
 
@@ -309,7 +309,8 @@ def _object(value: object) -> dict[str, object] | None:
 def _change_each(names: Sequence[str], change: Callable[[str], None]) -> None:
     """Change each connector. A refusal goes to standard error; the other connectors are changed, and the exit code is 1.
 
-    If there is only one connector, raises its refusal. Stops and raises at an error that concerns all: no answer, or a user without access.
+    If there is only one connector, raises its refusal. Stops and raises at an error that concerns all connectors: no answer, or a user
+    without access.
     """
     left, is_refused = list(dict.fromkeys(names)), False
     is_single = len(left) == 1

@@ -47,7 +47,7 @@ def _print(found: Costs | ConnectorCosts, rows: list[dict[str, object]], argumen
 
 
 def _columns(found: Costs | ConnectorCosts, cost: Cost) -> dict[str, object]:
-    """The columns of one row. Without prices, they have no cost."""
+    """The columns of one row. Without prices, there is no cost."""
     columns: dict[str, object] = {
         "runs": cost.runs,
         "records": cost.records,

@@ -1,7 +1,7 @@
 """``airflow connect dlq get``: the last dead-letter records of a sink, with the headers that describe each failure.
 
 Reads from the brokers of this host's worker settings. Prints only the connector's own records, because other connectors may use the same
-topic, and only a part of each record.
+topic. Prints only a part of each record.
 """
 
 import sys

@@ -178,7 +178,7 @@ def _folders(settings: WorkerSettings | None) -> Iterator[Finding]:
 
 
 def _port(settings: WorkerSettings) -> Iterator[Finding]:
-    """The port of ``airflow connect rest``, which not every host runs."""
+    """The port of ``airflow connect rest``. Not every host runs this command."""
     try:
         listener = RestListener.of(settings.values)
     except ConnectException as error:

@@ -22,7 +22,8 @@ _NO_PLUGIN: Final = "Failed to find any class that implements Connector"
 
 @dataclass(slots=True)
 class ImportCandidate:
-    """A connector to import. ``errors`` are the server's reasons to refuse its config, each with its key. Without errors, it runs here."""
+    """A connector to import. ``errors`` are the server's reasons to refuse the connector's config, each with the key of the setting.
+    Without errors, the connector can run on this server."""
 
     name: str
     class_name: str

@@ -1,7 +1,7 @@
 """``airflow connect import``: import connectors with their offsets from a running Kafka Connect or from files, and hand them back.
 
-Without an option, it lists the connectors, and the reason if a connector cannot run here. Connectors are created STOPPED, so none runs
-twice.
+Without an option, the command lists the connectors; if a connector cannot run in this cluster, it prints the reason. Connectors are created
+STOPPED, so no connector runs in both clusters.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ ConnectorDag(
 
 @dataclass(slots=True)
 class Found:
-    """A connector to import. ``problem`` is the reason why it cannot run here; None: it can run."""
+    """A connector to import. ``problem`` is the reason why it cannot run in this cluster. None: it can run."""
 
     name: str
     config: dict[str, str]
@@ -75,7 +75,7 @@ class Found:
     """The parts of ``problem``, if the server refuses the config."""
     warnings: Sequence[str] = field(default_factory=list)
     is_begun: bool = False
-    """Whether an interrupted handover has created it here."""
+    """Whether an interrupted handover has created the connector in this cluster."""
 
 
 @connect_command
@@ -165,7 +165,7 @@ def _of_server(there: ConnectClient) -> Iterator[Found]:
 
 
 def _found(name: str, config: Mapping[str, object], state: TargetState) -> Found:
-    """A null value is left out. A connector with other values that are not text cannot run here."""
+    """A null value is left out. A connector with another value that is not text cannot run in this cluster."""
     wrong = [key for key, value in config.items() if value is not None and not _is_text(value)]
     found = Found(name, {key: value for key, value in config.items() if isinstance(value, str) and _is_text(key)}, state)
     if wrong or not all(map(_is_text, (name, *config))):
@@ -202,7 +202,8 @@ def _of_file(path: Path) -> Iterator[Found]:
 
 
 class _Resources(yaml.SafeLoader):  # type: ignore[misc]  # yaml is not typed for us
-    """Keeps numbers and dates as text. Counts all nodes of an alias at each use, so that a small file cannot expand to gigabytes."""
+    """Reads YAML. Keeps numbers and dates as text. Counts all nodes of an alias at each use, so that a small file cannot expand to
+    gigabytes."""
 
     yaml_implicit_resolvers: ClassVar[dict[str, Any]] = {  # by the first character of a value
         first: [(tag, pattern) for tag, pattern in found if tag.rpartition(":")[2] in ("bool", "null", "merge")]
@@ -253,7 +254,7 @@ def _chosen(found: Iterator[Found], names: Sequence[str]) -> Iterator[Found]:
 
 
 def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
-    """Set ``problem`` if the connector cannot run here."""
+    """Set ``problem`` if the connector cannot run in this cluster."""
     if found.problem:
         return
     if found.name in existing and not found.is_begun:
@@ -272,7 +273,8 @@ def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
 
 
 def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:
-    """Whether an interrupted handover created the connector here: STOPPED, with the same config and only offsets of the other side."""
+    """Whether an interrupted handover created the connector in this cluster. The connector is then STOPPED, with the same config, and has
+    only offsets of the other cluster."""
     here = verbs.connector_info(found.name).config
     if here.keys() != found.config.keys() or any(value not in (found.config[key], HIDDEN) for key, value in here.items()):
         return False
@@ -344,8 +346,9 @@ def _file_name(name: str) -> str:
 
 
 def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
-    """(1) Create it STOPPED here; it still runs there if the config is refused. (2) Stop it there. (3) Copy its offsets. (4) Restore its
-    state. Resumes an interrupted handover. If the connector is already STOPPED there, its previous state is unknown."""
+    """(1) Create the connector STOPPED in this cluster. If the config is refused, it still runs in the other cluster. (2) Stop it in the
+    other cluster. (3) Copy its offsets. (4) Restore its state. Resumes an interrupted handover. If the connector is already STOPPED in the
+    other cluster, its previous state is unknown."""
     if not found.is_begun:
         verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     try:

@@ -19,8 +19,8 @@ Lag = dict[TopicPartition, int]
 
 @connect_command
 def lag(arguments: Any, verbs: Verbs) -> None:
-    """Print a row per partition and a row for their sum, of the named sinks or of all. If a sink's lag is unknown, this is printed to
-    standard error, and the exit code is 1."""
+    """Print the lags of the named sinks, or of all sinks: a row per partition, and a row for the sum. Sinks with an unknown lag are named
+    on standard error, and the exit code is 1."""
     names, found, is_unknown = arguments.names or _sinks(verbs), dict[str, Lag](), False
     for name in dict.fromkeys(names):
         try:
@@ -41,7 +41,7 @@ def _sinks(verbs: Verbs) -> list[str]:
 
 
 def _lag(verbs: Verbs, name: str) -> Lag:
-    """For the server of ``--url``, asks the brokers of this host's worker settings, which must belong to the same cluster."""
+    """With ``--url``, asks the brokers of this host's worker settings. These must be the brokers of the server's cluster."""
     if isinstance(verbs, ConnectHook):
         return verbs.sink_lag(name)
     settings = verbs.settings if isinstance(verbs, Herder) else worker_settings()

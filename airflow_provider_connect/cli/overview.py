@@ -22,7 +22,7 @@ _PATH = "/ui/connectors"
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One connector. ``progress`` is None if no application of it runs."""
+    """One connector. ``progress`` is None if no application of the connector is running."""
 
     row: ConnectorRow
     progress: Progress | None = None
@@ -65,7 +65,7 @@ class Line:
 class Overview:
     """The connectors of one Connect, read repeatedly. ``now`` is a monotonic clock in seconds.
 
-    A real Kafka Connect does not have our routes, so it returns only states and traces.
+    A real Kafka Connect does not have this package's routes, so it returns only states and traces.
     """
 
     def __init__(self, verbs: Verbs, now: Callable[[], float] = time.monotonic) -> None:

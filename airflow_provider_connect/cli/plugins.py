@@ -27,8 +27,8 @@ _OF_CONNECT = (
     "com.fasterxml.jackson.core:*",
     *("org.slf4j:*", "org.apache.logging.log4j:*", "ch.qos.logback:*", "ch.qos.reload4j:*"),
 )
-"""Packages of Kafka Connect's runtime, which archives of plugins leave out. A plugin's own copies would not be used. Only its own Jackson
-would, and would fail with the modules of Connect's Jackson."""
+"""Packages of Kafka Connect's runtime, which archives of plugins leave out. A plugin's own copies would not be used, except for Jackson.
+The plugin's own Jackson would fail with the modules of Connect's Jackson."""
 
 
 @connect_command
@@ -110,7 +110,7 @@ def broken(arguments: Any) -> None:
 
 
 def _fetch(settings: Path | None, libraries: Sequence[str]) -> java_installation.Fetch:
-    """Fetch with PySpark's Ivy, whose ``settings`` may name other repositories, together with ``libraries``."""
+    """Fetch a package and ``libraries`` with PySpark's Ivy. The Ivy file ``settings`` may name other repositories."""
 
     def fetch(coordinates: str, folder: Path) -> None:
         cache = cache_directory()

@@ -20,7 +20,7 @@ STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "
 _CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
 _COLOURED: Final = ("state", "tasks")
 _CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
-"""The beginnings of the lines after the message of a trace, in Python and in Java."""
+"""In a trace of Python or Java, the line after the message begins with one of these texts."""
 
 
 @contextmanager

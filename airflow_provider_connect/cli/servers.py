@@ -19,7 +19,7 @@ from airflow_provider_connect.standalone import agent
 @print_errors()
 def serve_rest(arguments: Any) -> None:
     """Serve until the process ends. Worker settings define listener, TLS and users; ``--host`` and ``--port`` override them. If the
-    settings define no users, Airflow's users have their rights here. With ``--anonymous``, there is no authentication.
+    settings define no users, Airflow's users and their rights apply. With ``--anonymous``, there is no authentication.
     """
     use_database()
     properties = worker_properties() | ({ANONYMOUS: "true"} if arguments.anonymous else {})

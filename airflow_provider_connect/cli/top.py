@@ -48,7 +48,7 @@ class Column:
 
 @connect_command
 def top(arguments: Any, verbs: Verbs) -> None:
-    """Show the connectors. The exit code is 0 in whatever way the user quits."""
+    """Show the connectors. The exit code is 0, however the user quits."""
     interval, order = arguments.interval, SORTS[arguments.sort]
     if not SHORTEST_SECONDS <= interval < math.inf:
         raise BadRequestException(f"--interval is a number of seconds from {SHORTEST_SECONDS:g} on, not {interval:g}")
@@ -242,7 +242,7 @@ COLUMNS: Final = (
     Column("NEXT", _next, 8),
     FAILURE,
 )
-"""From left to right. LAG is the distance to the end, which not every source knows. LEFT is the time to the end."""
+"""From left to right. LAG is the distance to the end; not every source knows this distance. LEFT is the time to the end."""
 
 Order = Callable[[Line], tuple[object, ...]]
 SORTS: Final[dict[str, Order]] = {

@@ -27,8 +27,8 @@ from airflow_provider_connect.runtime.model.views import ConnectorStatusView, St
 
 _PAUSE_SECONDS: Final = 1.0
 _TRACE_SECONDS: Final = 15.0
-"""How long to wait for the trace of a failed run, which the API server writes for a killed process. FAILED may also last this long, because
-Airflow retries."""
+"""How long to wait for the trace of a failed run: for a killed process, the API server writes the trace. FAILED may also last this long
+before Airflow retries."""
 _SHOWN: Final = 100
 _AWAITED: Final = "waits for Airflow to start its run"
 
@@ -65,7 +65,7 @@ class Waiting:
         followed: Followed | None = None,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Without ``followed``, waits for a run of the connector on this Airflow, or its start on a server. Raises BadRequestException."""
+        """Without ``followed``, waits for a run on this Airflow, or for the connector's start on a server. Raises BadRequestException."""
         check_timeout(timeout)
         if followed is None and not isinstance(verbs, Herder) and not is_new:
             raise BadRequestException("--wait follows a run in this Airflow's database: give it without --url and --conn-id")

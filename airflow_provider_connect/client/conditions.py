@@ -1,7 +1,7 @@
-"""Conditions to wait for: a state, an offset, a topic, the deletion of a connector. Each is a value with a call and an evaluation of the
-answer.
+"""Conditions to wait for: a state, an offset, a topic, the deletion of a connector. Each condition is a value with a call, and evaluates
+the call's answer.
 
-Sensors, operators and triggers poll them; a condition is sent to the triggerer as JSON.
+Sensors, operators and triggers poll conditions; a condition is sent to the triggerer as JSON.
 """
 
 import time
@@ -48,8 +48,8 @@ class Condition(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorReaches:
-    """The connector is in one of ``states``; with ``with_tasks``, each of its tasks is, too. STOPPED is reached when no task is left.
-    RUNNING without tasks is early, because a connector runs before its tasks are known."""
+    """The connector is in one of ``states``; with ``with_tasks``, each of its tasks is also in one of them. STOPPED is reached when no task
+    is left. RUNNING without tasks is early, because a connector runs before its tasks are known."""
 
     connector: str
     states: Sequence[str]
@@ -94,8 +94,9 @@ class TaskReaches:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReaches:
-    """Every partition with all entries of ``partition`` has reached ``offset``, and there is at least one. Numbers are at least as large;
-    other values are equal. A sink's partition is ``{"kafka_topic": …, "kafka_partition": …}``; its offset is ``{"kafka_offset": …}``."""
+    """Every partition that has all entries of ``partition`` has reached ``offset``, and at least one such partition exists. A partition has
+    reached ``offset`` if its numbers are at least as large and its other values are equal. A sink's partition is ``{"kafka_topic": …,
+    "kafka_partition": …}``; its offset is ``{"kafka_offset": …}``."""
 
     connector: str
     partition: Mapping[str, Any]
@@ -218,8 +219,8 @@ class ReplayEnds:
 
 
 class FailureTimeout:
-    """How long FAILED, or RUNNING without tasks, must last before it counts. A changed or restarted connector keeps its old state for a
-    while, and a new connector has no tasks for a while."""
+    """The time that FAILED, or RUNNING without tasks, must last before it counts. A changed or restarted connector keeps its old state for
+    a while, and a new connector has no tasks for a while."""
 
     def __init__(self, seconds: float, now: Callable[[], float] = time.monotonic) -> None:
         self._seconds, self._now = seconds, now

@@ -1,7 +1,7 @@
-"""One call: send it, retry it where that is safe, then read the answer or raise the refusal.
+"""Carries out one call: sends it, retries it if a retry is safe, then reads the answer or raises the refusal.
 
 Does no I/O: a generator yields the next step (``Send``, ``Wait``) and receives its outcome (``Answer``, ``Lost``). So the blocking and the
-asynchronous client share it. Refusals become the exceptions of ``errors``.
+asynchronous client share this module. Refusals become the exceptions of ``errors``.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""A client of Kafka Connect's REST API. The server is a real Kafka Connect, or ours in Airflow's API server or alone. Needs no Airflow.
+"""A client of Kafka Connect's REST API. The server is a real Kafka Connect, or this package's server in Airflow or alone. Needs no Airflow.
 
 ::
 
@@ -46,7 +46,7 @@ class _ByUrl:
 
 
 class ConnectClient(_ByUrl, ConnectVerbs):
-    """A blocking client. Several threads may call it at once. ``transport`` is httpx's."""
+    """A blocking client. Several threads may call it at the same time. ``transport`` is httpx's."""
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ def verb(build: Callable[Concatenate[Any, P], Call[T]]) -> VerbMethod[P, T]:
 
 
 class _Verbs:
-    """Raise the exceptions of ``errors`` with the server's own message."""
+    """Each verb raises the exceptions of ``errors``, with the server's own message."""
 
     @verb
     def server_info(self) -> Call[ServerView]:
@@ -119,14 +119,14 @@ class _Verbs:
 
     @verb
     def connector_status(self, name: str) -> Call[ConnectorStatusView]:
-        """The states of the connector and its tasks. A new connector may have none yet: NotFoundException."""
+        """The states of the connector and its tasks. Raises NotFoundException for a new connector without a status."""
         return call("connector_status", name)
 
     @verb
     def create_connector(
         self, name: str, config: Mapping[str, str | None], initial_state: TargetState | None = None
     ) -> Call[ConnectorInfo]:
-        """Create a connector. AlreadyExistsException if it exists. ``initial_state`` needs Kafka Connect 3.7 or later (KIP-980)."""
+        """Create a connector. Raises AlreadyExistsException if it exists. ``initial_state`` needs Kafka Connect 3.7 or later (KIP-980)."""
         state = {} if initial_state is None else {"initial_state": _INITIAL[initial_state]}
         return call("create_connector", body={"name": name, "config": dict(config), **state})
 
@@ -147,8 +147,8 @@ class _Verbs:
 
     @verb
     def config_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[ConfigHistory]:
-        """The configs that the connector had, with hidden secrets, newest first. ``before`` limits them to revisions below this number. A
-        real Kafka Connect has no such route: NotFoundException, as for the three verbs of history below."""
+        """The configs that the connector had, with hidden secrets, newest first. ``before`` limits the result to revisions below this
+        number. A real Kafka Connect has no history: this verb and the three verbs of history below raise NotFoundException."""
         return call("config_history", name, limit=limit, before=before)
 
     @verb
@@ -173,12 +173,15 @@ class _Verbs:
 
     @verb
     def stop(self, name: str) -> Call[None]:
-        """Request STOPPED, which allows changes of offsets. Returns before it is reached (KIP-875: Kafka Connect 3.5 and later)."""
+        """Request STOPPED. Returns before the connector is stopped. Offsets can then be changed (KIP-875: Kafka Connect 3.5 and later)."""
         return call("stop", name)
 
     @verb
     def restart_connector(self, name: str, *, include_tasks: bool = False, only_failed: bool = False) -> Call[ConnectorStatusView | None]:
-        """Restart the connector (KIP-745). With a flag, returns at once what will restart; otherwise returns None after the restart."""
+        """Restart the connector (KIP-745).
+
+        With ``include_tasks`` or ``only_failed``, returns immediately, with the connector and tasks that will restart. Otherwise returns
+        None after the restart."""
         return call(
             "restart_connector",
             name,
@@ -194,7 +197,7 @@ class _Verbs:
 
     @verb
     def task(self, name: str, task: int) -> Call[TaskDetail]:
-        """One task with its config and state (KIP-26). Kafka Connect 4.3 has no such route: NotFoundException."""
+        """One task with its config and state (KIP-26). Kafka Connect 4.3 has no such route, so this raises NotFoundException."""
         return call("task", name, task)
 
     @verb
@@ -219,7 +222,7 @@ class _Verbs:
 
     @verb
     def offsets(self, name: str) -> Call[list[OffsetView]]:
-        """The connector's committed offsets by partition; None: removed (KIP-875: Kafka Connect 3.5 and later)."""
+        """The connector's committed offsets by partition. None: the offset was removed (KIP-875: Kafka Connect 3.5 and later)."""
         return call("offsets", name, read=lambda answer: of_json(list[OffsetView], answer.body["offsets"]))
 
     @verb
@@ -234,7 +237,7 @@ class _Verbs:
 
     @verb
     def offsets_history(self, name: str, *, limit: int = 50, before: int | None = None) -> Call[OffsetHistory]:
-        """The changes of the connector's offsets, newest first. ``limit`` counts partitions that changed."""
+        """The changes of the connector's offsets, newest first. ``limit`` is the number of changed partitions."""
         return call("offsets_history", name, limit=limit, before=before)
 
     @verb
@@ -246,34 +249,34 @@ class _Verbs:
 
     @verb
     def dead_letter_replay(self, name: str) -> Call[Replay]:
-        """The last replay of a sink's dead-letter records; NotFoundException if there was none."""
+        """The last replay of a sink's dead-letter records. Raises NotFoundException if there was no replay."""
         return call("dead_letter_replay", name)
 
     @verb
     def replay_dead_letters(self, name: str, asked: ReplayRequest, *, dry_run: bool = False, records: int = 10) -> Call[Replay]:
         """Request that dead-letter records of a sink are written back, each once. A dry run writes nothing and returns the first
-        ``records`` records. ConflictException while another replay is in progress. A real Kafka Connect has no such route:
-        NotFoundException."""
+        ``records`` records. Raises ConflictException while another replay is in progress, and NotFoundException for a real Kafka Connect,
+        which has no such route."""
         given = {**to_json(asked), "dry_run": dry_run, "records": records}
         return call("replay_dead_letters", name, body={key: value for key, value in given.items() if value is not None})
 
     @verb
     def backfills(self, name: str) -> Call[list[Backfill]]:
-        """The backfills of the connector with their progress. A real Kafka Connect has no such route: NotFoundException, as for the next
-        verb."""
+        """The backfills of the connector with their progress. A real Kafka Connect has no such route: this verb and the next verb raise
+        NotFoundException."""
         return call("backfills", name)
 
     @verb
     def create_backfill(self, name: str, request: BackfillRequest, *, dry_run: bool = False) -> Call[Backfill]:
-        """Deliver ranges of a sink's topics again, while the live connector runs. A dry run creates nothing. AlreadyExistsException for an
-        existing id."""
+        """Deliver ranges of a sink's topics again, while the live connector runs. A dry run creates nothing. Raises AlreadyExistsException
+        for an existing id."""
         asked = {"ranges": to_json(request.ranges), "config": dict(request.changes), "id": request.id, "dry_run": dry_run}
         return call("create_backfill", name, body=asked)
 
     @verb
     def costs(self, *, days: int = DEFAULT_DAYS) -> Call[Costs]:
-        """The usage and costs of connectors, by connector and UTC day, including today. A real Kafka Connect has no such route:
-        NotFoundException, as for the next verb."""
+        """The usage and costs of connectors, by connector and UTC day, including today. A real Kafka Connect has no such route: this verb
+        and the next verb raise NotFoundException."""
         return call("costs", days=days)
 
     @verb
@@ -317,13 +320,13 @@ class _Verbs:
         self, name: str, config: Mapping[str, str] | None = None, *, records: int = 10, version: str | None = None
     ) -> Call[Preview]:
         """The records that the connector's next run would read. Commits nothing. Optionally uses another ``config`` and another ``version``
-        of the plugin. A real Kafka Connect has no such route: NotFoundException."""
+        of the plugin. A real Kafka Connect has no such route, so this raises NotFoundException."""
         given = {"records": records, "version": version, "config": None if config is None else dict(config)}
         return call("preview", name, body={key: value for key, value in given.items() if value is not None})
 
     @verb
     def upgrade(self, name: str) -> Call[Upgrade]:
-        """The state of the last requested upgrade of the connector's plugin; NotFoundException if there was none."""
+        """The state of the last requested upgrade of the connector's plugin. Raises NotFoundException if no upgrade was requested."""
         return call("upgrade", name)
 
     @verb
@@ -372,7 +375,7 @@ def _expanded(answer: Answer) -> dict[str, Views]:
 
 
 def _validation(answer: Answer) -> Validation:
-    """The validation. Leaves out keys without a value, which Kafka Connect may return. Only our answers have warnings."""
+    """The validation. Leaves out keys without a value; Kafka Connect may return such keys. Only this package's servers return warnings."""
     body = answer.body
     found: Validation = of_json(Validation, {**body, "configs": [each for each in body["configs"] if each["value"]]})
     return replace(found, warnings=tuple(json.loads(answer.headers.get(WARNINGS_HEADER, "[]"))))

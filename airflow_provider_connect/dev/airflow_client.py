@@ -12,8 +12,8 @@ from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException
 
-# Airflow's API server commits its log of actions on its event loop. If another request holds SQLite's lock and needs the loop to end, both
-# wait for the whole timeout of the database. So the wait is measured from the first refusal.
+# Airflow's API server commits its log of actions on its event loop. If another request holds SQLite's lock and needs the event loop before
+# it can end, both wait for the whole timeout of the database. So the wait is measured from the first refusal.
 _LOCKED_SECONDS = 20.0
 ENDED = frozenset({"success", "failed"})
 
@@ -35,7 +35,7 @@ class DagRun:
 
 
 class AirflowClient:
-    """A user of one Airflow. Logs in at the first call."""
+    """Calls the API of one Airflow as one user. Logs in at the first call."""
 
     def __init__(self, url: str, username: str, password: str) -> None:
         self._url, self._login = url.rstrip("/"), {"username": username, "password": password}

@@ -63,7 +63,7 @@ class AirflowServer:
     def prepare(self) -> None:
         """Create the folders, and start to create or upgrade the database if necessary. ``start`` waits for the end.
 
-        A new SQLite database is copied from the cache, which has one for each version of Airflow and of our tables.
+        A new SQLite database is copied from the cache. The cache has a database for each version of Airflow and of our tables.
         """
         for folder in (self.home, self.dags_folder, self.log_folder):
             folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ class AirflowServer:
             self.start_part(name)
 
     def start_part(self, name: str) -> None:
-        """Start one of the four processes, again if it has ended."""
+        """Start one of the four processes, or restart it if it has ended."""
         self.processes[name] = self._spawn(name, _COMPONENTS[name])
 
     def start_command(self, name: str, *arguments: str) -> None:

@@ -135,7 +135,7 @@ class Demo:
         return original == copy
 
     def _run_connector(self, client: AirflowClient, dag_id: str, *, waits_for_schedule: bool) -> DagRun:
-        """Complete one run. With ``waits_for_schedule``, it is the first run by a new DAG's schedule; otherwise a run is triggered."""
+        """Complete one run. With ``waits_for_schedule``, the schedule of a new DAG starts the run; otherwise this method triggers it."""
         client.wait_for_dag(dag_id)
         client.unpause(dag_id)
         deadline = time.monotonic() + _FIRST_RUN_SECONDS

@@ -39,7 +39,7 @@ class DemoChanges:
 
     @staticmethod
     def install_plugin(cache: Path) -> Path:
-        """A folder for ``plugin.path`` with Debezium's plugin, which a user would install with the command. Kept in the cache."""
+        """A folder in the cache with Debezium's plugin, for ``plugin.path``. A user would install the plugin with the command."""
 
         def install(folder: Path) -> None:
             folder.mkdir()

@@ -1,6 +1,6 @@
-"""Processes with a mark in their environment. All descendants inherit it, even if they change group, session or parent.
+"""Processes with a mark in their environment. All descendants inherit the mark, even if they change group, session or parent.
 
-So exactly the processes of one stack can be found and ended: its servers, running tasks, and their Spark processes.
+So exactly the processes of one stack can be found and ended: the stack's servers, running tasks, and Spark processes.
 """
 
 import os

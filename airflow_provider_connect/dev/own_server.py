@@ -21,7 +21,7 @@ _LOWEST_PORT, _USUAL_LOWEST = 10_000, 32_768
 
 
 def free_ports(count: int) -> list[int]:
-    """``count`` different ports on which no process listens now. They are not reserved. They are outside of the kernel's range for
+    """``count`` different ports on which no process listens now. The ports are not reserved. They are outside of the kernel's range for
     connections, unless this range has nearly all ports."""
     found: list[int] = []
     for port in random.SystemRandom().sample(range(_LOWEST_PORT, _lowest_of_connections()), 50 + 20 * count):
@@ -54,8 +54,8 @@ _END_SECONDS = 20
 
 
 class OwnServer(ABC):
-    """A server on a free ``port`` of the loopback interface. It ends with the process that started it, and its folder is deleted when it
-    stops. A context manager starts and stops it. ``end_signal`` ends it without waiting for clients.
+    """A server on a free ``port`` of the loopback interface. The server ends with the process that started it. Its folder is deleted when
+    the server stops. A context manager starts and stops it. ``end_signal`` ends it without waiting for clients.
     """
 
     def __init__(self, end_signal: signal.Signals) -> None:

@@ -78,7 +78,7 @@ def _make_venv() -> None:
 
 
 def _install(constraints: Path, environment: dict[str, str]) -> None:
-    """Install the package from the working tree, so that changes apply at once, and its requirements at the pinned versions."""
+    """Install the package from the working tree, so that changes apply immediately, and its requirements at the pinned versions."""
     wanted = ["-c", str(constraints), "-e", f"{CHECKOUT}[{EXTRAS}]"]
     with_uv = subprocess.run([VENV / "bin" / "uv", "pip", "install", *wanted], env=environment, check=False)
     if with_uv.returncode:

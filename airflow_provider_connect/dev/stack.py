@@ -291,7 +291,7 @@ def directory_in_use() -> Path:
 
 def status(output: str = "text", *, directory: Path | None = None) -> int:
     """Print the running parts with their addresses, and parts that have ended or are not healthy. ``output`` is ``json`` or ``text``.
-    Returns exit code 0 if everything is up and healthy, otherwise 1. ``directory`` is by default the one in use."""
+    Returns exit code 0 if everything is up and healthy, otherwise 1. The default of ``directory`` is ``directory_in_use()``."""
     stack = Stack(directory or directory_in_use())
     state, faults = stack.state(), stack.faults()
     is_up = state is not None and not faults

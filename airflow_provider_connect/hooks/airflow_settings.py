@@ -44,7 +44,8 @@ OWN_OPTIONS = (
     "mirror_history_days",
     "plan_timeout_ms",
 )
-"""Options of the section that are not worker settings. All others are, in Connect's spelling or with _ for the full stops."""
+"""Options of the section that are not worker settings. All others are worker settings, in Connect's spelling or with _ for the full
+stops."""
 
 REST_KEYS = ("rest.url", "rest.login", "rest.password", "rest.token", "rest.ca.file")
 """Keys of a Connection's extra for Connect's REST API. They are not worker settings."""
@@ -64,7 +65,7 @@ def worker_settings() -> WorkerSettings:
 
 
 def settings_now() -> SettingsInForce:
-    """The settings in force, and the invalid ones. Each process logs each invalid setting once.
+    """The settings in force, and the invalid settings. Each process logs each invalid setting once.
 
     The last valid settings are stored in a private file of this host, for every process of this Airflow and user, because most processes
     are too short-lived to keep them. If no valid settings exist, raises WorkerSettingsException, after which a retry may succeed.
@@ -88,7 +89,7 @@ def worker_variable_now() -> Mapping[str, str]:
 
 
 def section_schedule() -> str | None:
-    """``airflow.schedule`` of the section, when a DAG file is parsed. If it or the section is invalid, the last valid schedule."""
+    """``airflow.schedule`` of the section, for parsing DAG files. If the option or the section is invalid, the last valid schedule."""
     try:
         text = section_properties().get(SCHEDULE)
         if text is not None:
@@ -153,7 +154,7 @@ def _read_last_good(file: Path) -> dict[str, dict[str, str]] | None:
 
 
 def _save_last_good(file: Path, values: Mapping[str, Mapping[str, str]]) -> None:
-    """Replace the whole file, which has mode 0600. If this fails, a later invalid value has no valid one to replace it."""
+    """Replace the whole file, which has mode 0600. If this fails, no valid value can later replace an invalid value."""
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{file.name}.", dir=file.parent)
         with os.fdopen(descriptor, "w", encoding="utf-8") as scratch:
@@ -178,7 +179,7 @@ def default_properties() -> dict[str, str]:
 
 
 def section_properties() -> dict[str, str]:
-    """The ``[connect]`` section. It overrides the file that its ``worker_properties`` names."""
+    """The settings of the ``[connect]`` section. They override the file that its option ``worker_properties`` names."""
     return properties_file() | section_options()
 
 
@@ -234,16 +235,16 @@ def properties_of(connection: Any) -> dict[str, str]:
 
 
 def extra_properties(connection: Any) -> dict[str, str]:
-    """The extra of a Connection, flattened, without empty values: the form sends empty text for empty fields."""
+    """The extra of a Connection, flattened, without empty values, because Airflow's form sends empty text for empty fields."""
     where = f"the extra of Connection {connection.conn_id}"
     extra = flattened(_json_object(connection.extra, where), where) if connection.extra else {}
     return {key: value for key, value in extra.items() if value}
 
 
 def names_brokers(connection: Any) -> bool:
-    """Whether host, port, login and password are Kafka's.
+    """Whether host, port, login and password belong to Kafka.
 
-    Otherwise they are those of Connect's REST API: the host is a URL, or there is only a ``rest.url``.
+    Otherwise they belong to Connect's REST API: the host is a URL, or the Connection has only a ``rest.url``.
     """
     if not connection.host:
         return "rest.url" not in extra_properties(connection)

@@ -1,7 +1,7 @@
 """Translates Kafka's Java client settings to librdkafka's, for every client of this package.
 
-Only names in the tables below are passed on. Some of librdkafka's own settings run commands or load libraries, and a connector's config
-must not set them. Knows nothing of workers.
+Only names in the tables below are passed on. Some of librdkafka's own settings run commands or load libraries, so a connector's config must
+not set them. Knows nothing of workers.
 """
 
 import logging
@@ -50,7 +50,7 @@ _NATIVE = _words("""
     queued.min.messages queued.max.messages.kbytes fetch.wait.max.ms fetch.message.max.bytes fetch.queue.backoff.ms fetch.error.backoff.ms
     compression.codec compression.level topic.metadata.refresh.interval.ms enable.ssl.certificate.verification
 """)
-"""Librdkafka's own tuning settings, which are also accepted. They involve neither code nor files."""
+"""Librdkafka's own tuning settings that are also accepted. These settings involve neither code nor files."""
 
 _RENAMED = {
     "fetch.max.wait.ms": "fetch.wait.max.ms",
@@ -68,10 +68,10 @@ _LARGEST_REQUEST = 1_048_576  # the default of Java's max.request.size; librdkaf
 
 
 def librdkafka_config(java: Mapping[str, str], kind: ClientKind | str) -> ClientConfig:
-    """Translate ``java``, a client's settings by Kafka's Java names, to librdkafka's.
+    """Translate ``java``, a client's settings with Kafka's Java names, to librdkafka's settings.
 
-    Drops settings without a counterpart, with a debug log line. Raises ConfigException for values that cannot be translated, and for a
-    value with NUL, at which librdkafka would cut it (a config variable may contain one).
+    Drops settings without a counterpart, and logs them at level DEBUG. Raises ConfigException for values that cannot be translated. Also
+    raises it for a value with a NUL character, perhaps from a config variable, because librdkafka would cut the value there.
     """
     for name, value in java.items():
         if "\0" in value:
@@ -137,7 +137,8 @@ _SIZES = {
     "send.buffer.bytes": ("socket.send.buffer.bytes", 0, 100_000_000),  # Java's -1 becomes 0, the system's default
     "receive.buffer.bytes": ("socket.receive.buffer.bytes", 0, 100_000_000),
 }
-"""Sizes by Java's name, with librdkafka's name and range. Librdkafka refuses other values, which in Java may mean no limit."""
+"""Sizes by Java's name, with librdkafka's name and range. Librdkafka refuses values outside of the range; Java may use such a value for no
+limit."""
 
 
 def _number(java: Mapping[str, str], name: str) -> int:

@@ -21,13 +21,13 @@ class Right(Enum):
 
 
 class Access(Protocol):
-    """Identifies and authorizes the user of every request. All methods but ``identify`` are called from worker threads."""
+    """Identifies and authorizes the user of every request. All methods except ``identify`` are called from worker threads."""
 
     async def identify(self, request: Request) -> User:
         """The user who sent the request. No route is served without this call.
 
-        Raises UnauthorizedException without a user, and ForbiddenException for a user who may not use this server. A change that a foreign
-        web page may have sent with the user's cookie also raises ForbiddenException.
+        Raises UnauthorizedException if the request names no user, and ForbiddenException for a user who may not use this server. A change
+        that a foreign web page may have sent with the user's cookie also raises ForbiddenException.
         """
         ...
 
@@ -68,8 +68,8 @@ class Access(Protocol):
         ...
 
     def note(self, user: User, verb: str, connector: str | None, details: Mapping[str, str]) -> None:
-        """Write a change by the user to the host's audit log, if it has one. If ``connector`` is None, the change concerns all connectors.
-        ``details`` have no secrets. Must not raise, because the change is already complete."""
+        """Write the user's change to the host's audit log, if the host has an audit log. If ``connector`` is None, the change concerns all
+        connectors. ``details`` have no secrets. Must not raise, because the change is already complete."""
         ...
 
 
@@ -94,8 +94,8 @@ def is_of_page(request: Request, addresses: Iterable[str | None] = ()) -> bool |
 
 
 def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) -> None:
-    """Raise ForbiddenException for a change that another server's page sends. The browser would add the user's credentials, or reach an
-    address that only this machine can reach."""
+    """Raise ForbiddenException for a change that another server's page sends. The browser would add the user's credentials to the change,
+    or send the change to an address that only this machine can reach."""
     if request.method not in SAFE_METHODS and is_of_page(request, addresses) is False:
         raise ForbiddenException(
             "A page of another server requests a change (Origin, Sec-Fetch-Site); access.control.allow.origin names the allowed origins"
@@ -105,7 +105,7 @@ def refuse_foreign_page(request: Request, addresses: Iterable[str | None] = ()) 
 class OpenToAll:
     """An Access without users: every client that reaches the port may do everything, as with Kafka Connect's defaults.
 
-    Foreign pages in a browser may change nothing, unless they are from ``origins``.
+    Web pages of other servers may change nothing, unless they are from ``origins``.
     """
 
     def __init__(self, origins: Iterable[str] = ()) -> None:

@@ -33,7 +33,7 @@ class HttpException(Exception):
 
 
 def answer(value: object, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    """``value``, which may contain views, as JSON; ``bytes`` are already JSON."""
+    """An answer with ``value`` as JSON. ``value`` may contain views; ``bytes`` are already JSON."""
     body = value if isinstance(value, bytes) else json_bytes(to_json(value))
     return Response(body, status_code=status, headers=dict(headers or {}), media_type=JSON)
 
@@ -53,7 +53,7 @@ def error_answer(error: ConnectException | HttpException) -> Response:
 
 
 def query(request: Request, name: str, default: str) -> str:
-    """The first value of a query parameter. A missing or empty one has the default, as in Kafka Connect."""
+    """The first value of a query parameter. A missing or empty parameter has the default, as in Kafka Connect."""
     values = request.query_params.getlist(name)
     return values[0] if values and values[0] else default
 

@@ -1,4 +1,4 @@
-"""The REST server as a FastAPI app. Herder, access rights and background work are handed in. Knows nothing of Airflow."""
+"""The REST server as a FastAPI app. The caller passes herder, access rights and background work. Knows nothing of Airflow."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -44,9 +44,10 @@ def create_app(
 ) -> FastAPI:
     """Create the app. ``herder`` is called for each request and raises ConnectException if it is not ready; ``info`` may ask the broker.
 
-    ``loggers``: the process's loggers, if its host follows requests to all workers. ``has_admin``: whether ``/admin`` is served here; Kafka
-    Connect's ``admin.listeners`` may move or disable it. ``warnings``: problems that an admin must correct, for ``/health``. ``runs``: the
-    runs of connectors, for the page. ``has_page``: whether ``/ui`` serves the page, for servers without Airflow's UI.
+    ``loggers``: the process's loggers, if the process applies log levels that are set for all workers. ``has_admin``: whether this app
+    serves ``/admin``; Kafka Connect's ``admin.listeners`` may move or disable this route. ``warnings``: problems that an admin must
+    correct, for ``/health``. ``runs``: the runs of connectors, for the page. ``has_page``: whether ``/ui`` serves the page, for servers
+    without Airflow's UI.
     """
     app = FastAPI(
         title="Kafka Connect REST API",

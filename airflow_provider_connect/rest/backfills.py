@@ -1,6 +1,6 @@
 """``/connectors/«c»/backfills``: another connector delivers ranges of a sink's topics again.
 
-The user needs the right to change the live connector, as for a change of its offsets, and to create the new connector. The new config is
+The user needs two rights: to change the live connector, as for a change of its offsets, and to create the new connector. The new config is
 the live config with changes; a hidden secret is never sent to another address than before.
 """
 

@@ -1,4 +1,5 @@
-"""Users by HTTP Basic from a file of names and passwords, like Kafka Connect's Basic auth extension. Every user may do everything."""
+"""Users who log in with HTTP Basic. A file has their names and passwords, as with Kafka Connect's Basic auth extension. Every user may do
+everything."""
 
 import base64
 import hmac
@@ -24,7 +25,7 @@ _FILE = re.compile(r"\bfile\s*=\s*\"([^\"]+)\"")
 
 
 class BasicAccess(OpenToAll):
-    """``users`` are passwords by name."""
+    """``users`` has the passwords by user name."""
 
     def __init__(self, users: Mapping[str, str], origins: Iterable[str] = ()) -> None:
         super().__init__(origins)

@@ -1,4 +1,5 @@
-"""The bodies of requests, within limits. Accepts what Kafka Connect accepts, and answers with a clear 400 where Kafka Connect answers 500.
+"""Reads the bodies of requests, within limits. Accepts every body that Kafka Connect accepts. Sends a clear 400 where Kafka Connect sends a
+500.
 
 ``receive`` runs in the event loop and only collects bytes. All other functions are called from worker threads, because parsing a megabyte
 would block the event loop for too long.
@@ -112,18 +113,18 @@ def _initial_state(value: object) -> TargetState | None:
 
 
 def config(body: Body) -> Config:
-    """A flat object of settings; numbers and booleans become their text, null stays. Raises BadRequestException."""
+    """A flat object of settings. Numbers and booleans become text; null stays null. Raises BadRequestException."""
     return settings(_object(_value(body, numbers_as_text=True), "The body", "with the connector's settings"))
 
 
 def config_patch(body: Body) -> Config | None:
-    """As ``config``. None: no body or null, which Kafka Connect refuses only after it has found the connector."""
+    """Like ``config``. None: the body is empty or null. Kafka Connect refuses such a body only after it has found the connector."""
     value = _value(body, numbers_as_text=True)
     return None if value is None else settings(_object(value, "The body", "with the settings to change"))
 
 
 def settings(fields: Mapping[str, Any]) -> Config:
-    """Settings as text. Raises BadRequestException, and ConfigException for too many aliases, because a plugin is asked about each."""
+    """Settings as text. Raises BadRequestException. Raises ConfigException for too many aliases, because each alias calls a plugin."""
     given = {key: _setting(key, value) for key, value in fields.items()}
     refuse_many_aliases(given)
     return given
@@ -143,7 +144,7 @@ def _text(value: object) -> str:
 
 
 def offsets(body: Body) -> list[OffsetView]:
-    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None, which the herder checks.
+    """``{"offsets": [{"partition": {…}, "offset": {…}}]}``; a missing partition or offset is None. The herder checks for None.
 
     Raises BadRequestException.
     """
@@ -192,12 +193,12 @@ class JsonBody(BaseModel):
 
 
 def _field(location: Iterable[int | str]) -> str:
-    """The name of the invalid field. Pydantic appends the type that it tried, if a field has several."""
+    """The name of the invalid field. If a field may have several types, pydantic appends the type that it tried."""
     return ".".join(str(part) for part in location if part not in _TYPES)
 
 
 class PreviewBody(JsonBody):
-    """The body of ``POST /connectors/«c»/preview``. Without ``config``, the connector's own is used."""
+    """The body of ``POST /connectors/«c»/preview``. Without ``config``, the connector's own config is used."""
 
     records: int = Field(10, ge=1, le=10_000)
     version: str | None = Field(None, description="A version of its plugin or a range, in place of the config's own")
@@ -266,7 +267,7 @@ class BackfillBody(JsonBody):
         return settings({key: json.dumps(value) if type(value) in (int, float) else value for key, value in config.items()})
 
     def request(self) -> BackfillRequest:
-        """The request; the default id is the time."""
+        """The request. Its default id is the current time."""
         ranges = [AskedRange(each.topic, each.partition, each.first, each.end) for each in self.ranges]
         return BackfillRequest(ranges, self.config, time_id(time.time()) if self.id is None else self.id)
 

@@ -28,9 +28,9 @@ from airflow_provider_connect.runtime.model.verbs import VERBS
 SECONDS = 90.0
 HEALTH_SECONDS = 10.0
 OF_ONE_USER = 2
-"""Concurrent requests with a body for one user. Probes have four processes (``plugins.validation.probe_process``)."""
+"""The limit of one user's concurrent requests with a body. Plugin probes have four processes (``plugins.validation.probe_process``)."""
 READS_OF_ONE_USER = 8
-"""Concurrent reads for one user: half of the readers' threads, because a plugin or Kafka may block each thread."""
+"""The limit of one user's concurrent reads: half of the readers' threads, because a plugin or Kafka may block each thread."""
 
 USER = "connect_user"
 """The key of the user in the request's scope."""
@@ -39,7 +39,7 @@ _T = TypeVar("_T")
 _B = TypeVar("_B")
 _OWN_FAILURE = 500
 _PARSED_AT_ONCE = 2
-"""Concurrent parsers. Parsing holds Python's lock, for which the event loop competes with the parsing threads."""
+"""The limit of concurrent parsers. Parsing holds Python's global lock, which the event loop also needs."""
 
 
 class Calls:
@@ -84,8 +84,8 @@ class Calls:
         return await self._with_body(request, lambda: require(self.access, user_of(request), Right.CHANGE, connector), parse, act)
 
     async def create_with_body(self, request: Request, parse: Callable[[bodies.Body], _B], verb: Callable[[Herder, _B], _T]) -> _T:
-        """As ``change_with_body``, if only the body names the connector. The user may change at least one connector. ``verb`` checks the
-        right on the connector and calls ``audit``."""
+        """Like ``change_with_body``, for a request in which only the body names the connector. The user must be able to change at least one
+        connector. ``verb`` checks the right on the connector and calls ``audit``."""
 
         def check() -> None:
             if not self.access.may_change_some(user_of(request)):
@@ -124,8 +124,8 @@ class Calls:
 
     @asynccontextmanager
     async def _user_turn(self, request: Request, most: int) -> AsyncIterator[None]:
-        """Wait for one of the user's ``most`` turns, because all users share a few threads and plugin processes. A server without users has
-        no limit. Raises ConnectException if no turn is free in time."""
+        """Limit the user to ``most`` calls at the same time, because all users share a few threads and plugin processes. Without users,
+        there is no limit. Raises ConnectException if the call could not begin in time."""
         name = self.access.name_of(user_of(request))
         if not name:
             yield

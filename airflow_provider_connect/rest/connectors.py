@@ -158,8 +158,8 @@ class Listing:
         self._infos: dict[str, tuple[View, int, bytes]] = {}
 
     def body(self, connectors: Mapping[str, Mapping[str, View | None]], parts: Iterable[str], *, existing: Collection[str]) -> bytes:
-        """The whole answer, with ``parts`` in the order of the request. Drops cached bytes of connectors that are not ``existing``.
-        ``connectors`` are the existing ones that the user may read."""
+        """The whole answer, with ``parts`` in the order of the request. ``connectors`` are those of ``existing`` that the user may read.
+        Drops cached bytes of connectors that are not in ``existing``."""
         known = tuple(part for part in dict.fromkeys(parts) if part in ("info", "status"))
         entries = [self._entry(name, views, known) for name, views in connectors.items()]
         self._forget_others(existing)
@@ -177,7 +177,8 @@ class Listing:
         return entry
 
     def _part(self, name: str, view: View | None, generation: int) -> bytes:
-        """Hiding secrets may call the plugin, so the bytes of an info are cached separately until the info is another object."""
+        """The JSON of a view. The JSON of an info is cached separately, until a new object replaces the info, because hiding the info's
+        secrets may call the plugin."""
         if not isinstance(view, ConnectorInfo):
             return json_bytes(to_json(view))
         kept = self._infos.get(name)
@@ -189,7 +190,7 @@ class Listing:
     def _forget_others(self, existing: Collection[str]) -> None:
         if len(self._infos) > len(existing):
             self._infos = {name: kept for name, kept in list(self._infos.items()) if name in existing}
-        if len(self._entries) > 4 * len(existing):  # the parts have up to 4 orders
+        if len(self._entries) > 4 * len(existing):  # a request may have one of 4 orders of parts
             self._entries = {key: kept for key, kept in list(self._entries.items()) if key[0] in existing}
 
 
@@ -238,7 +239,8 @@ async def get_active_topics(request: Request, connector: Connector) -> Response:
 @router.post("/connectors/{connector}/tasks", include_in_schema=False)
 @router.put("/connectors/{connector}/fence", include_in_schema=False)
 async def refuse_internal_request(request: Request, connector: Connector) -> Response:
-    """Refuse requests between Kafka Connect's workers, which are signed with their cluster's key. We have no such key."""
+    """Refuse requests that Kafka Connect's workers send each other. They are signed with their cluster's key, which this server does not
+    have."""
     await bodies.receive(request, seconds=SECONDS)
     signature, algorithm = request.headers.get(_SIGNATURE), request.headers.get(_ALGORITHM)
     if signature is None or algorithm is None:

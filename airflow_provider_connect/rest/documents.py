@@ -1,4 +1,4 @@
-"""The OpenAPI document: answers from the types in the table of verbs, and the schemas of bodies. Parses and checks nothing."""
+"""The OpenAPI document. The types in the table of verbs describe the answers; schemas describe the bodies. Parses and checks nothing."""
 
 import functools
 import operator
@@ -60,7 +60,7 @@ def _tag(verb: Verb) -> str:
 
 @functools.cache
 def _model(kind: Any) -> Any:  # a type, or a form such as ``list[str]``
-    """``kind`` with a pydantic model for each dataclass and named tuple, whose fields are named as in the JSON."""
+    """``kind``, with each dataclass and named tuple replaced by a pydantic model. The model's fields are named as in the JSON."""
     arguments = tuple(map(_model, get_args(kind)))
     if isinstance(kind, UnionType):
         return functools.reduce(operator.or_, arguments)

@@ -1,7 +1,7 @@
 """``/metrics``: Kafka Connect's metrics of the connectors that the user may read, for Prometheus.
 
-States and versions come from the topics, counts of tasks from the herder. A metric has the name ``kafka_connect_«group»_«name»``,
-with underscores for hyphens; words (a state, a class, a version) are labels of the value 1.
+States and versions come from the topics; counts of tasks come from the herder. A metric has the name ``kafka_connect_«group»_«name»``, with
+underscores for hyphens; a word (a state, a class, a version) is a label of a sample whose value is 1.
 """
 
 from __future__ import annotations
@@ -146,7 +146,7 @@ def _plugin(location: str, plugin: PluginView, labels: Mapping[str, str]) -> Ite
 
 
 def _words(group: str, labels: Mapping[str, str], words: Mapping[str, str | None]) -> Iterator[Sample]:
-    """Each word as a label of its name. Unknown words are left out."""
+    """One sample for each word, with the word as the value of a label. Unknown words are left out."""
     for name, word in words.items():
         if word:
             yield _FAMILIES[group, name], {**labels, name.replace("-", "_"): word}, 1

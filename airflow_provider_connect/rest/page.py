@@ -1,8 +1,8 @@
 """``/ui``: the bundle of the page in Airflow's UI, the data that Kafka Connect's API does not have, and the page itself for servers without
 Airflow.
 
-These routes change with the page, so they are not part of the API or its document. They only read. The page changes connectors through the
-API.
+These routes change with the page, so they are not part of the API or its document. These routes only read. The page changes connectors
+through the API.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ page_router = APIRouter(include_in_schema=False)
 
 @cache
 def bundle(name: str = "connect.js") -> tuple[bytes, str]:
-    """A script, and the version in its URL: the beginning of its hash."""
+    """A script, and the version for its URL. The version is the beginning of the script's hash."""
     script = files("airflow_provider_connect.rest").joinpath("ui", name).read_bytes()
     return script, sha256(script).hexdigest()[:12]
 
@@ -97,7 +97,7 @@ def _script(request: Request, found: tuple[bytes, str]) -> Response:
 
 @router.get("/ui/connectors")
 async def list_rows(request: Request) -> Response:
-    """The rows; with ``dag``, only of that DAG's connector."""
+    """The rows of all connectors; with ``dag``, only the row of that DAG's connector."""
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
 
     def respond(herder: Herder) -> Response:

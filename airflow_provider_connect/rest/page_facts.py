@@ -161,7 +161,7 @@ class Searches:
 
 class RowBytes:
     """The rows of the list as JSON. A row is cached until one of its parts changes: every open page requests all rows every five seconds,
-    and few have changed. Safe for many threads, because an entry is replaced as a whole."""
+    and few rows have changed. Safe for many threads, because an entry is replaced as a whole."""
 
     def __init__(self) -> None:
         self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
@@ -177,7 +177,7 @@ class RowBytes:
         hours: Sequence[int],
         planned: Mapping[str, PlanView] | None,
     ) -> bytes:
-        """As ``model.page.row_of``. Unchanged views are the same objects, so comparing them costs nothing."""
+        """Like ``model.page.row_of``. Unchanged views are the same objects, so comparing them costs nothing."""
         distance = distances.get(info.name)
         parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
         kept = self._kept.get((info.name, may_change))
@@ -187,7 +187,7 @@ class RowBytes:
         return kept[1]
 
     def forget(self, existing: Collection[str]) -> None:
-        """Drop the rows of deleted connectors if most of the cache is such rows."""
+        """Drop the rows of deleted connectors, if most rows in the cache are of deleted connectors."""
         if len(self._kept) > 4 * len(existing) + 1000:
             self._kept = {key: kept for key, kept in list(self._kept.items()) if key[0] in existing}
 

@@ -1,4 +1,5 @@
-"""A value that is slow to compute and that many requests need. They get the last value, and a thread renews it in the background.
+"""A value that is slow to compute and that many requests need. Each request gets the last value; a thread renews the value in the
+background.
 
 Knows nothing of the value. A value that no request needs is not computed.
 """
@@ -11,7 +12,7 @@ from typing import Final, Generic, TypeVar
 
 _T = TypeVar("_T")
 _SHARE: Final = 20
-"""The pause between computations, as a multiple of their duration: a slow value is older rather than expensive."""
+"""The pause between computations, as a multiple of their duration, so that a slow value is computed less often."""
 
 _log = logging.getLogger(__name__)
 

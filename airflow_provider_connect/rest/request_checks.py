@@ -3,8 +3,8 @@
 This module answers every refusal and every failure of a route, as JSON without a Python trace.
 
 A connector's name may contain any character, so the path is split before it is decoded. Frameworks decode the whole path first, so
-``a%2Fb`` would be two segments. In the canonical form for the routes, every segment is percent-encoded. It has no trailing slash and no
-matrix parameters (``;…``), which Kafka Connect also drops.
+``a%2Fb`` would be two segments. In the canonical form for the routes, every segment is percent-encoded. The canonical form has no trailing
+slash and no matrix parameters (``;…``); Kafka Connect drops both, too.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _JSON = (("application", "json"), ("application", "*"), ("*", "*"))
 _MOST_HEADER_BYTES = 32 * 1024
 _MOST_PARAMETERS = 1000
 _PIECE = 64 * 1024
-"""Bytes of an answer that are sent before the event loop serves other requests. Compressing the whole answer would block it."""
+"""Bytes of an answer that are sent before the event loop serves other requests. Compressing the whole answer would block the event loop."""
 
 MOST_BYTES = 8192
 _NOT_ENCODED = re.compile(rb"%(?![0-9A-Fa-f]{2})")
@@ -96,7 +96,8 @@ class RequestChecks:
 
 
 def _check_size(scope: Scope) -> None:
-    """Limit the head of a request, which the next checks read completely: some web servers do not. Raises HttpException 414 or 431."""
+    """Limit the size of a request's head: some web servers do not, and the next checks read it completely. Raises HttpException 414 or
+    431."""
     length = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
     if length > MOST_BYTES:
         raise HttpException(414, f"Path and query are {length} bytes long, and no more than {MOST_BYTES} are read")
@@ -122,7 +123,7 @@ def _check_forms(request: Request) -> None:
 
 
 class _Answer:
-    """Sends an answer in pieces, or only its head for HEAD, and keeps its status."""
+    """Sends an answer in pieces, and keeps the answer's status. For a HEAD request, sends only the head."""
 
     def __init__(self, send: Send, *, is_head: bool) -> None:
         self._send, self._is_head = send, is_head
@@ -156,7 +157,7 @@ def _describe(scope: Scope) -> str:
 
 
 def canonical_path(sent: bytes, prefixes: Iterable[str] = ()) -> str:
-    """The canonical form of the path ``sent``, without the one of ``prefixes`` with which it begins.
+    """The canonical form of the path ``sent``. If the path begins with one of ``prefixes``, this prefix is removed.
 
     Raises HttpException: 414 if the path is too long, 400 if a segment is empty, leads up the tree, or does not decode to text.
     """

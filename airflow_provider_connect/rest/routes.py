@@ -63,8 +63,8 @@ def add_route(
     """Add a route of a verb that reads anything or changes one connector. It calls the herder's method of the same name.
 
     The method's arguments are the names in the path, the query parameters, the fields of ``body`` and of ``given``, and the author of a
-    change. ``view`` turns the result into the answer. Raises TypeError for any other change, and for a verb of admins, whose route must
-    check the right itself.
+    change. ``view`` turns the result into the answer. Raises TypeError for any other change. Also raises it for a verb of admins, because
+    the route of such a verb must check the right itself.
     """
     found = VERBS[verb]
     if found.is_admin:

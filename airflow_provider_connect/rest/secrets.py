@@ -1,9 +1,9 @@
 """The secrets of connectors' configs: which settings have them, and how secrets are hidden and restored.
 
-A value is hidden if its key is of type PASSWORD or named like a secret, unless the value has only variables (``${file:…}``). The passwords
-of URLs are hidden. A hidden secret is restored only for the same class and address. Otherwise an author of the config could send a secret
-that they may not see to a host of their own. Any setting of a foreign plugin may become part of an address, so each change counts unless it
-is known to be harmless.
+A value is hidden if its key is of type PASSWORD or named like a secret, unless the value consists of variables (``${file:…}``). The
+passwords of URLs are hidden. A hidden secret is restored only for the same class and address. Otherwise an author of the config could send
+the hidden secret to a host of their own. Any setting of a foreign plugin may become part of an address. So every change of such a setting
+counts as another address, unless the setting is known to be harmless.
 """
 
 import dataclasses
@@ -53,8 +53,9 @@ _MOST_PLUGINS = 4096
 class Secrets:
     """Hides secrets of configs and restores them. Reads a plugin's keys from time to time. Safe for many threads.
 
-    With ``hides_unknown``, all settings of a plugin that does not answer are hidden, for output that is stored permanently. This is
-    switched on when the cache of ``most_plugins`` has dropped a plugin, because its keys may have been of type PASSWORD.
+    With ``hides_unknown``, all settings of a plugin that does not answer are hidden. Use this for output that is stored permanently.
+    ``hides_unknown`` also becomes true when the full cache (``most_plugins``) drops a plugin, because keys of that plugin may be of type
+    PASSWORD.
     """
 
     def __init__(
@@ -69,7 +70,7 @@ class Secrets:
         self._known: LRUCache[_Named, tuple[float, frozenset[str], bool]] = LRUCache(most_plugins)
         self._lock = threading.Lock()
         self.generation = 0
-        """Increases whenever other values may be hidden."""
+        """Increases whenever the keys of secrets may have changed."""
 
     def redacted(self, config: Mapping[str, str], of: Mapping[str, str] | None = None) -> dict[str, str]:
         """``config`` with ``[hidden]`` in place of secrets. For a task config, ``of`` is the connector's config."""
@@ -94,7 +95,7 @@ class Secrets:
         return restored
 
     def restore_patch(self, patch: Mapping[str, str | None], known: Mapping[str, str]) -> dict[str, str | None]:
-        """``patch`` with secrets as by ``restore``. A secret of ``known`` that the patch does not change counts as restored."""
+        """``patch`` with restored secrets, like ``restore``. A secret of ``known`` that the patch does not change counts as restored."""
         restored = self.restore({**known, **patch}, known)
         passwords = self._password_keys(known)
         kept = [key for key, value in known.items() if restored.get(key) == value and _redacted(key, value, passwords) != value]
@@ -181,8 +182,8 @@ def _is_address(key: str, value: str | None) -> bool:
 
 
 def _may_be_address(key: str, value: str | None) -> bool:
-    """Whether a setting of a foreign plugin may become part of an address. False for a setting of all connectors of a kind, and for a value
-    that is a number or plain words."""
+    """Whether a setting of a foreign plugin may become part of an address. False for a setting that all connectors of a kind have, and for
+    a value that is a number or plain words."""
     if key.startswith("airflow.") or _HARMLESS.fullmatch(key):
         return False
     return _PART_OF_ADDRESS.search(key) is not None or (value is not None and _PLAIN.fullmatch(value) is None)

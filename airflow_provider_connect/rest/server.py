@@ -1,7 +1,7 @@
-"""The REST server on its own port: address, host names, TLS and users from Kafka Connect's worker settings.
+"""The REST server on its own port. Kafka Connect's worker settings define its address, host names, TLS and users.
 
-Runs in the calling thread or in its own. Listens on the loopback interface unless ``listeners`` names another address. Another address
-needs users, unless the settings allow anonymous access.
+Runs in the calling thread or in its own thread. Listens on the loopback interface unless ``listeners`` names another address. Another
+address needs users, unless the settings allow anonymous access.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class RestListener:
 
     @classmethod
     def of(cls, worker: Mapping[str, str], *, host: str | None = None, port: int | None = None) -> RestListener:
-        """From worker settings: ``listeners``, ``ssl.*`` and ``listeners.https.ssl.*``, ``access.control.allow.*``, ``rest.allowed.hosts``
-        and ``rest.advertised.host.name``. Arguments override them.
+        """The listener that the worker settings describe: ``listeners``, ``ssl.*`` and ``listeners.https.ssl.*``,
+        ``access.control.allow.*``, ``rest.allowed.hosts`` and ``rest.advertised.host.name``. Arguments override them.
 
         Raises ConfigException.
         """
@@ -125,7 +125,7 @@ class Tls:
 
 
 def load_tls(worker: Mapping[str, str]) -> Tls:
-    """From worker settings with Connect's keys: ``listeners.https.ssl.*``, or otherwise ``ssl.*``.
+    """The TLS files from the worker settings, with Connect's keys: ``listeners.https.ssl.*``, or otherwise ``ssl.*``.
 
     Raises ConfigException for settings that are missing, or that need a store in a format of Java.
     """
@@ -165,8 +165,8 @@ def _file_with(text: str | None) -> str | None:
 
 
 def create_access(worker: Mapping[str, str], listener: RestListener, *, otherwise: Access | None = None) -> Access:
-    """HTTP Basic if the settings name users; access without users if they allow it; else ``otherwise``. Without ``otherwise``, every client
-    of a local listener may do everything.
+    """HTTP Basic if the settings name users; access without users if the settings allow it; else ``otherwise``. Without ``otherwise``,
+    every client of a local listener may do everything.
 
     Raises ConfigException for an extension other than Kafka Connect's own, for unreadable credentials, and for a server that would be open
     by accident.
@@ -240,7 +240,7 @@ class RestServer:
 
 
 class KnownHosts:
-    """An ASGI middleware. Answers 421 unless the Host is in ``names``, an address, or this machine's own name.
+    """An ASGI middleware. Answers 421 unless the header Host is in ``names``, or is an address or this machine's own name.
 
     A foreign web page can make its host name resolve to this machine (DNS rebinding). The browser then treats this server as the page's
     own; only the Host header shows the foreign name. An address cannot be misused in this way.
@@ -288,7 +288,7 @@ def rest_server(
     host: str | None = None,
     port: int | None = None,
 ) -> RestServer:
-    """The server that the worker settings describe. ``access`` has the users if the settings name none. Raises ConfigException."""
+    """The server that the worker settings describe. ``access`` is used if the settings name no users. Raises ConfigException."""
     listener = RestListener.of(worker, host=host, port=port)
     who = create_access(worker, listener, otherwise=access)
     app = create_app(herder=herder, access=who, info=info, has_admin=worker.get("admin.listeners") != "", has_page=True)

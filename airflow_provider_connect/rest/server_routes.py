@@ -138,7 +138,7 @@ def _loggers(request: Request) -> Loggers:
 
 
 class Loggers:
-    """One for each process. ``now`` gives epoch seconds. Safe for many threads."""
+    """The loggers of this process. ``now`` returns seconds since 1970. Safe for many threads."""
 
     def __init__(self, now: Callable[[], float] = time.time) -> None:
         self._now = now
@@ -176,7 +176,7 @@ class Loggers:
         """Set the level of the logger and its children. The root's name means all loggers.
 
         Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level, and
-        BadRequestException for an empty one.
+        BadRequestException for an empty level.
         """
         with self._lock:
             changed = set_level(name, level)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 SETTING: Final = "connectors.allowed.paths"
 DATA_FOLDER: Final = "connect-data"
-"""The default: this folder below the worker's folder (``AIRFLOW_HOME``, or the folder of ``worker.properties``)."""
+"""The name of the default folder. It is below the worker's folder (``AIRFLOW_HOME``, or the folder of ``worker.properties``)."""
 
 LONGEST_PATH: Final = 4095
 LONGEST_NAME: Final = 255
@@ -34,8 +34,8 @@ _STEP: Final = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_NOFOLL
 class AllowedPaths:
     """The folders that a worker's connectors may reach, as absolute paths. Without folders no path is allowed; ``/`` allows all.
 
-    Each method takes a connector's setting ``key`` and that setting's ``path``. For a path outside of the allowed folders it raises
-    ConfigException, which names the setting, the path and the allowed folders."""
+    Each method gets ``key``, the name of a connector's setting, and ``path``, the setting's value. For a path outside of the allowed
+    folders it raises ConfigException, which names the setting, the path and the allowed folders."""
 
     folders: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class AllowedPaths:
         return real
 
     def _rooted(self, key: str, path: str) -> tuple[str, str]:
-        """The real path, and the allowed folder that it equals or is below."""
+        """The real path, and the allowed folder that equals or contains this path."""
         if "\0" in path:
             raise ConfigException.of(key, path.replace("\0", "\\0"), "A path cannot contain NUL. Remove it.")
         try:
@@ -108,10 +108,10 @@ ALL_ALLOWED: Final = AllowedPaths(("/",))
 
 
 def add_path_errors(values: Iterable[ConfigValue], key: str, allowed: AllowedPaths, *, folder: bool = False) -> None:
-    """Add an error to the value of ``key`` if its path is outside of the allowed folders, or is a folder instead of a file.
+    """Add an error to the value of ``key`` if the value is a path outside of the allowed folders, or the path of a folder.
 
-    For a connector's ``validate``. With ``folder``, a file is refused instead of a folder. A path that does not exist is valid, because
-    this process may run on another host than the tasks.
+    A connector's ``validate`` calls this. With ``folder``, the path of a file is refused instead. A path that does not exist is valid,
+    because the tasks may run on another host.
     """
     for value in values:
         if value.name == key and value.value and not value.errors:
@@ -183,7 +183,7 @@ class AllowedFolder:
             os.close(descriptor)
 
     def is_writable(self, name: str = ".") -> bool:
-        """Whether this process may write to the file ``name``, or by default whether it may create files in the folder."""
+        """Whether this process may write to the file ``name``. Without ``name``: whether it may create files in the folder."""
         with self.open_directory() as folder:
             return os.access(name, os.W_OK, dir_fd=folder, effective_ids=True)
 
@@ -204,7 +204,7 @@ class AllowedFolder:
             os.close(descriptor)
 
     def _refused(self, error: OSError, *, part: str = "", folder: int = -1) -> Exception:
-        """The exception for ``error``: a refusal if a link was created after the path was resolved."""
+        """The exception for ``error``. It is a ConfigException if a link was created after the path was resolved."""
         is_link = error.errno == errno.ELOOP
         if error.errno == errno.ENOTDIR and part:  # O_DIRECTORY raises this error for a link that is not followed
             with contextlib.suppress(OSError):

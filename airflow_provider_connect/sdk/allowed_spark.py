@@ -23,7 +23,7 @@ _PATHS: Final = frozenset({"path", "paths"})
 
 @dataclass(frozen=True, slots=True)
 class AllowedSpark:
-    """The formats that connectors may use, and their options: ``format.option`` for any value, or ``format.option=value``.
+    """The formats and options that connectors may use. ``format.option`` allows any value; ``format.option=value`` allows only this value.
 
     Formats and option names are case-insensitive, as in Spark."""
 
@@ -31,9 +31,10 @@ class AllowedSpark:
     options: tuple[str, ...] = ()
 
     def mistakes(self, key: str, format: str, prefix: str, options: Mapping[str, str]) -> Iterator[ConfigException]:
-        """One ConfigException for each violation. ``key`` is the format's setting; ``prefix`` is the prefix of the options.
+        """One ConfigException for each violation. ``key`` is the setting with the format; ``prefix`` is the prefix of the settings with
+        options.
 
-        No message contains the value of an option, which may be a password."""
+        No message contains the value of an option, because the value may be a password."""
         if format.lower() not in {name.lower() for name in self.formats}:
             listed = ", ".join(self.formats) or "none, since it is not set"
             reason = f"Connectors of this worker may use these formats of Spark: {listed} (worker setting {SPARK_FORMATS})."

@@ -25,15 +25,15 @@ class Batch:
     """Records of one topic. All columns have the same length. If ``key`` or ``value`` is None, all keys or values are null.
 
     ``value_schema`` and ``key_schema`` describe the values of their columns. A column without a schema has scalars of one type, or JSON
-    text (``pa.json_()``). ``headers`` is list<struct<key: string, value: binary>>, with header values as bytes of the topic. ``timestamp``
+    text (``pa.json_()``). ``headers`` is list<struct<key: string, value: binary>>; header values are the bytes on the topic. ``timestamp``
     is int64 or timestamp('ms', 'UTC'). If ``timestamp`` or ``kafka_partition`` is None, the producer sets it.
 
     ``source_offset`` is the position after the whole batch. ``source_offsets`` has one position per record, or None for a record after
     which a run cannot resume. A task sets ``source_offsets`` if single records may be dropped or fail. An empty mapping as the last offset
     deletes the source partition's offset. An empty batch may have a position, too.
 
-    A sink and its transformations get batches from Kafka, which also have the Kafka offsets of their records. Batches that ``replace``,
-    ``filter`` and ``slice`` derive from them keep these offsets.
+    A sink and its transformations get batches that were read from Kafka. These batches also have the Kafka offsets of their records.
+    ``replace``, ``filter`` and ``slice`` keep the offsets.
 
     The constructor raises ConnectException, with the attribute's name, for columns of different lengths, for wrong types, and for an offset
     without a source partition. It does not check single records. Of ``source_offsets`` it checks the first and last entry.
@@ -194,7 +194,7 @@ class Batch:
         return dataclasses.replace(self, **changes)
 
     def slice(self, start: int, length: int | None = None) -> Self:
-        """``length`` records from index ``start`` on, or all records from there, without copying columns.
+        """The ``length`` records from index ``start`` on; without ``length``, all records from ``start`` on. Columns are not copied.
 
         A slice without the batch's last record has a ``source_offset`` only if the batch has ``source_offsets``."""
         count = self.num_records
@@ -223,7 +223,7 @@ class Batch:
     # The record form
 
     def source_records(self, header_converter: HeaderConverter = RAW_HEADERS) -> list[SourceRecord]:
-        """Single records. Without ``source_offsets``, only the last one has an offset, because a run cannot resume after the others."""
+        """Single records. Without ``source_offsets``, only the last record has an offset, because a run cannot resume after the others."""
         count = self.num_records
         offsets: Sequence[Mapping[str, object] | None] = self.source_offsets or [None] * (count - 1) + [self.source_offset] * min(count, 1)
         return [
@@ -290,8 +290,8 @@ class KafkaBatch(Batch):
     """Records read from Kafka. The framework creates it; authors use it as a Batch.
 
     It covers the Kafka offsets from ``first_offset`` up to ``next_offset``, exclusive. ``kafka_offset`` has the offset of each record. If
-    it is None, the offsets are consecutive from ``first_offset`` on. ``original_topic`` and ``original_partition`` are set if a
-    transformation changed them.
+    ``kafka_offset`` is None, the offsets are consecutive from ``first_offset`` on. ``original_topic`` and ``original_partition`` are set if
+    a transformation changed them.
     """
 
     first_offset: int | None = None
@@ -386,8 +386,8 @@ def _records(count: int) -> str:
 
 
 def _checked_position(name: str, position: object) -> dict[str, object] | None:
-    """A copy of a source partition or offset, which must be None or a mapping with string keys. It is copied because the author may change
-    it before the batch is committed."""
+    """A copy of ``position``, a source partition or offset: the author may change the original before the batch is committed. ``position``
+    must be None, or a mapping with string keys."""
     if position is None:
         return None
     if type(position) is not dict and not isinstance(position, Mapping):  # ``type`` is faster

@@ -38,7 +38,8 @@ Match = re.Match[str]
 """A match of ``regex``, which has the attributes and methods of ``re.Match``."""
 
 _too_slow: OrderedDict[tuple[str, str | None], None] = OrderedDict()
-"""Expressions that were too slow, each with the text. None: it was too slow for many texts together."""
+"""Expressions that were too slow, each with the text on which it was too slow. None instead of a text: it was too slow for many texts
+together."""
 _lock = threading.Lock()
 
 
@@ -86,8 +87,8 @@ class BoundedRegex:
     def unmatched(self, texts: Iterable[str]) -> list[str]:
         """The texts that the expression does not match as a whole.
 
-        Raises ConfigException if all texts together take longer than the limit of one match. Every later call in this process then raises
-        it, too."""
+        Raises ConfigException if all texts together take longer than the limit of one match. Every later call in this process then also
+        raises ConfigException."""
         begun, unmatched = time.thread_time(), []
         for text in texts:
             if (self.pattern, None) in _too_slow:
@@ -135,7 +136,7 @@ def _note_slow(pattern: str, text: str | None) -> None:
 
 
 def check_expression(expression: str, flags: int = 0) -> re.Pattern[str]:
-    """Compile ``expression`` with ``re``, for its structure and not for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
+    """Compile ``expression`` with ``re``. The result is not used for matching. Raises ``re.error`` as ``BoundedRegex`` does."""
     if len(expression) > LONGEST:
         raise re.error(f"an expression has at most {LONGEST} characters")
     if sum(len(_RANGE.findall(token[0])) for token in _TOKEN.finditer(expression) if token[0].startswith("[")) > _MOST_RANGES:
@@ -149,7 +150,7 @@ def check_expression(expression: str, flags: int = 0) -> re.Pattern[str]:
 
 
 def _size(expression: str) -> int:
-    """How many parts ``regex`` compiles a valid ``expression`` to. Counted repetitions are unrolled, even if they are nested."""
+    """The number of parts to which ``regex`` compiles a valid ``expression``. Counted repetitions are unrolled, even if they are nested."""
     sizes = [0]  # one for each open group
     last = 0
     has_counts = is_verbose = False

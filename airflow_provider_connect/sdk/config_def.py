@@ -40,7 +40,7 @@ __all__ = [
 
 
 class Importance(StrEnum):
-    """How important a setting is to readers of the documentation."""
+    """The importance of a setting to readers of the documentation."""
 
     HIGH = "HIGH"
     MEDIUM = "MEDIUM"
@@ -48,7 +48,7 @@ class Importance(StrEnum):
 
 
 class Width(StrEnum):
-    """How wide a form shows the setting's input field."""
+    """The width of the setting's input field in a form."""
 
     NONE = "NONE"
     SHORT = "SHORT"
@@ -69,14 +69,14 @@ REQUIRED: Final = _Required()
 class Validator(Protocol):
     """Checks the value of a setting: a function or another callable.
 
-    Called at every validation and parse, with the parsed value, or None if the setting is missing or cannot be parsed."""
+    Called at every validation and parse, with the parsed value. The value is None if the setting is missing or cannot be parsed."""
 
     def __call__(self, name: str, value: Any, /) -> None:
         """Raise ConfigException unless ``value`` is valid. ``ConfigException.of`` creates Connect's message."""
 
 
 class Recommender(Protocol):
-    """Suggests values for a setting from the other settings, and whether to show it. Called at each validation."""
+    """Suggests values for a setting, depending on other settings, and decides whether a form shows it. Called at each validation."""
 
     def valid_values(self, name: str, parsed: Mapping[str, object]) -> list[object]:
         """The valid values, given all parsed settings. A setting that is missing or invalid is None in ``parsed``."""
@@ -87,7 +87,7 @@ class Recommender(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """Accepts a number from ``at_least`` to ``at_most``, inclusive; None is no limit. Refuses a missing value."""
+    """Accepts a number from ``at_least`` to ``at_most``, inclusive; None means no limit. Refuses a missing value."""
 
     at_least: float | None = None
     at_most: float | None = None
@@ -126,7 +126,8 @@ class NonEmptyString:
 
 
 class ListOf:
-    """Accepts a missing value, and a list of entries from ``values`` (of any entries without ``values``). ``unique`` refuses duplicates."""
+    """Accepts a missing value, and a list of entries from ``values``. Without ``values``, accepts any entries. ``unique`` refuses
+    duplicates."""
 
     def __init__(self, *values: str, unique: bool = False) -> None:
         self.values = values
@@ -146,7 +147,7 @@ class ConfigKey:
     """One setting.
 
     ``default`` is a string, a value of the type, or None. REQUIRED means that the setting has no default. ``doc``, ``group``, ``order``,
-    ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this one.
+    ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this setting.
     ``alias`` is an older name, which is read if the setting itself is missing. Blanks at both ends of a string are removed, as in Kafka,
     unless ``keeps_blanks`` is true. The constructor raises ConfigException for a default that is not of the type.
     """
@@ -171,7 +172,7 @@ class ConfigKey:
             object.__setattr__(self, "default", self.parse(self.default))
 
     def parse(self, value: Any) -> Any:  # Any: a setting's value
-        """``value``, a string or a value of the type, as a value of the type; None stays None. Raises ConfigException."""
+        """Parse ``value``: a string, or already a value of the type. None stays None. Raises ConfigException."""
         if self.keeps_blanks and isinstance(value, str):
             return value
         return parse_type(self.name, value, self.type)
@@ -202,7 +203,7 @@ class ConfigKey:
         }
 
     def raw(self, settings: Mapping[str, Any]) -> tuple[bool, Any]:
-        """Whether ``settings`` has this setting, by its name or alias, and its unparsed value."""
+        """Whether ``settings`` has this setting, under its name or alias; and the setting's unparsed value."""
         for name in (self.name, self.alias):
             if name is not None and name in settings:
                 return True, settings[name]
@@ -233,8 +234,8 @@ class ConfigValue:
 def add_errors(values: list[ConfigValue], mistakes: Iterable[ConfigException], otherwise: str | None = None) -> None:
     """Add the errors of each exception to the first of its ``keys`` that is in ``values``.
 
-    If no key is in ``values``, the errors go to the setting ``otherwise``, or if that is None, to the first key. If ``values`` does not
-    have this setting, it is appended."""
+    If no key is in ``values``, the errors go to the setting ``otherwise``. If ``otherwise`` is None, they go to the exception's first key.
+    If that setting is not in ``values``, it is appended."""
     by_name = {value.name: value for value in values}
     for mistake in mistakes:
         name = next((key for key in mistake.keys if key in by_name), otherwise or mistake.keys[0])
@@ -297,7 +298,8 @@ class ConfigDef:
         return Config({name: value.value for name, value in found.items()}, originals)
 
     def validate(self, settings: Mapping[str, Any]) -> list[ConfigValue]:
-        """One value per key, in order, with its errors and recommended values. Undefined dependents come last, each with an error.
+        """One value per key, in order, with its errors and recommended values. Dependents that are not defined come last, each with an
+        error.
 
         The validator of a key that is missing or cannot be parsed is called with None, so such a key may have two errors, as in Connect.
         """
@@ -355,10 +357,11 @@ def _undefined_dependent(name: str) -> ConfigValue:
 
 
 class Plugin:
-    """Base of connectors, converters, transformations and predicates. The framework creates each without arguments, then configures it."""
+    """Base of connectors, converters, transformations and predicates. The framework creates each plugin without arguments, and then
+    configures it."""
 
     class_name: ClassVar[str | None] = None
-    """The public name. None: module and class. Built-in plugins have Kafka Connect's Java name."""
+    """The plugin's name in configs. None: module and name of its class. A built-in plugin has the name of Kafka Connect's Java class."""
     aliases: ClassVar[tuple[str, ...]] = ()
     """Other names that a config may use."""
     version: ClassVar[str | None] = None

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class ConfigData:
-    """Resolved values by key. They are valid for ``ttl_ms`` milliseconds; None: unknown."""
+    """Resolved values by key. They are valid for ``ttl_ms`` milliseconds. None: it is not known for how long."""
 
     values: Mapping[str, str] = field(repr=False)
     ttl_ms: int | None = None
@@ -17,9 +17,9 @@ class ConfigData:
 class ConfigProvider:
     """Resolves the variables that name its alias.
 
-    Each process that uses a config with such variables creates and configures an instance for that config. It calls ``get`` once per path,
-    from one thread. An instance must not keep anything open between calls. The processes are the driver and the tasks of each run, the
-    Airflow task before the run, and validation. The provider must be installed in all of them.
+    Each process that uses a config with such variables creates and configures an instance for that config. The process calls ``get`` once
+    per path, from one thread. An instance must not keep anything open between calls. The processes are the driver and the tasks of each
+    run, the Airflow task before the run, and validation. The provider must be installed in all of them.
     """
 
     def configure(self, config: Mapping[str, str]) -> None:

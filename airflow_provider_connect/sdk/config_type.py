@@ -1,4 +1,4 @@
-"""The types of settings: string → value, and value → string as Kafka Connect shows it (docs/contract.md §5.3).
+"""The types of settings. They convert strings to values, and values to strings as Kafka Connect shows them (docs/contract.md §5.3).
 
 Knows nothing of definitions."""
 
@@ -17,7 +17,8 @@ from airflow_provider_connect.errors import ConfigException
 
 
 class Type(StrEnum):
-    """The type of a setting. The values are, in the order below: bool, str, int, int, int, float, list[str], str (a class name), Password.
+    """The type of a setting. The values are, in the order below, of the Python types bool, str, int, int, int, float, list[str], str (a
+    class name), Password.
 
     INT, SHORT and LONG have 32, 16 and 64 bits. A LIST is separated by commas."""
 
@@ -48,7 +49,7 @@ _SPACE = " \t\n\r\f\v"
 
 
 def parse_type(name: str, value: Any, type: Type) -> Any:
-    """Parse ``value`` of setting ``name``, a string or a value of ``type``. None stays None. Raises ConfigException."""
+    """Parse ``value``, the value of setting ``name``: a string, or already a value of ``type``. None stays None. Raises ConfigException."""
     if value is None:
         return None
     parsed = _PARSERS[type](value.strip(BLANKS) if isinstance(value, str) else value)
@@ -111,7 +112,7 @@ _EXPECTED = {
 
 
 def parse_instant(name: str, text: str) -> int:
-    """Parse setting ``name``, an ISO 8601 time with its zone such as 2026-01-31T14:00:00Z. Returns microseconds since 1970.
+    """Parse the value of setting ``name``: an ISO 8601 time with a zone, such as 2026-01-31T14:00:00Z. Returns microseconds since 1970.
 
     Raises ConfigException."""
     try:
@@ -129,14 +130,14 @@ _LONGEST_INSTANT = 100  # characters in a message
 
 
 def display_text(value: object) -> str | None:
-    """``value`` as the REST API returns it: lists joined by commas, secrets hidden. None stays None."""
+    """``value`` as the REST API returns it: lists are joined by commas, and secrets are hidden. None stays None."""
     return None if value is None else ",".join(map(str, value)) if isinstance(value, list | tuple) else text_of(value)
 
 
 def class_name_of(cls: type) -> str:
     """The public name of a plugin class in configs, statuses and topics: its ``class_name``, or module and class.
 
-    The module is the author's, even if the framework imported it under another name."""
+    The module has its original name, even if the framework imported it under another name."""
     given: str | None = getattr(cls, "class_name", None)
     if given:
         return given

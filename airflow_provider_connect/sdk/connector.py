@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
-"""Takes a source partition and returns its committed offset; None: it has no offset."""
+"""Takes a source partition and returns its committed offset. None: the partition has no offset."""
 
 
 class ConnectorContext(Protocol):
@@ -33,7 +33,7 @@ class ConnectorContext(Protocol):
     """Whether this run is a preview. A preview must not write anything anywhere."""
 
     def offset(self, partition: Mapping[str, object]) -> dict[str, Any] | None:
-        """The committed offset of a source partition; None: it has no offset. Any: offsets are the connector's own JSON."""
+        """The committed offset of a source partition. None: the partition has no offset. Any: offsets are the connector's own JSON."""
 
     def request_task_reconfiguration(self) -> None:
         """Ask the framework to call ``task_configs`` again soon. May be called from any thread."""
@@ -54,8 +54,8 @@ class Connector(Plugin):
 
     task_class: ClassVar[type[SourceTask] | type[SinkTask]]
     default_settings: ClassVar[Mapping[str, str]] = {}
-    """Framework settings for configs that do not set them, such as the converters that the connector's data need. They override the
-    worker's."""
+    """Defaults of framework settings, such as the converters that the connector's data need. They override the worker's settings; a config
+    overrides them."""
     needs_spark: ClassVar[bool] = False
     """Whether tasks use Spark DataFrames. Such tasks run in threads of the application's driver, where
     ``SparkSession.builder.getOrCreate()`` returns the application's session. Other tasks run in Python workers of executors, without
@@ -67,10 +67,10 @@ class Connector(Plugin):
     allowed_spark: AllowedSpark = NO_SPARK
     """The Spark formats and options that this connector may use. The framework sets it before ``validate``."""
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
-    """Returns the reason if a topic must not hold records because it is an internal topic of this worker or of Kafka; otherwise an empty
-    string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
+    """Takes a topic. If it is an internal topic of this worker or of Kafka, returns the reason why it must not hold records. Otherwise
+    returns an empty string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
     missing: str | None = None
-    """A sentence for users about something that does not exist yet although the config names it, such as a file. Without secrets.
+    """A sentence for users about a thing that the config names but that does not exist yet, such as a file. It must not contain secrets.
 
     ``check``, ``task_configs`` and a source's ``has_new_data`` may set it. The connector then waits: its runs succeed with a warning, and
     previews, lists and ``/health`` show the sentence. If the connector cannot wait, ``check`` raises ConfigException instead."""
@@ -86,15 +86,15 @@ class Connector(Plugin):
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
         """One config per task, at most ``max_tasks``, in a stable order. An empty list means that there is nothing to do.
 
-        Called once per run, after ``start``, so each run can plan for new data. For a ``Config``, its ``originals`` are published. Numbers
-        and booleans are published as text; any other value fails the connector before anything is written."""
+        Called once per run, after ``start``, so each run can plan for new data. If a task config is a ``Config``, its ``originals`` are
+        published. Numbers and booleans are published as text; any other value fails the connector before anything is written."""
         raise NotImplementedError
 
     def stop(self) -> None:
         """Release what ``start`` acquired. Called once, even if ``start`` failed."""
 
     def validate(self, config: Mapping[str, str]) -> list[ConfigValue]:
-        """One value per key, with its errors. Runs in its own process with a time limit, and may connect to outside systems."""
+        """One value per key, with its errors. Called in its own process with a time limit, and may connect to outside systems."""
         return self.config_def.validate(config)
 
     def check(self, config: Mapping[str, str]) -> None:
@@ -114,14 +114,15 @@ class Connector(Plugin):
 
         ``config`` has its variables resolved. A source gets ``offsets`` as a list of pairs (source partition, source offset), a sink as a
         mapping of TopicPartition to int; None resets an offset. Return True to accept, or False if the connector cannot decide; the offsets
-        are set in both cases. Raise an exception to refuse. A sink that stores offsets in its destination changes them here. Called in its
-        own process with a time limit.
+        are set in both cases. Raise an exception to refuse. A sink that stores offsets in its destination must change them in this method.
+        Called in its own process with a time limit.
         """
         return False
 
     @classmethod
     def task_config(cls, config: Mapping[str, str]) -> Config:
-        """``config`` as a task's ``start`` gets it: parsed by the task class's ``config_def``, or by the connector's if it has none."""
+        """``config`` as a task's ``start`` gets it: parsed by the task class's ``config_def``, or if the task class has none, by the
+        connector's."""
         return (cls.task_class.config_def or cls.config_def).parse(config)
 
 
@@ -133,11 +134,11 @@ class SourceConnector(Connector):
     """Settings that limit what a source reads, such as a first and a last key. A backfill, which is a separate connector with its own
     offsets, must set one of these settings. Empty: the source cannot be limited, so it has no backfills."""
     check_seconds: ClassVar[float] = 2.0
-    """In a run that stays: the longest wait between two calls of ``has_new_data`` while there is no new data. The first wait is 0.02 s, and
-    each further one twice as long."""
+    """In a run that stays (``docs/continuous.md``), the longest wait between two calls of ``has_new_data`` while there is no new data. The
+    first wait is 0.02 s; each further wait is twice as long."""
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """Settings that a backfill must leave at their default, each with this default. With another value, the backfill would remove data from
-    the source before the live connector has read it."""
+    """Settings that a backfill must leave at their defaults, with these defaults. With another value, the backfill would remove data from
+    the source before the live connector has read the data."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Whether tasks resume exactly from the offsets of their records. None: unknown."""
@@ -179,12 +180,12 @@ class SinkConnector(Connector):
 
     task_class: ClassVar[type[SinkTask]]
     location_settings: ClassVar[tuple[str, ...]] = ()
-    """Settings that name a destination which two connectors of this class cannot share: its offsets or file names contain topic and
-    partition, but not the connector's name. A backfill reads the same topics as a separate connector, so it must change one of these
-    settings. Empty: connectors can share the destination."""
+    """Settings that name the destination, if two connectors of this class cannot share a destination. They cannot share one whose offsets
+    or file names contain topic and partition, but not the connector's name. A backfill is a separate connector for the same topics, so it
+    must change one of these settings. Empty: connectors can share the destination."""
     stores_offsets_separately: ClassVar[bool] = False
     """Whether an exactly-once destination can lose offsets without losing records, for example because the offsets are in a separate table.
-    If they are missing, a run FAILs unless ``destination.rollback`` allows it to deliver all records again."""
+    If the offsets are missing, a run FAILs unless ``destination.rollback`` allows it to deliver all records again."""
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """SUPPORTED if the destination commits data, offsets and claim together and refuses an older claim. None: unknown."""
@@ -200,7 +201,7 @@ def require_task_list(connector: Connector, generated: object) -> Sequence[objec
 
 
 def task_config_texts(connector: Connector, task: int, config: object) -> dict[str, str]:
-    """One task config, with its values as text. The message of a TaskException has no values, because they may be secret."""
+    """One task config, with its values as text. The message of a TaskException has no values, because values may be secret."""
     given = config.originals if isinstance(config, Config) else config
     origin = f"of task {task} from {_method(connector)}"
     if not isinstance(given, Mapping):

@@ -1,4 +1,4 @@
-"""Converters: bytes in Kafka ↔ data with a schema, for single records or whole columns.
+"""Converters turn bytes in Kafka into data with a schema, and back. They convert single records or whole columns.
 
 A converter defines one form for each direction, and the framework derives the other. Built-in converters define the column form.
 """
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ColumnRun:
-    """``length`` consecutive values of one schema, as one Arrow array of that length. ``schema`` None: schemaless."""
+    """``length`` consecutive values of one schema, as one Arrow array of that length. If ``schema`` is None, the values have no schema."""
 
     length: int
     schema: Schema | None
@@ -55,7 +55,7 @@ class Converter(Plugin):
         return data
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """The value of ``data``, with its schema. ``data`` None is a tombstone."""
+        """The value of ``data``, with its schema. If ``data`` is None, the record is a tombstone."""
         self._need_one_of("to_connect_data", "to_connect_column")
         run = self.to_connect_column(topic, pa.array([data], type=pa.binary()))[0]
         return SchemaAndValue(run.schema, values_of(run.column, run.schema)[0])
@@ -66,12 +66,13 @@ class Converter(Plugin):
         return pa.array([self.from_connect_data(topic, schema, value) for value in values_of(column, schema)], type=pa.binary())
 
     def to_connect_column(self, topic: str, column: pa.Array) -> list[ColumnRun]:
-        """The values of a column of bytes (Arrow binary), as one run per schema. The runs' lengths add up to the column's."""
+        """The values of a column of bytes (Arrow binary), as one run per schema. The lengths of the runs add up to the length of the
+        column."""
         self._need_one_of("to_connect_data", "to_connect_column")
         return list(column_runs(self.to_connect_data(topic, data) for data in column.to_pylist()))
 
     def find_invalid_rows(self, topic: str, column: pa.Array) -> Mapping[int, Exception]:
-        """The row indexes for which ``to_connect_data`` would raise, each with its exception. Optional: the default finds none.
+        """The row indexes for which ``to_connect_data`` would raise, each with its exception. Optional: by default the result is empty.
 
         Called before each column is converted; the framework leaves these rows out. Override it if finding invalid rows is much faster than
         converting them. The result need not have all invalid rows.
@@ -91,7 +92,7 @@ def column_runs(values: Iterable[SchemaAndValue]) -> Iterator[ColumnRun]:
 
 
 def joined_runs(runs: Iterable[ColumnRun]) -> list[ColumnRun]:
-    """``runs`` with neighbours of the same schema and Arrow type joined."""
+    """``runs``, after joining neighbours of the same schema and Arrow type."""
     return [_joined_run(list(group)) for _, group in itertools.groupby(runs, _kind)]
 
 
@@ -107,7 +108,7 @@ def _joined_run(group: list[ColumnRun]) -> ColumnRun:
 
 
 def interleaved_runs(kinds: NDArray[np.int64], read: Mapping[int, tuple[Schema | None, pa.Array]]) -> list[ColumnRun]:
-    """The values of several kinds, as runs in their original order. The values of each kind were read as one column.
+    """Runs of values of several kinds, in the original order of the values. The values of each kind were read as one column.
 
     ``kinds`` has the kind of each value and is not empty. ``read`` has schema and column of each kind."""
     bounds = [0, *(np.flatnonzero(kinds[1:] != kinds[:-1]) + 1).tolist(), len(kinds)]
@@ -134,7 +135,7 @@ class HeaderConverter(Plugin):
         raise NotImplementedError
 
     def from_connect_header_column(self, topic: str, key: str, schema: Schema | None, column: pa.Array) -> pa.Array:
-        """The bytes (Arrow binary) of one header of many records. By default it converts them one by one."""
+        """The bytes (Arrow binary) of one header of many records. By default this method converts the values one by one."""
         values = (self.from_connect_header(topic, key, schema, value) for value in values_of(column, schema))
         return pa.array(values, type=pa.binary())
 

@@ -25,7 +25,7 @@ class Dataset:
 
     ``namespace`` is the data source: ``postgres://host:5432``, ``s3://bucket``, ``hdfs://host:8020``, ``file``. ``name`` is the dataset
     within its data source: ``shop.public.orders``, or the key or path of a folder. Neither may contain a user name, a password or options.
-    ``schema`` has the columns: a struct's schema, or column names with the source's type names. None: unknown.
+    ``schema`` has the columns: it is a struct's schema, or column names with the source's type names. None: unknown.
     """
 
     namespace: str

@@ -14,8 +14,8 @@ from airflow_provider_connect.sdk.transactional_sink import TransactionalSink
 
 
 class KeyedSink(TransactionalSink):
-    """A sink that writes each record under its own key. Define ``open``, which returns a connection with a method ``close``, and
-    ``upsert``.
+    """A sink that writes each record under its own key. Define ``open`` and ``upsert``. ``open`` returns a connection with a method
+    ``close``.
 
     A commit has four steps. (1) Batches are collected. (2) ``upsert`` writes them. (3) ``commit`` makes them durable. (4) The framework
     commits the consumer group's offsets. After a failure between two steps, the same records are written again under the same keys.
@@ -26,8 +26,8 @@ class KeyedSink(TransactionalSink):
         """Write each record of ``batch`` under its key, replacing an older one. ``batch`` is never empty; ``keys`` has one key per record.
 
         Records may be written again in other batches, so the result must depend only on the record. Raise RetriableException to get another
-        connection and all batches since the last commit again. Raise DataException if a record is refused; parts of the batch are then
-        written again.
+        connection, and then all batches since the last commit again. Raise DataException if a record is refused; parts of the batch are
+        then written again.
         """
         raise NotImplementedError
 
@@ -59,7 +59,7 @@ def record_keys(batch: Batch, topic_ids: Mapping[str, str]) -> list[str]:
     """``topic/id/partition/offset`` of each record in Kafka, before transformations.
 
     A topic that was deleted and created again has another id, so its records do not replace those of the old topic. If Kafka has no topic
-    ids, neither do the keys."""
+    ids, the keys do not contain one."""
     topic, partition = batch.topic_partition
     where = "/".join(filter(None, (topic, topic_ids.get(topic), str(partition))))
     return [f"{where}/{offset}" for offset in batch.kafka_offsets.to_pylist()]

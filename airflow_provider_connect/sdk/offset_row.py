@@ -10,12 +10,13 @@ from airflow_provider_connect.errors import ConfigException, FencedException
 from airflow_provider_connect.sdk.task import SinkTaskContext
 
 ADOPT: Final = "destination.adopt"
-"""The connector setting with another cluster's scope. The connector may replace that cluster's offsets in the destination."""
+"""The connector setting that names another cluster's scope. The connector may then replace that cluster's offsets in the destination."""
 _ALTERED: Final = " altered"
 
 
 def scope_of(claim: str) -> str:
-    """The scope of ``claim``: the id of its config topic, before the last colon. Only claims of one scope can be compared."""
+    """The scope of ``claim``: the part before the last colon, which is the id of the config topic. Only claims of one scope can be
+    compared."""
     return claim.rpartition(":")[0]
 
 
@@ -23,8 +24,8 @@ def scope_of(claim: str) -> str:
 class OffsetRow:
     """The state of one partition in the destination.
 
-    ``next_offset`` None: unknown. ``claim_epoch`` orders the claims of one scope. ``topic_id`` is the id of the topic that the offset
-    refers to (KIP-516); empty: unknown.
+    If ``next_offset`` is None, it is unknown. ``claim_epoch`` orders the claims of one scope. ``topic_id`` is the id of the topic that the
+    offset refers to (KIP-516); empty: unknown.
     """
 
     next_offset: int | None
@@ -33,15 +34,15 @@ class OffsetRow:
     topic_id: str = ""
 
     def is_newer_than(self, claim: str, claim_epoch: int) -> bool:
-        """Whether the row's claim is newer. False for a claim of another scope, since the two cannot be compared."""
+        """Whether the row's claim is newer. False for a claim of another scope, because claims of two scopes cannot be compared."""
         return scope_of(self.claim) == scope_of(claim) and self.claim_epoch > claim_epoch
 
     def take_over(self, owned: object, claimant: OffsetRow, *, adopts: str | None = None) -> OffsetRow:
         """This row with the claim of ``claimant``, the row of a task that takes over the partition. ``owned`` names the partition in
         messages.
 
-        If the topic was deleted and created again, the next offset becomes unknown, because an offset is valid only for one topic id. If in
-        this case the row also belongs to another Connect cluster, raises ConfigException unless ``adopts`` is that cluster's scope. Raises
+        If the topic was deleted and created again, the next offset becomes unknown, because an offset is valid only for one topic id. In
+        this case, a row of another Connect cluster raises ConfigException, unless ``adopts`` is that cluster's scope. Raises
         FencedException if this row's claim is newer.
         """
         if self.is_newer_than(claimant.claim, claimant.claim_epoch):

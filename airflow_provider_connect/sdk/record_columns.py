@@ -1,4 +1,4 @@
-"""Single records ↔ columns of a batch: values, keys, timestamps and headers. Headers stay bytes until they are read."""
+"""Converts single records to columns of a batch, and back: values, keys, timestamps and headers. Headers stay bytes until they are read."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def is_timestamp(type: pa.DataType) -> bool:
 
 
 def is_headers(type: pa.DataType) -> bool:
-    """Whether headers of this type can be read as ``headers_type``. Large types can, for example."""
+    """Whether headers of this type can be read as ``headers_type``. For example, this is true for Arrow's large types."""
     types = pa.types
     if type == headers_type() or types.is_null(type):
         return True
@@ -48,7 +48,7 @@ def rows_of(
     headers: pa.Array | None,
     converter: HeaderConverter,
 ) -> Iterator[Row]:
-    """The records of columns, each of which may be None. A record's headers are decoded at their first use."""
+    """The records in these columns. A column may be None. A record's headers are decoded at their first use."""
     values, keys = ([None] * count if column is None else values_of(column, schema) for column, schema in (value, key))
     timestamps = [None] * count if timestamp is None else timestamp.cast(pa.int64()).to_pylist()
     return zip(values, keys, timestamps, _headers_of(count, topic, headers, converter), strict=True)
@@ -66,7 +66,7 @@ def _headers_of(count: int, topic: str, headers: pa.Array | None, converter: Hea
 
 
 def columns_of(records: Sequence[SourceRecord] | Sequence[SinkRecord], converter: HeaderConverter) -> dict[str, Any]:
-    """The attributes of a batch of ``records``, which have the same topic, partition and schemas."""
+    """The attributes of a batch of ``records``. All records have the same topic, partition and schemas."""
     first = records[0]
     values, keys = [record.value for record in records], [record.key for record in records]
     timestamps = [record.timestamp for record in records]

@@ -1,4 +1,4 @@
-"""Optional Python packages that a plugin needs: which are missing, and the command that installs them.
+"""Optional Python packages that a plugin needs. Reports missing packages, with the command that installs them.
 
 Knows no plugin and imports nothing. An installed package that cannot be imported fails in the process that imports it.
 """
@@ -22,7 +22,8 @@ def is_installed(module: str) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RequiredPackages:
-    """The modules that ``needed_by`` imports. ``extra`` of ``distribution`` installs them all; None: they are installed by name."""
+    """The modules that ``needed_by`` imports. ``extra`` of ``distribution`` installs them all. If ``extra`` is None, they are installed by
+    name."""
 
     needed_by: str
     modules: tuple[str, ...]
@@ -30,7 +31,7 @@ class RequiredPackages:
     distribution: str = "airflow-provider-connect"
 
     def reason(self) -> str | None:
-        """Which modules are missing on this host, with the command that installs them. None: all are installed."""
+        """A text with the modules that are missing on this host, and the command that installs them. None: all are installed."""
         missing = [module for module in self.modules if not is_installed(module)]
         if not missing:
             return None

@@ -49,7 +49,7 @@ class RowSchema:
     It widens as Arrow does: null to any type, integers to wider integers and to floats, structs by their fields."""
 
     def __init__(self, given: pa.Schema | None = None, *, remembered: pa.Schema | None = None, like: pa.Schema | None = None) -> None:
-        """``like`` has types for values of dicts, such as narrow integers, which Python does not have. They apply if the values fit. A
+        """``like`` has types for values of dicts, because Python has no types such as narrow integers. A type applies if the values fit. A
         field that has no value yet is written with its type in ``like``; that type is not remembered."""
         self.known: pa.Schema = remembered or pa.schema([]) if given is None else given
         self.is_given = given is not None
@@ -57,7 +57,7 @@ class RowSchema:
         self._written = self._typed()
 
     def table(self, rows: Rows) -> pa.Table:
-        """The rows as a table of the current schema, after widening it.
+        """Widen the schema for ``rows``, and return the rows as a table of this schema.
 
         Raises ClashException, with field, types and row, for values without a common type. Raises NoFieldsException if no field has a type
         yet, and DataException for rows of another form."""
@@ -330,7 +330,7 @@ def _conformed(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _clash(name: str, values: Sequence[Any], known: pa.DataType | None, error: Exception) -> DataException:
-    """The exception that names the first row whose value does not fit the earlier ones."""
+    """The exception that names the first row whose value does not fit the values of earlier rows."""
     if known is None:  # find the shortest prefix of the rows without a common type; its last row is the culprit
         index = bisect_left(range(len(values)), True, key=lambda last: not _fits(values[: last + 1], None))
         before = pa.array(values[:index]).type

@@ -31,7 +31,7 @@ _MOST_KEYS: Final = 500  # per statement
 
 
 class SqlSink(TransactionalSink):
-    """A sink into an SQL database. Define ``open``, which returns a connection without autocommit, and ``write``.
+    """A sink into an SQL database. Define ``open`` and ``write``. ``open`` returns a connection without autocommit.
 
     ``write`` gets a cursor, or the connection itself if it is SQLAlchemy's. The driver's errors (PEP 249) DataError and IntegrityError mean
     refused records. OperationalError and InterfaceError mean a lost connection. All other errors fail the task. The table of offset rows is
@@ -49,7 +49,8 @@ class SqlSink(TransactionalSink):
     _stored: frozenset[TopicPartition] = frozenset()  # partitions whose rows existed in the current transaction
 
     def begin(self, connection: Any) -> Any:
-        """Begin a transaction. SQLite is locked at once: two transactions that first read and then write would block each other."""
+        """Begin a transaction. An SQLite database is locked immediately: two transactions that first read and then write would block each
+        other."""
         self._has_missed_table = False
         raw = _driver_connection(connection)
         if _commits_each_statement(raw):
@@ -109,7 +110,7 @@ class SqlSink(TransactionalSink):
             connection.rollback()
 
     def _check_rollback(self, connection: Any) -> None:
-        """Check that a rolled-back row is gone. For drivers whose ``autocommit`` is a method, so its state cannot be read."""
+        """Check that a rolled-back row is gone. Used for drivers whose ``autocommit`` is a method: their state cannot be read."""
         row_id = _row_id(uuid.uuid4().hex, TopicPartition("", 0))
         _execute(self.begin(connection), f"INSERT INTO {self.offsets_table} VALUES ('{row_id}', 0, NULL, 0, ?, ?, ?, ?)", [""] * 4)
         connection.rollback()
@@ -166,7 +167,7 @@ class SqlSink(TransactionalSink):
     def _finds_table(self, transaction: Any) -> bool:
         """Whether the table exists. If not, some databases end the transaction.
 
-        Raises the driver's error if it has another cause, such as a lock timeout: existing offsets must not be considered missing.
+        Raises the driver's error if the error has another cause, such as a lock timeout: existing offsets must not be considered missing.
         """
         if not self._has_table:
             try:
@@ -217,7 +218,7 @@ def _driver_connection(connection: Any) -> Any:
 
 
 def _commits_each_statement(raw: Any) -> bool:
-    """Whether autocommit is on, by the attribute of most drivers or the method of MySQL's drivers.
+    """Whether autocommit is on. Most drivers have an attribute for this; MySQL's drivers have a method.
 
     sqlite3's attribute has another value in its legacy mode, where BEGIN starts a transaction.
     """

@@ -1,4 +1,4 @@
-"""Tasks do the work of a connector. Each runs in one thread of an executor's Python worker; only ``stop`` may be called from another.
+"""Tasks do the work of a connector. Each task runs in one thread of a Python worker. Only ``stop`` may be called from another thread.
 
 The loop around a task waits, retries and commits; the task reads or writes and never sleeps. If ``poll`` or ``put`` raises
 RetriableException, the loop calls it again after ``retry_after_ms``, or after a growing wait (``docs/errors.md``). Any other exception
@@ -46,7 +46,7 @@ class Task:
     """Base of ``SourceTask`` and ``SinkTask``. The framework creates each task without arguments."""
 
     class_name: ClassVar[str | None] = None
-    """The public name, which task configs have as ``task.class``. None: module and class."""
+    """The value of ``task.class`` in task configs. None: module and name of the class."""
     config_def: ClassVar[ConfigDef | None] = None
     """The settings of a task config. None: they are the connector's."""
     header_converter: HeaderConverter = RAW_HEADERS
@@ -57,15 +57,15 @@ class Task:
     def datasets(self) -> Iterable[Dataset]:
         """The datasets outside of Kafka that this task has read (a source) or written (a sink), for lineage events.
 
-        Called once, after the last commit of a run and before ``stop``. Must not open or request anything. The first
-        thousand are used. Exceptions are logged. By default none are known."""
+        Called once, after the last commit of a run and before ``stop``. Must not open or request anything. The first thousand are used.
+        Exceptions are logged. By default there are none."""
         return ()
 
 
 class TransactionContext(Protocol):
     """Lets a source task end transactions, with ``transaction.boundary=connector``. Call its methods within ``poll``.
 
-    ``after`` is the index, from 0, of a record among all that this ``poll`` returns. Records that no commit follows are dropped at the end
+    ``after`` is the index, from 0, of a record among all that this ``poll`` returns. Records after the last commit are dropped at the end
     of the run; the next run resumes from the last committed offset. A request without ``after`` is valid even if ``poll`` returns nothing.
     """
 
@@ -79,7 +79,7 @@ class TransactionContext(Protocol):
 class RangeReader(Protocol):
     """Reads ranges of partitions of a Kafka cluster as batches, and fetches ahead while the task works.
 
-    A range is done when its end is reached, or earlier if only transaction markers remain. Use it only in the task's thread.
+    A range is done when its end is reached, or earlier if only transaction markers remain. Use the reader only in the task's thread.
     """
 
     @property
@@ -120,9 +120,10 @@ class SourceTaskContext(Protocol):
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         """Open a reader of ``ranges``: each partition from its start offset up to its end offset, exclusive.
 
-        ``client_config`` has librdkafka's settings. The caller must have checked them, because some run code or open files. With None, it
-        reads committed records of the worker's own cluster, with the connector's ``consumer.override.*``. If the start offset no longer
-        exists in the cluster, reading starts at the first existing record. Any: librdkafka's values."""
+        ``client_config`` has librdkafka's settings. The caller must have checked them, because some run code or open files. If
+        ``client_config`` is None, the reader reads committed records of the worker's own cluster, with the connector's
+        ``consumer.override.*``. If the start offset no longer exists in the cluster, reading starts at the first existing record. Any:
+        librdkafka's values."""
 
     def decode(self, batch: Batch) -> list[Batch]:
         """Convert the keys and values of a ``RangeReader``'s batch by the connector's converters. Returns batches of one schema each.
@@ -199,7 +200,7 @@ class SinkTaskContext(Protocol):
     exactly_once: bool
     """Whether ``guarantee`` is ``exactly_once``."""
     topic_ids: Mapping[str, str]
-    """Topic ids by topic name (KIP-516). A topic that is created again gets another id. Topics whose id is unknown are missing."""
+    """Topic ids by topic name (KIP-516). A topic that is created again gets another id. Topics whose id is unknown are left out."""
     has_external_commits: bool
     """Whether another program, such as Kafka Connect, has committed offsets of this group since this connector's last commit. Records that
     the program wrote stay in the destination. Set before ``open``."""
@@ -214,7 +215,7 @@ class SinkTaskContext(Protocol):
         """Continue reading ``partition`` from ``offset``."""
 
     def timeout(self, timeout_ms: int) -> None:
-        """Set the wait after the next RetriableException, unless that has its own ``retry_after_ms``."""
+        """Set the wait after the next RetriableException, unless the exception has its own ``retry_after_ms``."""
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None:
         """Stop reading these partitions until ``resume``."""
@@ -239,7 +240,7 @@ class Refusal:
 
 
 class RollbackReason(StrEnum):
-    """Why a destination rolled back to its last commit."""
+    """The reason why a destination rolled back to its last commit."""
 
     REFUSED = "it refuses a record"
     CHANGED = "it had to be changed before records fit"
@@ -276,8 +277,9 @@ class SinkTask(Task):
     """Whether all batches put between two commits are one transaction of the destination.
 
     The framework then keeps these batches and puts them again after a RolledBackException. It calls the task in a separate thread, one call
-    at a time, while the next records are read. After ``RollbackReason.REFUSED``, ``put`` must write at once until the next commit, so that
-    DataException refers to the batch of that call. Such a task has no ``errant_record_reporter``; it uses ``put_accepted``."""
+    at a time, while the next records are read. After ``RollbackReason.REFUSED``, ``put`` must write each batch immediately until the next
+    commit, so that a DataException refers to the batch of that call. A transactional task has no ``errant_record_reporter``; it uses
+    ``put_accepted``."""
 
     def initialize(self, context: SinkTaskContext) -> None:
         """Keep the context. Called once, before ``start``."""
@@ -290,12 +292,13 @@ class SinkTask(Task):
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Prepare for these partitions. An exactly-once sink returns the next offsets that its destination has for them.
 
-        Such a sink first writes its claim to the destination, which refuses older claims from then on. Other sinks return None. Called
-        before the first ``put``, and again after ``RollbackReason.LOST``."""
+        An exactly-once sink first writes its claim to the destination. From then on, the destination refuses older claims. Other sinks
+        return None. Called before the first ``put``, and again after ``RollbackReason.LOST``."""
         return None
 
     def holds_records(self, partition: TopicPartition, offset: int | None) -> bool:
-        """Whether the destination is known to have records of ``partition`` from ``offset`` on; ``offset`` None: any records.
+        """Whether the destination is known to have records of ``partition`` from ``offset`` on. If ``offset`` is None: any records of
+        ``partition``.
 
         Called after ``open`` returned this offset, if this connector once committed a later offset to the destination. True means that the
         offsets went back, but the records did not. The run then FAILs unless ``destination.rollback`` allows it to deliver the records

@@ -28,9 +28,10 @@ _Result = TypeVar("_Result")
 class TransactionalSink(SinkConnector):
     """A sink connector, with the calls that its tasks make to the destination.
 
-    Define ``open`` and ``write``. Also define ``commit``, ``read_offsets`` and ``write_offsets``, which ``SqlSink`` has for SQL databases.
-    Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A transaction begins and
-    ends within one ``pre_commit``, so locks are short. After a refused record, a transaction lasts from a ``put`` to the next commit.
+    Define ``open`` and ``write``. Also define ``commit``, ``read_offsets`` and ``write_offsets``; ``SqlSink`` already defines these three
+    for SQL databases. Each task has its own instance, with ``config`` (parsed) and ``allowed_paths``, and makes one call at a time. A
+    transaction begins and ends within one ``pre_commit``, so locks are short. After a refused record, a transaction lasts from a ``put`` to
+    the next commit.
 
     After any error the connection is closed, which rolls back its transaction. After a RetriableException from any method, all batches
     since the last commit are written again on another connection, unless the commit succeeded. After a DataException from ``write`` or
@@ -103,7 +104,8 @@ class TransactionalSink(SinkConnector):
         raise NotImplementedError
 
     def write_offsets(self, transaction: Any, connector: str, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Insert or replace rows; None deletes one. Called after ``read_offsets`` of the same partitions, in the same transaction."""
+        """Insert or replace rows. None deletes the row of its partition. Called after ``read_offsets`` of the same partitions, in the same
+        transaction."""
         raise NotImplementedError
 
     def holds_records(self, transaction: Any) -> bool:
@@ -134,8 +136,7 @@ class TransactionalSink(SinkConnector):
         """
 
     def translate_error(self, error: Exception) -> Exception:
-        """Translate an exception of the destination's client to DataException, to RetriableException, or to any other, which fails the
-        task."""
+        """Translate an exception of the destination's client to DataException or RetriableException. Any other result fails the task."""
         return error
 
     def datasets(self) -> Iterable[Dataset]:
@@ -169,7 +170,7 @@ class TransactionalSink(SinkConnector):
 class TransactionalSinkTask(SinkTask):
     """The task of every TransactionalSink. It keeps batches until ``pre_commit``, and commits them with their offsets.
 
-    After a refused record it writes each batch at once, until the next commit.
+    After a refused record, it writes each batch immediately, instead of collecting it, until the next commit.
     """
 
     is_transactional: ClassVar[bool] = True
@@ -286,7 +287,8 @@ class TransactionalSinkTask(SinkTask):
         return taken
 
     def _forget_rows(self, partitions: Collection[TopicPartition]) -> None:
-        """Delete the rows. Other guarantees do not update them, and a later run with exactly once must not find outdated offsets."""
+        """Delete the rows. Runs with another guarantee do not update them, and a later run with exactly once must not find outdated
+        offsets."""
         transaction = self._begun()
         found = self._sink.read_offsets(transaction, self._connector, partitions)
         self._sink.write_offsets(transaction, self._connector, dict.fromkeys(found))
@@ -339,7 +341,7 @@ class TransactionalSinkTask(SinkTask):
         self._written = written
 
     def _run(self, work: Callable[[], _Result]) -> _Result:
-        """Run ``work`` and translate its errors to what the framework expects of a transactional task."""
+        """Run ``work``, and translate its errors to the exceptions that the framework expects from a transactional task."""
         try:
             with _translating(self._sink):
                 return work()

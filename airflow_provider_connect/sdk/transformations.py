@@ -96,7 +96,7 @@ class Predicate(Plugin):
 def cover_positions(whole: Batch, pieces: list[Batch]) -> list[Batch]:
     """``pieces``, the changed records of ``whole``, with positions that together cover all of ``whole``.
 
-    Each piece starts where the previous one ends, and the last ends where ``whole`` ends, even if its last records were dropped. If no
+    Each piece starts where the previous piece ends. The last piece ends where ``whole`` ends, even if the last records were dropped. If no
     piece is left, the result is one batch without records.
     """
     if not isinstance(whole, KafkaBatch):

@@ -1,4 +1,4 @@
-"""``connect-new my-connector`` creates a package with plugins to start from, with the templates next to this module.
+"""``connect-new my-connector`` creates a package with example plugins from the templates next to this module.
 
 ``airflow connect new`` does the same. Imports only the standard library."""
 
@@ -88,7 +88,7 @@ _OFFSETS_IN_A_FILE: Final = (
 _OFFSETS_ON_TOPICS: Final = "# With offset.storage.file.filename sinks would deliver at least once."
 _STRINGS: Final = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 _STRUCTS: Final = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
-"""The converters of the examples. Values of classes are strings; values of functions have fields."""
+"""The converters of the examples. Examples with classes have strings as values; in examples with functions, values have fields."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -1,7 +1,7 @@
 """``connect-standalone worker.properties connector.properties …``: Kafka Connect's standalone worker in one process, with its REST API.
 
-Configs are kept in memory, source offsets in the file ``offset.storage.file.filename``. Ends on SIGTERM and SIGINT: each task after its
-batch, with its offsets committed; a second signal ends the process at once.
+Configs are kept in memory, and source offsets in the file ``offset.storage.file.filename``. On SIGTERM or SIGINT, each task ends after its
+current batch, with its offsets committed. A second signal ends the process immediately.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from airflow_provider_connect.standalone.files import open_backing, read_connect
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 
 ENDED, WRONG, FAILED = 0, 2, 3
-"""Exit codes: ended by a signal; wrong files or settings; what a file asks for failed at the start (Connect's own code for that)."""
+"""Exit codes: ended by a signal; invalid files or settings; the start failed (Connect's own code if a connector cannot be created)."""
 
-_IDLE_SECONDS = 60.0  # then the process in which plugins validate configs ends: it has 35 MB
+_IDLE_SECONDS = 60.0  # after this time, the process in which plugins validate configs ends: it needs 35 MB
 
 log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script; ends the process."""
+    """The console script. Ends the process."""
     parser = argparse.ArgumentParser(prog="connect-standalone", description=__doc__.partition("\n")[0])
     parser.add_argument("worker", type=Path, metavar="worker.properties", help="the worker's settings, as Kafka Connect names them")
     parser.add_argument("connectors", type=Path, nargs="*", metavar="connector.properties", help="configs: properties, or JSON")
@@ -53,12 +53,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         log.error("%s", error.message)  # noqa: TRY400  (the message has the reason)
         code = WRONG if isinstance(error, ConfigException) else FAILED
     sys.stdout.flush()
-    os._exit(code)  # clients' threads, and tasks that are overdue, need not be waited for
+    os._exit(code)  # without waiting for clients' threads and overdue tasks
 
 
 def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: threading.Event, mask: Mask) -> None:
-    """Run the worker until ``ends`` is set. ``mask`` is given all secrets before code that knows them runs. Raises ConnectException when it
-    cannot start: then nothing runs."""
+    """Run the worker until ``ends`` is set. ``mask`` gets each secret before the code that uses it is called. If the worker cannot start,
+    raises ConnectException, and no task is left running."""
     files = [read_connector_file(path) for path in connectors]
     settings = standalone_settings(properties)
     listener = RestListener.of(settings.values)
@@ -82,7 +82,7 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
 
 
 def _end_signal() -> threading.Event:
-    """Set by the first SIGTERM or SIGINT; the second ends the process."""
+    """The event is set by the first SIGTERM or SIGINT. The second signal ends the process."""
     ends = threading.Event()
 
     def end(number: int, _: object) -> None:

@@ -1,4 +1,4 @@
-"""Kafka Connect inside an application: connectors hosted by its own process, for as long as a ``with`` lasts (KIP-26's embedded mode)."""
+"""Kafka Connect inside an application. The application's process hosts connectors inside of a ``with`` (KIP-26's embedded mode)."""
 
 from __future__ import annotations
 
@@ -38,25 +38,27 @@ class Connect:
             config = {"name": "orders", "connector.class": "FileStreamSource", "file": "connect-data/in.txt", "topic": "orders"}
             topics = connect.add_connector(config)
 
-    With ``offset.storage.file.filename`` configs live in memory and source offsets in that file: at least once. Without it everything is
-    kept on the topics ``«app_id»-configs``, ``-offsets``, ``-status`` and ``-batches``, unless ``worker_config`` names others, for the
-    group ``app_id``: exactly once where the connector can; a second process of the same ``app_id`` takes a connector over when it adds it.
+    With ``offset.storage.file.filename``, configs are kept in memory and source offsets in that file. Delivery is then at least once.
 
-    Leaving the ``with`` ends each task after its batch, with its offsets committed. Safe to share between threads.
+    Without this setting, everything is kept on the topics ``«app_id»-configs``, ``-offsets``, ``-status`` and ``-batches``, unless
+    ``worker_config`` names other topics. The group is ``app_id``. Delivery is exactly once if the connector supports it. If a second
+    process of the same ``app_id`` adds the connector, the second process takes it over.
+
+    At the end of the ``with``, each task ends after its current batch, with its offsets committed. Safe to share between threads.
     """
 
     def __init__(self, app_id: str, worker_config: Mapping[str, str] | None = None) -> None:
-        """Raises ConfigException for settings that are wrong. Nothing is opened before the ``with``."""
+        """Raises ConfigException for invalid settings. Opens nothing before the ``with``."""
         self._settings = _settings(app_id, worker_config or {})
         self._mask = Mask()
         self._open = ExitStack()
         self._worker: StandaloneWorker | None = None
 
     def add_connector(self, config: Mapping[str, str], *, timeout_seconds: float = TOPIC_SECONDS) -> list[str]:
-        """Start the connector that ``config`` names, or give the one that runs this config.
+        """Start the connector that ``config`` names. If it is already running, give it this config.
 
-        Returns the topics that it writes to, none for a sink. They are known from the config; where they are not, or transformations may
-        change them, as soon as records come: that is waited for, at most ``timeout_seconds``. Raises ConfigException.
+        Returns the topics that the connector writes to; empty for a sink. If the config does not determine the topics, or transformations
+        may change them, waits up to ``timeout_seconds`` for the first records. Raises ConfigException.
         """
         name = str(config.get("name") or "")
         if not name:
@@ -69,7 +71,7 @@ class Connect:
         return sorted(topics) if topics is not None else self._wait_for_topics(name, time.monotonic() + timeout_seconds)
 
     def remove_connector(self, name: str) -> None:
-        """End the connector and forget it; its offsets stay. Raises NotFoundException."""
+        """End and remove the connector. Its offsets are kept. Raises NotFoundException."""
         self._started.herder.delete_connector(name)
 
     @property
@@ -102,7 +104,7 @@ class Connect:
 
             def close() -> None:
                 if worker.close():
-                    unmask()  # else a task that is overdue may still log its secrets
+                    unmask()  # otherwise an overdue task may still log its secrets
 
             opened.callback(close)
             self._worker, self._open = worker, opened.pop_all()

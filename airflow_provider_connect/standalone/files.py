@@ -1,5 +1,7 @@
-"""The files of the command line: ``worker.properties``, and connector files in the three forms that Kafka Connect's standalone worker takes
-(contract §4.8), tried in its order; and the stores that a worker of its own opens."""
+"""Reads the files of the command line, and opens the stores of a standalone worker.
+
+The files are ``worker.properties``, and connector files in the three forms that Kafka Connect's standalone worker accepts (contract §4.8).
+The forms are tried in Kafka Connect's order."""
 
 from __future__ import annotations
 
@@ -25,7 +27,7 @@ EXACTLY_ONCE = "exactly.once.source.support"
 
 @dataclass(frozen=True, slots=True)
 class ConnectorFile:
-    """What a file asks for. ``config`` has the name in it; ``initial_state`` None: as Connect decides, STARTED."""
+    """The content of a connector file. ``config`` contains the name. ``initial_state`` None is Connect's default, STARTED."""
 
     name: str
     config: Mapping[str, str]
@@ -33,8 +35,8 @@ class ConnectorFile:
 
 
 def read_connector_file(path: Path, name: str | None = None) -> ConnectorFile:
-    """1 a JSON map of texts 2 the JSON that ``POST /connectors`` takes 3 Java properties. ``name`` is that of a file without one. Raises
-    ConfigException naming the file."""
+    """Read a connector file. It has one of three forms: a JSON object of strings, the JSON body of ``POST /connectors``, or Java
+    properties. ``name`` is used for a file without a name. Raises ConfigException, which names the file."""
     try:
         content = path.read_bytes()
         values = _json_object(content)
@@ -87,7 +89,7 @@ def _missing_name(path: Path) -> ConfigException:
 
 
 def _json_object(content: bytes) -> dict[str, object] | None:
-    """None: this is not a JSON object, and may be properties."""
+    """The JSON object in the file. None: the content is not a JSON object, and may be properties."""
     try:
         values = json.loads(content)
     except (ValueError, RecursionError):
@@ -96,7 +98,7 @@ def _json_object(content: bytes) -> dict[str, object] | None:
 
 
 def _are_texts(values: Mapping[str, object]) -> bool:
-    """As Jackson reads a map of texts: numbers and truth values count, for their words."""
+    """Whether Jackson would accept the values as strings. Numbers and booleans count as strings."""
     return all(isinstance(value, str | int | float) for value in values.values())
 
 
@@ -108,8 +110,8 @@ def _as_texts(values: Mapping[str, object]) -> dict[str, str]:
 
 
 def read_properties(path: Path) -> dict[str, str]:
-    """The content of a properties file; connectors may reach files of one folder beside it, unless the file names others. Raises
-    ConfigException when it cannot be read."""
+    """The content of a properties file. Unless the file names other folders, connectors may reach files of one folder next to it. Raises
+    ConfigException if the file cannot be read."""
     try:
         return with_data_folder(parse_properties(path.read_bytes()), path.absolute().parent)
     except (OSError, ValueError) as error:
@@ -122,7 +124,7 @@ def with_data_folder(properties: Mapping[str, str], folder: Path) -> dict[str, s
 
 
 def standalone_settings(properties: Mapping[str, str]) -> WorkerSettings:
-    """Checked, and with sources at least once, as offsets in a file can be. Raises ConfigException with all errors."""
+    """The checked settings. Sources deliver at least once, because their offsets are in a file. Raises ConfigException with all errors."""
     if not properties.get(SETTING, "").strip():
         raise ConfigException(f'Missing required configuration "{SETTING}" which has no default value.')
     asked = properties.get(EXACTLY_ONCE, "disabled")
@@ -134,7 +136,7 @@ def standalone_settings(properties: Mapping[str, str]) -> WorkerSettings:
 
 
 def open_backing(settings: WorkerSettings, opened: ExitStack) -> Backing:
-    """Configs in memory and offsets in a file, closed by ``opened``, where the settings name one; else the topics."""
+    """If the settings name an offset file: configs in memory, and offsets in this file, which ``opened`` closes. Otherwise the topics."""
     path = settings.values.get(SETTING, "").strip()
     if not path:
         return TopicBacking(settings)

@@ -1,7 +1,8 @@
-"""``connect-run connector.properties``: one bounded run of one connector, then the end. For cron, Kubernetes jobs, other orchestrators.
+"""``connect-run connector.properties``: one bounded run of one connector. For cron, Kubernetes jobs and other orchestrators.
 
-With ``offset.storage.file.filename`` in the worker's settings offsets are kept in that file, at least once; without it everything is kept
-on the internal topics of the group, as Airflow's runs keep it, exactly once where the connector can.
+With ``offset.storage.file.filename`` in the worker's settings, offsets are kept in that file, and delivery is at least once. Without this
+setting, everything is kept on the internal topics of the group, as in Airflow's runs. Delivery is then exactly once if the connector
+supports it.
 """
 
 from __future__ import annotations
@@ -55,12 +56,17 @@ from airflow_provider_connect.standalone.files import (
 from airflow_provider_connect.standalone.watch import watch
 
 DONE, FAILED, WRONG, LATER, SIGNALLED = 0, 1, 2, 75, 143
-"""Exit codes: all done, nothing to do, or what is left is for a later run, or for a newer one that took over; FAILED for good; a config
-that cannot run; FAILED, but a later try may succeed (EX_TEMPFAIL);
-ended by a signal, with offsets committed (a shell's code for SIGTERM)."""
+"""Exit codes.
+
+- ``DONE``: the run is complete or had no work, or the rest is left for a later run, or for a newer run that took over.
+- ``FAILED``: the run FAILED, and a retry would fail, too.
+- ``WRONG``: the config is invalid.
+- ``LATER``: the run FAILED, but a retry may succeed (EX_TEMPFAIL).
+- ``SIGNALLED``: a signal ended the run, with offsets committed (a shell's code for SIGTERM).
+"""
 
 PREVIEWED = 10
-"""Records of a preview, unless the command line has a number."""
+"""The number of records in a preview, if the command line has no number."""
 
 _LOOPBACK = "127.0.0.1"
 _PACKAGE = os.path.join(Path(__file__).parents[1], "")
@@ -70,7 +76,7 @@ log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The console script; ends the process."""
+    """The console script. Ends the process."""
     options = parse_arguments(arguments)
     escape_unprintable(sys.stdout)
     stream = sys.stdout if options.preview is None else sys.stderr  # records are on standard output
@@ -89,11 +95,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
             log.error("%s", error.message if options.preview is None else " ".join(error.message.split()))  # noqa: TRY400  (it has the reason)
         code = WRONG if isinstance(error, ConfigException) else LATER if error.retriable else FAILED
     sys.stdout.flush()
-    _exit(code)  # clients' threads need not be waited for
+    _exit(code)  # without waiting for clients' threads
 
 
 def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """The command line; None: this process's."""
+    """The parsed arguments. None: parse the arguments of this process."""
     parser = argparse.ArgumentParser(prog="connect-run", description=__doc__.partition("\n")[0])
     parser.add_argument("connector", type=Path, help="the connector's config: properties, or JSON as Kafka Connect takes it")
     parser.add_argument("--worker", type=Path, metavar="worker.properties", help="the worker's settings; without it, the defaults")
@@ -107,19 +113,19 @@ def parse_arguments(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _preview_options(options: argparse.Namespace) -> list[str]:
-    """Those of a preview, for the process of one run."""
+    """The options of a preview, for the process of one run."""
     if options.preview is None:
         return []
     return ["--preview", str(options.preview), *(["--steps"] if options.steps else [])]
 
 
 def read_worker(path: Path | None) -> dict[str, str]:
-    """The worker's settings, which may lie in a file. Raises ConfigException when it cannot be read."""
+    """The worker's settings from the file, or the defaults without a file. Raises ConfigException if the file cannot be read."""
     return with_data_folder({}, Path.cwd()) if path is None else read_properties(path)
 
 
 def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: int | None, *, with_steps: bool) -> int:
-    """The exit code of a run, or of a preview of so many records. No output of it has a secret."""
+    """Run the connector, or preview ``previewed`` records. Returns the exit code. The output contains no secret."""
     mask = Mask()
     mask_output(mask)
     _refuse_early_end()
@@ -128,8 +134,8 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
             return _exit_code(run_once(connector, properties, mask, fenced=True))
         settings = _settings(properties)
         warn_open_file_providers(settings.originals)
-        with redirect_stdout(sys.stderr):  # what the connector prints is no record
-            checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads its plugins, before Arrow
+        with redirect_stdout(sys.stderr):  # output of the connector is not a record
+            checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # loads plugins before Arrow
         warn_unused_settings(checked, settings)
         from airflow_provider_connect.standalone.preview import print_preview
 
@@ -141,11 +147,11 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
 
 
 def _refuse_early_end() -> None:
-    """Code of a connector that calls ``os._exit(0)`` ends the process as a failure: nothing of a run would be done."""
+    """If a connector's code calls ``os._exit(0)``, end the process with ``FAILED``, because the run is not complete."""
     own = os.getpid()
 
     def end(status: int) -> NoReturn:
-        if status == DONE and os.getpid() == own:  # else it is a child that was forked
+        if status == DONE and os.getpid() == own:  # otherwise it is a forked child
             stack = dropwhile(lambda each: not each.filename.startswith(_PACKAGE), traceback.extract_stack())  # the console script
             _print_failure(f"The plugin's code called os._exit(0){line_of_author(''.join(traceback.format_list(list(stack))))}")
             status = FAILED
@@ -155,7 +161,7 @@ def _refuse_early_end() -> None:
 
 
 def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str]) -> None:
-    """Name what on ``plugin.path`` cannot be used, if a plugin of the config is not found: it may be in a file with a syntax error."""
+    """If a plugin of the config is not found, log the unusable locations of ``plugin.path``: one of them may contain the plugin."""
     with suppress(ConfigException):
         catalog = PluginCatalog(_settings(properties).plugin_path)
         named = [text for key, text in connector.config.items() if key == "connector.class" or key.endswith((".type", ".converter"))]
@@ -164,12 +170,13 @@ def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str
 
 
 def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask, *, fenced: bool = False) -> RunResult:
-    """Run the connector to the end of its data. SIGTERM and SIGINT end each task after its batch, where this is the main thread,
-    and the process when one comes again.
-    ``mask`` is given all secrets before code that knows them runs. ``fenced``: the process is killed where its tasks need more memory than
-    they may.
+    """Run the connector to the end of its data. If this is the main thread, SIGTERM and SIGINT end each task after its current batch, and a
+    second signal ends the process.
 
-    Raises ConfigException for settings that are wrong, ConnectException when the state cannot be read.
+    ``mask`` gets each secret before the code that uses it is called. With ``fenced``, the process is killed if its tasks need more memory
+    than allowed.
+
+    Raises ConfigException for invalid settings. Raises ConnectException if the state cannot be read.
     """
     settings = _settings(properties)
     warn_open_file_providers(settings.originals)
@@ -183,7 +190,7 @@ def _settings(properties: Mapping[str, str]) -> WorkerSettings:
 
 
 def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask, *, fenced: bool) -> RunResult:
-    """1 check the config 2 write it 3 run."""
+    """(1) Check the config. (2) Write it. (3) Run."""
     checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
     _check_pipeline(checked, settings)
@@ -210,13 +217,13 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
 
 
 def _check_pipeline(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline  # Arrow, which comes after the plugins' own code
+    from airflow_provider_connect.runtime.worker.task.pipeline_setup import check_pipeline  # loads Arrow, so only after the plugins
 
     check_pipeline(checked, settings)
 
 
 def _end_at_signals(application: Application) -> None:
-    """At the second signal the process ends: code of the connector's own may never return."""
+    """At the second signal, the process ends, because the connector's code may never return."""
     is_ending = False
 
     def end(number: int, _: object) -> None:
@@ -245,7 +252,7 @@ def _exit_code(result: RunResult) -> int:
 
 
 def _print_failure(reason: str) -> None:
-    """The last line of a run that FAILED: behind traces, without the name of a class that only repeats that this package raised it."""
+    """Print the last line of a run that FAILED, after the traces. Removes the names of this package's exception classes."""
     print(f"FAILED: {_OWN_CLASS.sub('', ' '.join(reason.split()))}", flush=True)
 
 

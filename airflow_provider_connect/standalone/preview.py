@@ -1,6 +1,6 @@
-"""``connect-run --preview``: the next records of one connector as text, and nothing written: no record, no offset, no status, no claim.
+"""``connect-run --preview``: prints the next records of one connector. Writes no record, offset, status or claim.
 
-Loads Arrow, as the connector's plugins may do in another version: a run that moves records never imports this module.
+This module loads Arrow. A run that moves records never imports it, because the connector's plugins may load another version of Arrow.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from airflow_provider_connect.runtime.worker.preview.fields import WHOLE
 from airflow_provider_connect.runtime.worker.preview.preview import make_preview, mask_failure
 from airflow_provider_connect.standalone.files import ConnectorFile
 
-_OBJECT: Final = "object"  # what only values without a schema are
+_OBJECT: Final = "object"  # the type of values without a schema only
 
 
 def print_preview(connector: ConnectorFile, settings: WorkerSettings, records: int, mask: Mask, *, with_steps: bool = False) -> None:
-    """Read up to ``records`` records in this process, from the committed offsets, and print them; ``with_steps`` the first ones also before
-    and after each transformation. ``mask`` is given all secrets before code that knows them runs.
+    """Read up to ``records`` records in this process, from the committed offsets on, and print them. With ``with_steps``, also print the
+    first records before and after each transformation. ``mask`` gets each secret before the code that uses it is called.
 
-    Raises ConfigException and ConnectException, without secrets, with a message of one line; what a plugin raised is a ConnectException
-    that names it and its line of code.
+    Raises ConfigException and ConnectException, with a message of one line and without secrets. A plugin's exception becomes a
+    ConnectException with the name of its class and the plugin's line of code.
     """
     request = PreviewRequest(connector.name, connector.config, records, settings.plugin_probe_timeout_ms / 1000)
     path = settings.values.get(SETTING, "").strip()
     try:
         offsets = read_offset_file(Path(path), connector.name) if path else None
-        with redirect_stdout(sys.stderr):  # what the connector prints is no record
+        with redirect_stdout(sys.stderr):  # output of the connector is not a record
             preview = make_preview(request, settings, {}, mask, offsets=offsets)
         print("\n".join(map(escaped, [*_lines(preview), *(_steps(preview) if with_steps else ())])))
-    except Exception as error:  # (plugins' code may raise anything)
+    except Exception as error:  # (a plugin may raise any exception)
         mask_failure(mask, request, settings, {})
         retriable = RetriableException if isinstance(error, ConnectException) and error.retriable else ConnectException
         kind = ConfigException if isinstance(error, ConfigException) else retriable
@@ -80,7 +80,7 @@ def _lines(preview: Preview) -> Iterator[str]:
 
 
 def _steps(preview: Preview) -> Iterator[str]:
-    """One line for each record that was read, and one for each transformation that it met."""
+    """One line for each record that was read, and one for each transformation that was applied to it."""
     if not preview.steps:
         yield "no steps: there are no transformations, or no record was read"
     for number, steps in enumerate(preview.steps, 1):
@@ -107,7 +107,7 @@ def _outcome(task: PreviewedTask) -> str:
 
 
 def _visible_fields(record: PreviewedRecord) -> Mapping[str, object]:
-    """What there is of a record. ``offset`` is that of the source, or of the topic."""
+    """The existing fields of a record. ``offset`` is the offset in the topic, or the source offset."""
     offset = record.source_offset if record.offset is None else record.offset
     there = {"partition": record.partition, "offset": offset, "timestamp": record.timestamp, "headers": list(record.headers) or None}
     known = {name: value for name, value in there.items() if value is not None}
@@ -123,7 +123,9 @@ def _json(value: object) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    """The message; of an exception that is not Kafka Connect's, or was caused by such a one, also its class and the connector's line."""
+    """The message of ``error`` in one line.
+
+    If the original cause is not a ConnectException, the line also has the cause's class and message, and the connector's line of code."""
     cause: BaseException = error
     while cause.__cause__ is not None:
         cause = cause.__cause__

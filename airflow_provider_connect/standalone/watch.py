@@ -1,7 +1,7 @@
-"""``connect-run --watch``: a run, and the next one whenever the connector's code or a properties file has changed, until a signal.
+"""``connect-run --watch``: starts a run, and another run after each change of the connector's code or properties, until a signal.
 
-Each run is a process of its own (``watched_run``), so that edited code is loaded anew, with all that it imports. The process of the next
-run starts ahead of time. Files are polled.
+Each run is a separate process (``watched_run``), so that it loads edited code and all its imports again. The process of the next run starts
+in advance. Files are polled.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import Locatio
 from airflow_provider_connect.standalone.files import read_connector_file, read_properties
 
 POLL_SECONDS: Final = 0.1
-_END_SECONDS: Final = 15.0  # for a run to end after its batch: more than it gives itself
+_END_SECONDS: Final = 15.0  # for a run to end after its batch: longer than ``watched_run.END_SECONDS``
 _RUN: Final = "airflow_provider_connect.standalone.watched_run"
 
 log = logging.getLogger(__name__)
 
 
 def watch(connector: Path, worker: Path | None, options: Sequence[str]) -> None:
-    """Run until SIGINT or SIGTERM, and leave no process. ``options`` are those of each run. After a run, also one that failed, a change is
-    awaited; one that comes earlier ends the run after its batch."""
+    """Run until SIGINT or SIGTERM. No process is left. ``options`` are the options of each run. After each run, even a failed one, waits
+    for a change. A change during a run ends the run after its current batch."""
     ends = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ends.set())
@@ -62,7 +62,7 @@ def watch(connector: Path, worker: Path | None, options: Sequence[str]) -> None:
 
 
 def _wait_for_change(files: WatchedFiles, state: frozenset[tuple[str, object]], ends: threading.Event) -> None:
-    """Returns when the files differ from ``state`` and rest: an editor may save in several steps."""
+    """Return when the files differ from ``state`` and no longer change, because an editor may save in several steps."""
     before, now = state, files.state()
     while not ends.is_set() and (now == state or now != before):
         ends.wait(POLL_SECONDS)
@@ -70,17 +70,17 @@ def _wait_for_change(files: WatchedFiles, state: frozenset[tuple[str, object]], 
 
 
 class _Run:
-    """The process of one run. It starts when created, and waits for ``begin``."""
+    """The process of one run. The constructor starts it; the run begins with ``begin``."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)  # Ctrl-C is for its parent
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, bufsize=0, start_new_session=True)  # Ctrl-C is for the parent
         assert self._process.stdin is not None
         self._input = self._process.stdin
         self._has_begun = False
 
     def begin(self) -> None:
         self._has_begun = True
-        with contextlib.suppress(BrokenPipeError):  # it has ended: ``end`` returns its exit code
+        with contextlib.suppress(BrokenPipeError):  # the process has ended; ``end`` returns its exit code
             self._input.write(b"\n")
 
     @property
@@ -88,19 +88,19 @@ class _Run:
         return self._process.poll() is None
 
     def end(self) -> int:
-        """Have it end after its batch if it is still at work, and what it has started with it. The exit code."""
+        """End the run after its current batch, and the processes that it has started. Returns the exit code."""
         self._input.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._process.wait(_END_SECONDS if self._has_begun else 0)
         with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)  # the session is its own
+            os.killpg(self._process.pid, signal.SIGKILL)  # the process has its own session
         return self._process.wait()
 
 
 @dataclass(frozen=True, slots=True)
 class WatchedFiles:
-    """What a run reads that its author may edit: properties files, and the code of plugins. ``used`` are the plugins' locations that the
-    properties name; on ``plugin_path`` module files and installations count."""
+    """The files of a run that its author may edit: properties files, and the code of plugins. ``used`` has the locations of plugins that
+    the properties name. Module files and installations on ``plugin_path`` are watched, too."""
 
     properties: tuple[Path, ...]
     plugin_path: tuple[str, ...] = ()
@@ -108,27 +108,27 @@ class WatchedFiles:
 
     @classmethod
     def of(cls, connector: Path, worker: Path | None) -> WatchedFiles:
-        """The properties files alone, where they cannot be read."""
+        """The files of a connector. If the properties files cannot be read, only the properties files are watched."""
         files = (connector,) if worker is None else (connector, worker)
         try:
             properties = {} if worker is None else read_properties(worker)
             named = {text.strip() for text in (*read_connector_file(connector).config.values(), *properties.values())}
             plugin_path = WorkerSettings.of(properties).plugin_path
-        except ConnectException:  # the run reports it
+        except ConnectException:  # the run reports the error
             return cls(files)
         plugins = (plugin for plugin in PluginCatalog(plugin_path).plugins() if plugin.names & named)
         used = (plugin.location or editable_location(plugin.reference) for plugin in plugins)
         return cls(files, tuple(plugin_path), tuple(dict.fromkeys(location for location in used if location is not None)))
 
     def state(self) -> frozenset[tuple[str, object]]:
-        """Another one after each change."""
+        """A value that differs after each change."""
         installed = ((location.path, location.stamp) for location in locations(self.plugin_path)[0])
         code = ((f"{location.path}:", _present(location.fingerprint)) for location in self.used)
         return frozenset({*installed, *code, *((str(file), _present(partial(file_stamp, file))) for file in self.properties)})
 
 
 def _present(read: Callable[[], object]) -> object:
-    """None where a file is missing: an editor may replace it."""
+    """The result of ``read``. None: a file is missing, perhaps because an editor is replacing it."""
     try:
         return read()
     except OSError:

@@ -1,7 +1,7 @@
-"""The process of one run under ``connect-run --watch``: what runs need is loaded before the run begins, no plugin is.
+"""The process of one run of ``connect-run --watch``. It loads this package's modules before the run begins, but no plugin.
 
-``watch`` starts it ahead of time. A line on standard input begins the run, with the arguments of ``connect-run``; the end of standard input
-ends it, after the current batch.
+``watch`` starts the process in advance, with the arguments of ``connect-run``. A line on standard input begins the run. The end of standard
+input ends the run after its current batch.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import locatio
 from airflow_provider_connect.standalone import one_run
 
 END_SECONDS: Final = 10.0
-"""How long a run may take to end after its batch."""
+"""The time within which a run must end after its current batch."""
 
 _PACKAGE: Final = "airflow_provider_connect"
 _MODULES: Final = (
@@ -32,7 +32,7 @@ _MODULES: Final = (
 
 
 def main() -> None:
-    """Ends the process, with the exit code of ``connect-run``."""
+    """End the process with the exit code of ``connect-run``."""
     asked = os.fdopen(os.dup(0), "rb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)  # for the connector's code
     options = one_run.parse_arguments(None)
@@ -40,7 +40,7 @@ def main() -> None:
         _load()
     if not asked.readline():
         return
-    sys.dont_write_bytecode = True  # Python takes a file of equal size and second for the same code
+    sys.dont_write_bytecode = True  # Python's cache would miss a change within a second that keeps the file's size
     threading.Thread(target=_end_with_input, args=(asked,), name="watch", daemon=True).start()
     one_run.main()
 
@@ -48,15 +48,15 @@ def main() -> None:
 def _load() -> None:
     for name in _MODULES:
         import_module(f"{_PACKAGE}.{name}")
-    import_module("pyarrow").array([None])  # which loads pandas, where that is installed
+    import_module("pyarrow").array([None])  # this loads pandas, if it is installed
 
 
 def _has_compiled_plugins(worker: Path | None) -> bool:
-    """Whether plugins may have to load before Arrow (``plugins.loading.native_locations``)."""
+    """Whether plugins may have to be loaded before Arrow (``plugins.loading.native_locations``)."""
     try:
         found, _ = locations(WorkerSettings.of(one_run.read_worker(worker)).plugin_path)
         return any(location.is_native() for location in found)
-    except (ConnectException, OSError):  # the run reports it
+    except (ConnectException, OSError):  # the run reports the error
         return False
 
 

@@ -1,4 +1,4 @@
-"""A worker of its own: the herder, and the connectors that this process hosts. Knows nothing of files, REST or signals."""
+"""A standalone worker: the herder, and the connectors that this process hosts. Knows nothing of files, REST or signals."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import Check
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
-_END_SECONDS = 2.0  # beyond the graceful time, for threads to end
+_END_SECONDS = 2.0  # for threads to end after the graceful timeout
 
 
 class StandaloneWorker:
-    """See the module. ``worker_id``, ``host:port``, stands in every status. ``mask`` is given the secrets of worker and connectors
-    before code that knows them runs. Raises ConfigException."""
+    """See the module. ``worker_id`` (``host:port``) is in every status. ``mask`` gets each secret of the worker and its connectors before
+    the code that uses it is called. Raises ConfigException."""
 
     def __init__(
         self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str, mask: Mask, fence: SharedFence | None = None
@@ -58,14 +58,14 @@ class StandaloneWorker:
         )
 
     def put_connector(self, name: str, config: Mapping[str, str], initial_state: TargetState | None = None) -> ConnectorInfo:
-        """Create the connector, or give the one that is there this config. Raises ConfigException when it cannot be taken."""
+        """Create the connector, or replace the config of the existing connector. Raises ConfigException if the config is refused."""
         if initial_state is not None and name not in self.herder.connectors():
             return self.herder.create_connector(name, config, initial_state)
         info, _ = self.herder.put_connector_config(name, config)
         return info
 
     def close(self) -> bool:
-        """Every task ends after its batch, with its offsets committed. False: some were overdue."""
+        """End every task after its current batch, with its offsets committed. Returns False if some tasks did not end in time."""
         ended = self._hosts.close()
         self.herder.close()
         return ended
@@ -78,9 +78,9 @@ class StandaloneWorker:
 
 
 class ConnectorHosts:
-    """The launcher of a worker of its own: every connector is hosted by this process.
+    """The launcher of a standalone worker. This process hosts every connector.
 
-    ``counters`` takes what the tasks count. Safe to share between threads.
+    ``counters`` gets the tasks' metrics. Safe to share between threads.
     """
 
     def __init__(
@@ -114,7 +114,7 @@ class ConnectorHosts:
         return {name: () for name, host in hosts.items() if host.is_running}
 
     def end(self, connector: str) -> None:
-        """A thread cannot be killed: one that has not ended is given up, and what it commits from now on is refused."""
+        """Abandon the threads that have not ended, because threads cannot be killed. Their later commits are refused."""
         host = self._hosts.get(connector)
         if host is not None:
             host.abandon()
@@ -142,7 +142,7 @@ class ConnectorHosts:
         return TaskThread(named, host, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
 
     def obstacle(self, connector: str | None = None) -> str | None:
-        """This process runs what it is given."""
+        """None: this process can run every connector."""
         return None
 
     def forget(self, connector: str) -> None:
@@ -153,7 +153,7 @@ class ConnectorHosts:
         self._counters.forget(connector)
 
     def close(self) -> bool:
-        """End all of them, each task after its batch and with its offsets committed. False: some were overdue, and stay behind."""
+        """End each task after its current batch, with its offsets committed. Returns False if some tasks are still running."""
         with self._lock:
             self._closed = True
             hosts = list(self._hosts.values())
@@ -168,7 +168,7 @@ _Task = tuple[str, int]  # connector, task
 
 
 class TaskCounters:
-    """Adds up what the runs of each task's body counted, including the present one. Safe to share between threads."""
+    """Adds up the metrics of all runs of each task, including the present run. Safe to share between threads."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -176,7 +176,7 @@ class TaskCounters:
         self._running: dict[_Task, TaskMetrics] = {}
 
     def watch(self, connector: str, task: int) -> Callable[[TaskMetrics], None]:
-        """The callback that takes the counters of a body that begins."""
+        """The callback that gets the metrics of a task that begins."""
 
         def begin(metrics: TaskMetrics) -> None:
             with self._lock:
@@ -185,21 +185,21 @@ class TaskCounters:
         return begin
 
     def add(self, connector: str, result: TaskResult) -> None:
-        """A body has ended."""
+        """Add the metrics of a task that has ended."""
         task = (connector, result.task)
         with self._lock:
             self._running.pop(task, None)
             self._ended[task] = merge_metrics(result.metrics, self._ended.get(task, {}))
 
     def forget(self, connector: str) -> None:
-        """The connector is gone."""
+        """Drop the metrics of a deleted connector."""
         with self._lock:
             for counts in (self._ended, self._running):
                 for task in [task for task in counts if task[0] == connector]:
                     del counts[task]
 
     def read(self) -> dict[_Task, dict[str, float]]:
-        """By connector and task."""
+        """The metrics by connector and task."""
         with self._lock:
             counts = {task: dict(ended) for task, ended in self._ended.items()}
             for task, metrics in self._running.items():

@@ -1,7 +1,7 @@
-"""Rows in cursor order: which rows are new, and after which rows a run may end.
+"""Rows in cursor order. Decides which rows are new, and after which rows a run may end.
 
-The cursor is a column whose values never decrease. Rows with the same value stay together: the rows with a table's last value wait for a
-greater value, or for the end of the rows. So an offset is exact: all rows up to its value are in Kafka.
+The cursor is a column whose values never decrease. Rows with the same value stay together: the rows with a table's last value are kept
+until a greater value follows or the rows end. So an offset is exact: all rows up to its value are in Kafka.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConnectException, DataException
 CURSOR: Final = "cursor"
 """The key of source offsets."""
 MOST_HELD_BYTES: Final = 256 << 20
-"""The limit of rows with the same cursor value, in bytes: they are one batch."""
+"""The size limit, in bytes, of the rows with one cursor value. These rows are one batch."""
 
 
 class LateRows(Protocol):
@@ -31,8 +31,8 @@ class LateRows(Protocol):
 class CursorOrder:
     """The rows of one source partition, table by table.
 
-    ``start`` is the cursor of the last committed offset; None for all rows. ``late`` filters rows after ``start`` that are in Kafka
-    already.
+    ``start`` is the cursor of the last committed offset; None for all rows. ``late`` removes rows after ``start`` that are already in
+    Kafka.
     """
 
     def __init__(self, column: str, start: Any, title: str, late: LateRows | None = None) -> None:  # Any: JSON
@@ -45,9 +45,11 @@ class CursorOrder:
         self._last: pa.Scalar | None = None
 
     def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, which a query may repeat.
+        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, because a query may repeat these
+        rows.
 
-        Raises ConnectException for rows that are not in order, or for too many rows with the same value; DataException for null.
+        Raises ConnectException for rows that are not in order, or for too many rows with the same value. Raises DataException for a null
+        value.
         """
         if not len(table):
             return  # a table without rows may have no fields
@@ -85,7 +87,7 @@ class CursorOrder:
             )
 
     def rest(self) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that waited, with the cursor after them."""
+        """The rows that ``ready`` has kept, with the cursor after them."""
         if self._held:
             held = _joined(self._held)
             self._held, self._held_bytes = [], 0
@@ -143,7 +145,7 @@ def _joined(tables: list[pa.Table]) -> pa.Table:
 
 
 def cursor_scalar(value: Any, type: pa.DataType) -> pa.Scalar:
-    """The inverse of ``json_value``: a cursor's value in an offset as an Arrow scalar of ``type``."""
+    """The inverse of ``json_value``: converts a cursor's value in an offset to an Arrow scalar of ``type``."""
     scalar = pa.scalar(value)
     if pa.types.is_timestamp(type) and type.tz is None and isinstance(value, str):
         value = value.removesuffix("Z")
@@ -154,7 +156,8 @@ def cursor_scalar(value: Any, type: pa.DataType) -> pa.Scalar:
 
 
 def json_value(value: Any) -> Any:  # Any: an Arrow or Python scalar; returns JSON
-    """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for others."""
+    """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for other
+    types."""
     if isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
         return value
     if isinstance(value, float) and math.isfinite(value):

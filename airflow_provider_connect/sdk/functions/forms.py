@@ -1,4 +1,4 @@
-"""The forms in which functions get the values of a batch, by the annotation of their first parameter."""
+"""The forms in which functions get the values of a batch. The annotation of the first parameter selects the form."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Late rows: rows whose cursor is not above the committed one, but at most ``width`` below it.
+"""Late rows: rows whose cursor equals the committed cursor, or is at most ``width`` below it.
 
-A source offset then has the cursor, the value after which rows are read again (``since``), and a hash of each row above ``since`` that is
-in Kafka. So each row is delivered once, late or not. The number of hashes is limited. If more rows are within the width, the width shrinks.
+A source offset has three parts: the cursor, the value after which rows are read again (``since``), and a hash of each row above ``since``
+that is in Kafka. So each row is delivered once, late or not. The number of hashes is limited. If more rows are within the width, the width
+shrinks.
 """
 
 from __future__ import annotations
@@ -29,8 +30,8 @@ Width = int | float | Decimal | datetime.timedelta
 class Overlap:
     """The late rows of one source partition.
 
-    ``offset`` is the last committed offset; None if no row was delivered. ``key`` and the cursor are the fields that identify a row; None:
-    all fields.
+    ``offset`` is the last committed offset; None if no row was delivered. ``key`` and the cursor are the fields that identify a row. If
+    ``key`` is None, all fields identify it.
     """
 
     def __init__(self, column: str, width: Width, key: str | Sequence[str] | None, offset: Mapping[str, Any] | None, title: str) -> None:
@@ -126,12 +127,12 @@ def _text(value: object) -> str:
 
 
 def reached_of(offset: Any) -> Any:
-    """The greatest cursor in the result of ``cursor.cursor_of``, which may be an offset with an overlap."""
+    """The greatest cursor in ``offset``, a result of ``cursor.cursor_of``. ``offset`` may be an offset with an overlap."""
     return offset[CURSOR] if is_overlap(offset) else offset
 
 
 def since_of(offset: Any) -> Any:
-    """The cursor from which rows are read again, in the result of ``cursor.cursor_of``."""
+    """The cursor in ``offset``, a result of ``cursor.cursor_of``, from which rows are read again."""
     return offset[SINCE] if is_overlap(offset) else offset
 
 

@@ -60,7 +60,7 @@ class SourceFunction:
         return self.cursor is not None or CURSOR in parameters_of(self.function)
 
     def may_be_partition(self, source_partition: Mapping[str, object]) -> bool:
-        """Whether ``partitions`` may contain this one. True if a function returns the partitions; the function is not called."""
+        """Whether ``partitions`` may contain ``source_partition``. True if ``partitions`` is a function, which is not called."""
         given = self.partitions
         return given is not None and (callable(given) or dict(source_partition) in list(given))
 
@@ -238,7 +238,7 @@ class PartitionRows:
         )
 
     def _key(self, table: pa.Table) -> tuple[pa.Array | None, Schema | None]:
-        """The key: one field, or a struct of several."""
+        """The key: one field, or a struct of several fields."""
         named = self.declared.key
         if named is None:
             return None, None
@@ -270,7 +270,7 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
 
 
 def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resume: bool) -> Generator[tuple[Any, Any]]:
-    """Groups of rows with their cursor. Single dicts are collected until they are many or large, or for one second.
+    """Groups of rows with their cursor. Single dicts are collected for one second, or until there are many or they are large.
 
     With ``can_resume``, dicts that were collected before an exception are yielded first. Otherwise the next run reads them again.
     """
@@ -334,14 +334,15 @@ def _rough_size_within(value: Any) -> int:
 
 
 def _is_pair(yielded: Any) -> bool:
-    """Whether it is a pair of rows and a cursor. Two dicts or two record batches are rows."""
+    """Whether ``yielded`` is a pair of rows and a cursor. Two dicts or two record batches are rows, not such a pair."""
     if not isinstance(yielded, tuple) or len(yielded) != 2:
         return False
     return not isinstance(yielded[1], pa.RecordBatch) and not all(isinstance(each, Mapping) for each in yielded)
 
 
 def cursor_argument(function: Callable[..., Any], reached: Any) -> dict[str, Any]:
-    """The argument ``cursor``. Without an offset, the parameter's default or None. Times and decimals are parsed as the annotation asks."""
+    """The argument ``cursor``. Without an offset, it is the parameter's default or None. Times and decimals are parsed as the annotation
+    asks."""
     parameter = parameters_of(function)[CURSOR]
     if reached is None:
         return {} if parameter.default is not parameter.empty else {CURSOR: None}

@@ -2,8 +2,8 @@
 
 The parameter ``page_size`` is the setting ``page.size``. Its annotation is the type: ``str``, ``int``, ``float``, ``bool``, ``Password``,
 ``list[str]``, or a ``Literal`` or ``StrEnum`` of choices. ``| None`` makes it optional. ``Annotated`` adds validators such as ``Range``, an
-Importance, and the documentation. The docstring's section ``Args:`` may have the documentation instead. A dataclass adds one setting per
-field.
+Importance, and the documentation. The documentation may also be in the docstring's section ``Args:``. A parameter that is a dataclass adds
+one setting per field.
 """
 
 from __future__ import annotations

@@ -77,8 +77,8 @@ def sink(function: Callable[..., Any] | None = None, /) -> type[FunctionSink] | 
     ``context`` (the SinkTaskContext) and ``allowed_paths`` are optional; the framework fills them.
 
     The function is called in the task's thread, once for each batch with records. When it returns, its records must be durable. After a
-    RetriableException it is called again with the same records. DataException means that no record was written; with
-    ``errors.tolerance=all`` the records are then passed again in parts, and a record that fails alone is reported and skipped.
+    RetriableException it is called again with the same records. DataException means that no record was written. With
+    ``errors.tolerance=all`` the records are then passed again in smaller parts. A record that fails alone is reported and skipped.
 
     Raises TypeError for a function without parameters, a generator, an async function, or a parameter that cannot be a setting.
     """

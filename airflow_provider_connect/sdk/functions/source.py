@@ -220,30 +220,30 @@ def source(
     schema: pa.Schema | type | None = None,
     overlap: Width | None = None,
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
-    """Turn a generator of rows into a source connector, whose settings are the function's parameters and ``topic``.
+    """Turn a generator of rows into a source connector. The connector's settings are the function's parameters and ``topic``.
 
     The framework fills the parameters ``partition``, ``cursor``, ``context`` (the SourceTaskContext) and ``allowed_paths`` (the files that
     it may open), if the function has them. ``cursor`` is the last committed value, or in the first run the parameter's default or None. The
-    function yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. Once per partition and run, a task calls it in the
-    task's own thread, and again after a RetriableException.
+    function yields rows (see ``sdk.rows``), or pairs of rows and the cursor after them. A task calls the function in the task's own thread,
+    once per partition and run, and again after a RetriableException.
 
-    ``partitions``: the parts that can be read separately, as strings, numbers or dicts, or a function of settings that returns them. Each
-    partition has its own cursor. Partitions are distributed over at most ``tasks.max`` tasks. The function needs the parameter
-    ``partition``.
+    ``partitions``: the parts that can be read separately, as strings, numbers or dicts. It may also be a function of settings that returns
+    these parts. Each partition has its own cursor. Partitions are distributed over at most ``tasks.max`` tasks. The function needs the
+    parameter ``partition``.
 
     ``cursor``: the field by which rows are sorted within a partition, oldest first. Rows with the same value are delivered together. Rows
     up to the committed value are skipped.
 
     ``key``: the field or fields of the record's key. ``topic``: the default of the setting ``topic``.
 
-    ``has_new_data``: a function that returns whether a run would find rows, or None if unknown. Its parameters are settings, ``partition``,
-    ``cursor`` and ``allowed_paths``. It is called in the Airflow task process before each run.
+    ``has_new_data``: a function that returns whether a run would find rows, or None if unknown. The parameters of this function are
+    settings, ``partition``, ``cursor`` and ``allowed_paths``. It is called in the Airflow task process before each run.
 
     ``schema``: the fields of the rows, as an Arrow schema or a dataclass. Other fields are left out. Without ``schema``, the schema is
     inferred, can only widen, and is stored among the source offsets.
 
-    ``overlap``: how far below the committed cursor late rows may be: a number, or a timedelta for times. The function gets the cursor minus
-    this width, and each row within it is delivered once. Needs ``cursor``.
+    ``overlap``: the greatest distance of late rows below the committed cursor: a number, or a timedelta for times. The function gets the
+    cursor minus this distance. Each row in this range is delivered once. Needs ``cursor``.
 
     Raises TypeError for contradictory arguments, and for a parameter that cannot be a setting.
     """

@@ -158,9 +158,9 @@ def transformation(
     If the result is annotated as ``pc.Expression``, all parameters are settings, and the function is called once per task. Records for
     which the expression is true are kept. With ``dict[str, pc.Expression]``, each expression adds or replaces the field of its name.
 
-    Otherwise the first parameter gets the values, and the others are settings. The annotation of the first determines the form. ``dict``,
-    or no annotation: one value; the function returns the new value, or None to drop the record. ``pa.Table`` or a frame of polars or
-    pandas: all values; the function returns a frame with as many rows, or an Arrow mask of the records to keep. ``Batch``: the function
+    Otherwise the first parameter gets the values, and the others are settings. The annotation of the first parameter determines the form.
+    ``dict``, or no annotation: one value; the function returns the new value, or None to drop the record. ``pa.Table`` or a frame of polars
+    or pandas: all values; the function returns a frame with as many rows, or an Arrow mask of the records to keep. ``Batch``: the function
     returns what ``Transformation.apply_batch`` returns.
 
     Raises TypeError for a function without parameters whose result is not an expression, and for a parameter that cannot be a setting.

@@ -150,7 +150,7 @@ class TokenCredentials(Credentials):
             if isinstance(seconds, str) and seconds.isdecimal():
                 seconds = float(seconds)
             lasts = float(min(seconds, _LONGEST_SECONDS)) if isinstance(seconds, int | float) else _NO_EXPIRY_SECONDS
-            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # a late response may contain the last two
+            self.secrets = (*self._lasting, *self.secrets[len(self._lasting) :][-1:], token)  # a late response may contain an old token
             self._headers = {"Authorization": f"Bearer {token}"}
             self._renew_at = self._now() + max(lasts - EARLY_SECONDS, lasts / 2)
         return self._headers

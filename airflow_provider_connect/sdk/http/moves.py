@@ -1,4 +1,4 @@
-"""Rows that move between pages because others are inserted, updated or deleted while a resource is read. Knows no network."""
+"""Rows that move between pages because other rows are inserted, updated or deleted while a resource is read. Knows no network."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ MOST_KEYS: Final = 200_000
 class ResumedPages:
     """Pages that continue after the last row of an earlier run.
 
-    Changes since then may have moved rows to other pages, so reading starts with the page that had the last row. If that row is found there
-    or later, no row was missed. The rows before it are read again."""
+    Changes since then may have moved rows to other pages, so reading starts with the page that had the last row. If that row is found on
+    this page or a later one, no row was missed. The rows before it are read again."""
 
     def __init__(self, last: str | None, *, is_sure: bool) -> None:
         self._last = last

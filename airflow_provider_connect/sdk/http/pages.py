@@ -31,7 +31,7 @@ class Pagination(Protocol):
     positions_are_urls: ClassVar[bool] = False
     """Whether a position is the whole URL of a page. ``params`` are then not used."""
     rows_move: ClassVar[bool] = True
-    """Whether rows may move to another page when others are inserted, updated or deleted. False if a position identifies a row."""
+    """Whether rows may move to another page when other rows are inserted, updated or deleted. False if a position identifies a row."""
     overlap: ClassVar[int] = 0
     """How many rows a page shares with the previous one, unless rows moved."""
 
@@ -44,7 +44,7 @@ class Pagination(Protocol):
         raise NotImplementedError
 
     def following(self, position: Position | None, page: Page) -> Position | None:
-        """The position of the page after ``page``, which is at ``position``. None: ``page`` is the last.
+        """The position of the page after ``page``. ``position`` is the position of ``page``. None: ``page`` is the last page.
 
         Raises DataException for a body that lacks a required value."""
         raise NotImplementedError
@@ -63,7 +63,8 @@ class SinglePage(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class CursorPages(Pagination):
-    """The query parameter ``param`` gets a value of the previous response: at the path ``cursor``, or from field ``last`` of the last row.
+    """The query parameter ``param`` gets a value of the previous response: the value at the path ``cursor``, or the field ``last`` of the
+    last row.
 
     The last page has no such value, or has false at the path ``more``. Give either ``cursor`` or ``last``."""
 
@@ -145,7 +146,7 @@ class NumberedPages(Pagination):
 
 @dataclass(frozen=True, slots=True)
 class LinkedPages(Pagination):
-    """The header ``Link`` has the URL of the next page, by ``relation`` (RFC 8288)."""
+    """The header ``Link`` has the URL of the next page, under ``relation`` (RFC 8288)."""
 
     positions_are_urls: ClassVar[bool] = True
     relation: str = "next"
@@ -194,7 +195,8 @@ def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSO
 
 
 def rows_at(body: Any, path: str) -> list[Row]:
-    """The rows at ``path``: a list of objects, or one object. Null means no rows; if the path ends with ``?``, a missing value too.
+    """The rows at ``path``: a list of objects, or one object. Null means no rows. If the path ends with ``?``, a missing value also means
+    no rows.
 
     Raises DataException for other values."""
     found = value_at(body, path.removesuffix("?"), None if path.endswith("?") else _REQUIRED)

@@ -50,8 +50,8 @@ class Incremental:
     """The query parameter ``param`` requests rows whose ``field`` is at least a value: the greatest of earlier runs, or ``start``.
 
     With ``is_sorted``, the API returns rows sorted by the field, oldest first, and delivery is exactly once. Otherwise delivery is at least
-    once: rows with the greatest value are delivered again. ``overlap`` is the width of ``@source``: how far below the greatest value late
-    rows may be."""
+    once: rows with the greatest value are delivered again. ``overlap`` is that of ``@source``: the greatest distance of late rows below the
+    greatest value."""
 
     field: str
     param: str
@@ -94,8 +94,8 @@ class Resource:
 
 
 Event = tuple[list[Row], Any, Mapping[str, Any], bool]
-"""Four parts: rows; the rows whose cursor counts (for children, the parent's); the offset's keys after the rows ({}: the read is complete);
-whether all earlier rows have been read."""
+"""Four parts: rows; the rows whose cursor counts (for children, the parent's rows); the offset's keys after the rows ({}: the read is
+complete); whether all earlier rows have been read."""
 
 
 class ResourceReader:
@@ -122,11 +122,11 @@ class ResourceReader:
 
         As long as responses have new rows, each request asks for rows from the last value of the previous page on. The page's next position
         could skip rows, because a row that is updated in the meantime moves to the end. Positions are used for strings with a declared
-        schema, which may cast them to values with another order."""
+        schema, because the schema may cast strings to values with another order."""
         field = self._resource.incremental.field if self._resource.incremental is not None else ""
         since, last, is_by_value = cursor, list[Row](), True
         while True:
-            is_behind = not last  # whether rows below the requested value are over: an API that rounds the value repeats them
+            is_behind = not last  # whether the rows below the requested value have ended; an API that rounds the value repeats such rows
             for page in self._pages(self._resource, self._since(self._resource, since), None, None):
                 if page is None:
                     yield []
@@ -145,7 +145,7 @@ class ResourceReader:
                 return
 
     def has_rows_beyond(self, cursor: Any) -> bool | None:
-        """Whether there are sorted rows after ``cursor``. None: unknown. Requests few pages: those with the cursor's value, and the next
+        """Whether there are sorted rows after ``cursor``. None: unknown. Requests only the pages with the cursor's value, and the next
         page."""
         incremental = self._resource.incremental
         if incremental is None or (isinstance(cursor, str) and self._resource.schema is not None):  # it may change the rows' strings
@@ -205,8 +205,8 @@ class ResourceReader:
             yield from self._events(since, {})
 
     def _events(self, since: Any, start: Mapping[str, Any]) -> Iterator[Event | None]:
-        """Events from the offset ``start``. If rows can move between pages, an offset has the last page that was read; otherwise the next
-        page."""
+        """Events from the offset ``start``. If rows can move between pages, an offset has the last page that was read; otherwise it has the
+        next page."""
         if self._parent is not None:
             yield from self._children(self._parent, since, start)
             return
@@ -373,7 +373,7 @@ def _is_cursor(value: Any) -> bool:
 
 
 def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
-    """The rows from the first row on whose value is not below ``since``. A value of another kind is not below it."""
+    """The rows from the first row whose value is not below ``since``. A value of another kind counts as not below ``since``."""
 
     def is_below(row: Row) -> bool:
         value = row.get(field)
@@ -384,7 +384,7 @@ def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
 
 
 def _reason(is_again: bool, count: int, has_rows: bool) -> str:
-    """Why pages are endless. ``count`` is the number of pages read."""
+    """The reason why the pages are endless. ``count`` is the number of pages read."""
     if is_again:
         return "the position of a page is repeated"
     if not has_rows:

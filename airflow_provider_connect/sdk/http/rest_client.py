@@ -72,7 +72,7 @@ def http_library() -> Any:
 
 
 def _without_query(record: logging.LogRecord) -> bool:
-    """Remove the query from httpx's log records: it logs the URL of each request, which may contain an API key."""
+    """Remove the query from httpx's log records: httpx logs the URL of each request, and the URL may contain an API key."""
     if isinstance(record.args, tuple):
         record.args = tuple(_shown_url(each) if hasattr(each, "raw_path") else each for each in record.args)
     return True
@@ -103,7 +103,7 @@ class RateLimit:
         self._next_at = 0.0
 
     def wait_seconds(self) -> float:
-        """How long the next request must wait; at most 0 if it may be sent now."""
+        """The seconds that the next request must wait; 0 or less if it may be sent now."""
         return self._next_at - self._now()
 
     def count(self) -> None:
@@ -143,7 +143,7 @@ class RestClient:
         self._client.close()
 
     def wait_seconds(self) -> float:
-        """How long the rate limit delays the next request; at most 0 if it may be sent now."""
+        """The seconds by which the rate limit delays the next request; 0 or less if it may be sent now."""
         return self._limit.wait_seconds()
 
     def target_of(self, path: str) -> str:

@@ -1,6 +1,6 @@
 """``rest_source`` creates a source connector for the resources of a REST API.
 
-Each resource is a source partition with its own function, as with ``@source``. Tasks share the resources.
+Each resource is a source partition with its own function, as with ``@source``. The resources are distributed over the tasks.
 """
 
 from __future__ import annotations

@@ -153,7 +153,7 @@ def polls(task: SourceTask, limit_seconds: float, retried: Callable[[], None] = 
             retried()
             if waiting_since is None:
                 waiting_since = before
-                continue  # retry at once: most errors are transient
+                continue  # retry immediately: most errors are transient
             if time.monotonic() - waiting_since >= limit_seconds:
                 raise AssertionError(f"poll raises endlessly: {error!r}. Return None to end a run.") from error
             time.sleep(_IDLE_SECONDS if error.retry_after_ms is None else min(_IDLE_SECONDS, error.retry_after_ms / 1000))

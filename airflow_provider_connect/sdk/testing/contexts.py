@@ -107,7 +107,7 @@ class MemorySinkContext:
         scope: str = "suite",
         topic_ids: Mapping[str, str] | None = None,
     ) -> None:
-        """If ``guarantee`` is None, it is ``exactly_once`` with the flag ``exactly_once``, else ``at_least_once``. ``scope`` represents the
+        """If ``guarantee`` is None, the flag ``exactly_once`` selects ``exactly_once`` or ``at_least_once``. ``scope`` represents the
         Connect cluster. If ``topic_ids`` is None, each topic has an id."""
         self.config = config
         self.topic_ids = {p.topic: f"id-of-{p.topic}" for p in assignment} if topic_ids is None else topic_ids

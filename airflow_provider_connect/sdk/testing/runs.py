@@ -110,8 +110,9 @@ def run(
     before.
 
     A source's tasks commit after each ``poll``. A sink's tasks get the ``batches`` of their partitions in order. Records before the
-    destination's offsets are left out; if it has none, records before ``offsets``. Tasks commit after every second batch and at the end.
-    The config's ``errors.tolerance`` applies to refused records. Each later run of a sink needs a larger ``claim_epoch``.
+    destination's offsets are left out. If the destination has no offsets, records before ``offsets`` are left out. Tasks commit after every
+    second batch and at the end. The config's ``errors.tolerance`` applies to refused records. Each later run of a sink needs a larger
+    ``claim_epoch``.
     """
     task_configs = plan(connector, config, tasks, allowed_paths)
     if isinstance(connector, SourceConnector):

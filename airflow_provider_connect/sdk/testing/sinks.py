@@ -322,7 +322,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
                     break
 
     def test_redelivered_records_overwrite_themselves_after_a_kill(self) -> None:
-        """They are put in other batches. The last kill is between the commits of the destination and of the consumer group."""
+        """The records are put again in other batches. The last kill is between the commits of the destination and of the consumer group."""
         if not self.overwrites:
             pytest.skip("the suite does not declare that the connector overwrites")
         for first, step in ((0, CommitStep.PUT), (3, CommitStep.PRE_COMMIT), (6, CommitStep.COMMIT_GROUP)):
@@ -393,7 +393,7 @@ class SinkConnectorSuite(ObjectTests, LossTests, ConnectorSuite):
         return calls
 
     def _need_delivered(self, count: int) -> None:
-        """Assert that the destination has ``count`` records, each once or at least once as the suite declares."""
+        """Assert that the destination has ``count`` records: each exactly once, or at least once, as the suite declares."""
         if self.exactly_once or self.overwrites:
             assert self.delivered() == self.values(0, count)
         assert set(map(repr, self.delivered())) == set(map(repr, self.values(0, count)))
