@@ -35,6 +35,7 @@ _NOT_TAKEN_OVER: Final = (
     "airflow.display.name",
     "airflow.doc",
     "airflow.max.duration",
+    "airflow.run.max.duration",
     "airflow.on.deadline",
     "batch.max.records",
     "batch.max.duration.ms",

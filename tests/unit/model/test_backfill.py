@@ -37,6 +37,7 @@ LIVE = {
     "airflow.on.deadline": "team",
     "airflow.defined.in": "orders.py",
     "batch.max.records": "5",
+    "airflow.run.max.duration": "2h",
     "consumer.override.group.id": "orders-readers",
     "consumer.override.fetch.min.bytes": "1",
 }
