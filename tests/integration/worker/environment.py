@@ -121,10 +121,20 @@ class RunEnvironment:
         on_claim: Callable[[Claim], None] = lambda _: None,
         engine: Callable[[TaskPayload], TaskResult] | None = None,
         on_progress: Callable[[RunResult], None] = lambda _: None,
+        stays_seconds: float | None = None,
     ) -> Application:
         """The driver's part; ``engine`` replaces Spark."""
         self.runs += 1
-        spec = RunSpec(self.connector, self.properties, f"run-{self.runs}", tasks=tasks, claim=claim, define=define, secrets=self.secrets)
+        spec = RunSpec(
+            self.connector,
+            self.properties,
+            f"run-{self.runs}",
+            tasks=tasks,
+            claim=claim,
+            define=define,
+            secrets=self.secrets,
+            stays_seconds=stays_seconds,
+        )
         run = engine or partial(run_task, step=self.step)
         return Application(spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress)
 

@@ -1,4 +1,5 @@
-"""A run that stays: its driver as a process, with tasks in processes of their own, steered through the config topic as verbs do."""
+"""A run that stays, steered through the config topic as verbs do: its driver in this process, with tasks in threads; and as it runs in
+Airflow, with processes that can be killed."""
 
 from __future__ import annotations
 
@@ -9,62 +10,63 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, field
 
 import psutil
 import pytest
 
-from airflow_provider_connect.runtime.model.run import CLAIM_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send, values_of
+from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
 
 PROGRAM = "airflow_provider_connect.runtime.worker.application.driver"
 
 
 @dataclass
 class Staying:
-    """The driver of a run that stays."""
+    """A run that stays, in this process."""
 
-    environment: RunEnvironment
-    directory: Path
-    process: subprocess.Popen[bytes]
+    run: UnderWay
+    claims: list[Claim]
 
-    def result(self) -> RunResult:
-        """That of the run after its end."""
-        assert self.process.wait(60) == 0
-        return RunResult.from_json((self.directory / RESULT_FILE).read_text())
+    def end(self) -> RunResult:
+        self.run.application.request_end()
+        return self.run.wait(60)
 
-    @property
-    def is_alive(self) -> bool:
-        return self.process.poll() is None
+
+@dataclass
+class Engine:
+    """Runs tasks in threads of this process, but for the first ``losses``, which end with ``error``."""
+
+    losses: int = 0
+    error: Exception = field(default_factory=lambda: OSError("the worker is gone"))
+
+    def run(self, payload: TaskPayload) -> TaskResult:
+        if self.losses > 0:
+            self.losses -= 1
+            raise self.error
+        return run_payload(payload)
 
 
 @contextmanager
 def staying(
-    environment: RunEnvironment, define: Mapping[str, str] | None, *, seconds: float = 3600.0, name: str = "run"
+    environment: RunEnvironment, define: Mapping[str, str] | None, *, seconds: float = 3600.0, engine: Engine | None = None
 ) -> Iterator[Staying]:
-    directory = environment.folder / name
-    directory.mkdir(mode=0o700)
-    spec = RunSpec(environment.connector, environment.properties, name, define=define, stays_seconds=seconds)
-    write_private(directory / RUN_FILE, spec.to_json())
-    paths = [str(environment.folder / "plugins"), os.getcwd()]
-    process = subprocess.Popen(
-        [sys.executable, "-m", PROGRAM, "--run-dir", str(directory)],
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-        stdin=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    claims: list[Claim] = []
+    run = (engine or Engine()).run
+    started = UnderWay(environment.application(define, on_claim=claims.append, engine=run, stays_seconds=seconds))
     try:
-        yield Staying(environment, directory, process)
+        yield Staying(started, claims)
     finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+        started.application.request_end()
+        started.wait(60)
 
 
 def claim_as_a_verb(environment: RunEnvironment, change: Callable[[ConfigStore], object]) -> None:
@@ -82,7 +84,7 @@ def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(en
         for number in range(3):
             send(environment.bootstrap, unique, [f"later {number}"])
             eventually(lambda: len(environment.lines()) == number + 2, 5)  # noqa: B023
-        result = run.result()
+        result = run.run.wait(60)
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [4])
     assert environment.states() == {0: "RUNNING"}
     assert [offset.offset for offset in environment.group_offsets().values()] == [4]
@@ -98,11 +100,10 @@ def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(envir
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
         send(environment.bootstrap, unique, ["two"])
         eventually(lambda: other.exists() and other.read_text() == "two\n", 15)
-        assert run.is_alive
         assert environment.lines() == ["one"]
-        assert (run.directory / CLAIM_FILE).read_text() == str(environment.configs().claims[environment.connector])
-        os.kill(run.process.pid, signal.SIGTERM)
-        assert run.result().state is RunState.STOPPED
+        assert run.claims[-1] == environment.configs().claims[environment.connector]
+        assert len(run.claims) == 2
+        assert run.end().state is RunState.STOPPED
 
 
 def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(environment: RunEnvironment, unique: str) -> None:
@@ -118,9 +119,8 @@ def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(envi
         claim_as_a_verb(environment, lambda store: store.put_target_state(environment.connector, TargetState.STARTED))
         eventually(lambda: environment.lines() == ["one", "two"], 15)
         eventually(lambda: environment.states() == {0: "RUNNING"}, 15)
-        assert run.is_alive
         environment.put_target_state(TargetState.STOPPED)
-        assert run.result().state is RunState.STOPPED
+        assert run.run.wait(60).state is RunState.STOPPED
 
 
 def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironment, unique: str) -> None:
@@ -128,30 +128,113 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironme
     with staying(environment, environment.file_sink(unique)) as older:
         send(environment.bootstrap, unique, ["one"])
         eventually(lambda: environment.lines() == ["one"])
-        with staying(environment, None, name="newer") as newer:
-            assert older.result().state is RunState.STOPPED
+        with staying(environment, None) as newer:
+            assert older.run.wait(60).state is RunState.STOPPED
             send(environment.bootstrap, unique, ["two"])
             eventually(lambda: environment.lines() == ["one", "two"])
-            assert newer.is_alive
-            os.kill(newer.process.pid, signal.SIGTERM)
-            assert newer.result().state is RunState.STOPPED
+            assert newer.end().state is RunState.STOPPED
+
+
+@contextmanager
+def driver_process(environment: RunEnvironment, define: Mapping[str, str]) -> Iterator[subprocess.Popen[bytes]]:
+    """The driver of a run that stays, whose tasks have processes of their own."""
+    directory = environment.folder / "run"
+    directory.mkdir(mode=0o700)
+    spec = RunSpec(environment.connector, environment.properties, "run", define=define, stays_seconds=3600)
+    write_private(directory / RUN_FILE, spec.to_json())
+    paths = [str(environment.folder / "plugins"), os.getcwd()]
+    process = subprocess.Popen(
+        [sys.executable, "-m", PROGRAM, "--run-dir", str(directory)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
 
 
 def test_a_source_with_two_tasks_goes_on_after_the_kill_of_a_task(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     config = environment.numbers(unique, tasks="2", tasks_max="2", until="300", size="1", poll_ms="20")
-    with staying(environment, config) as run:
+    with driver_process(environment, config) as driver:
         eventually(lambda: len(values_of(environment.bootstrap, unique)) > 10)
-        victim, other = task_processes(run)
+        victim, other = task_processes(driver)
         victim.kill()
         eventually(lambda: len(values_of(environment.bootstrap, unique)) >= 600, 60)
         assert sorted(values_of(environment.bootstrap, unique)) == sorted(f"{task}-{number}" for task in range(2) for number in range(300))
         assert other.is_running()
         assert environment.states() == {0: "RUNNING", 1: "RUNNING"}
+        driver.send_signal(signal.SIGTERM)
+        assert driver.wait(60) == 0
+    result = RunResult.from_json((environment.folder / "run" / RESULT_FILE).read_text())
+    assert result.state is RunState.STOPPED
 
 
-def task_processes(run: Staying) -> list[psutil.Process]:
-    return [child for child in psutil.Process(run.process.pid).children() if any("task_processes" in part for part in child.cmdline())]
+def task_processes(driver: subprocess.Popen[bytes]) -> list[psutil.Process]:
+    return [child for child in psutil.Process(driver.pid).children() if any("task_processes" in part for part in child.cmdline())]
+
+
+def test_a_task_whose_process_is_lost_again_and_again_is_started_again(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique), engine=Engine(losses=2)) as run:
+        eventually(lambda: environment.states() == {0: "FAILED"})
+        failed = environment.statuses().task(environment.connector, 0)
+        assert failed is not None
+        assert "the worker is gone" in str(failed.trace)
+        assert "its Spark job was lost" in str(failed.trace)
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        eventually(lambda: environment.states() == {0: "RUNNING"})
+        assert run.end().state is RunState.STOPPED
+
+
+def test_a_task_that_cannot_be_started_ends_the_run(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    engine = Engine(losses=99, error=ConfigException.of("tasks.max", "3", "the master has 2 cores"))
+    with staying(environment, environment.file_sink(unique), engine=engine) as run:
+        result = run.run.wait(60)
+    assert (result.state, result.retriable) == (RunState.FAILED, False)
+    assert "the master has 2 cores" in str(result.error)
+    assert environment.states() == {0: "FAILED"}
+
+
+def test_a_run_ends_when_its_dag_changes(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        config = {**environment.configs().connector_configs[environment.connector], "airflow.schedule": "@hourly"}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        assert run.run.wait(60).state is RunState.DONE
+
+
+def test_a_deleted_connector_ends_its_run(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        with ConfigStore(environment.settings) as store:
+            store.delete_connector(environment.connector)
+        assert run.run.wait(60).state is RunState.STOPPED
+
+
+def test_lines_of_a_file_are_delivered_as_they_are_written(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("line 0\n")
+    with staying(environment, environment.file_source(unique)) as run:
+        eventually(lambda: values_of(environment.bootstrap, unique) == ["line 0"])
+        for number in range(1, 4):
+            with environment.file.open("a") as file:
+                file.write(f"line {number}\n")
+            eventually(lambda: len(values_of(environment.bootstrap, unique)) == number + 1, 10)  # noqa: B023
+        result = run.end()
+    assert values_of(environment.bootstrap, unique) == [f"line {number}" for number in range(4)]
+    assert (result.state, [task.records for task in result.tasks]) == (RunState.STOPPED, [4])
+    assert result.tasks[0].ranges == {unique: {"0": [0, result.tasks[0].ranges[unique]["0"][1]]}}
 
 
 def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_restart(environment: RunEnvironment, unique: str) -> None:
@@ -177,9 +260,7 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
         eventually(
             lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED, 30
         )
-        assert run.is_alive
-        os.kill(run.process.pid, signal.SIGTERM)
-        result = run.result()
+        result = run.end()
     assert result.state is RunState.FAILED
     assert sorted(task.state for task in result.tasks) == ["FAILED", "RUNNING"]
 
@@ -188,7 +269,7 @@ def test_a_connector_whose_tasks_have_all_failed_ends_the_run(environment: RunEn
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.picky_sink(unique)) as run:
         send(environment.bootstrap, unique, ["broken"])
-        result = run.result()
+        result = run.run.wait(60)
     assert result.state is RunState.FAILED
     assert result.error
     assert environment.states() == {0: "FAILED"}
@@ -204,7 +285,7 @@ def test_a_config_that_cannot_be_planned_ends_the_run_with_its_error(
         eventually(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], **change}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        result = run.result()
+        result = run.run.wait(60)
     assert result.state is RunState.FAILED
     assert next(iter(change.values())) in (result.error or "")
     connector = environment.statuses().connector(environment.connector)
