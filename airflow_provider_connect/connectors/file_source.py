@@ -182,7 +182,7 @@ class FileStreamSourceTask(SourceTask):
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._path = _path_of(config)  # may raise, so after the attributes that ``stop`` needs
+        self._path = _path_of(config)  # may raise, so the attributes that ``stop`` needs are set before
         self._topic: str = config[TOPIC]
         self._batch_size = max(1, config[BATCH_SIZE])
         self._partition = {FILENAME: self._path}
@@ -233,7 +233,7 @@ class FileStreamSourceTask(SourceTask):
                 return self._batch(*lines)
             if not reader.was_replaced():
                 return None
-            if not reader.finish():  # the old file is read to its end: further positions are in the new file
+            if not reader.finish():  # the old file was read to its end, so further positions are in the new file
                 log.info("File %s was replaced: reading the new file from 0", self._path)
                 self._close()
                 return self._batch(pa.array([], type=pa.string()), 0)
@@ -384,7 +384,8 @@ def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] |
 
 
 def _may_hold_line(file: FileIO, position: int) -> bool:
-    """Whether a line ends in the next ``PEEK_BYTES`` after ``position``. Also true if they cannot show this."""
+    """Whether a line ends in the next ``PEEK_BYTES`` after ``position``. Also true if these bytes have no line end, but more bytes
+    follow."""
     file.seek(position)
     ahead = file.read(PEEK_BYTES)
     return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

@@ -31,8 +31,8 @@ class StoredFile:
     tag: str = ""
 
     def is_same(self, other: StoredFile) -> bool:
-        """Whether both are the same version. With tags, only seconds are compared, because listings may have finer times than other
-        requests."""
+        """Whether both are the same version. With tags, times are compared only to the second, because listings may have finer times than
+        other requests."""
         fraction = 1000 if self.tag and other.tag else 1
         mine, others = ((each.path, each.size, each.modified_ms // fraction, each.tag) for each in (self, other))
         return mine == others
