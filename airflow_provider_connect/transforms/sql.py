@@ -109,7 +109,7 @@ class SqlTransform(OneSide):
         if column is None or not 0 < column.null_count < len(column):
             return super().apply_batch(batch)
         is_null = column.is_null()
-        with self.translate_errors():  # one statement for all values between nulls, because a statement takes milliseconds even for few rows
+        with self.translate_errors():  # one statement for all values, because each takes milliseconds even for few rows
             mask, result = self._selected(batch.filter(pc.invert(is_null)))
         pieces, seen, used = [], 0, 0
         for start, length, is_tombstone in runs_of(is_null):

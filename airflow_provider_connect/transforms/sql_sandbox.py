@@ -86,7 +86,7 @@ class Sandbox:
             watching.join()  # so that the thread cannot interrupt the next statement
 
     def _value(self, query: str, argument: str) -> str:
-        return str(self._connection.execute(query, [argument]).fetchall()[0][0])  # all, because an unfinished result blocks the next statement
+        return str(self._connection.execute(query, [argument]).fetchall()[0][0])  # all: an unfinished result blocks the next statement
 
 
 def _first_line(error: BaseException) -> str:

@@ -123,7 +123,7 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
     wanted = {n: change for n, change in changes.items() if change is not None}
     rerun = tuple(n for n in sorted(numbers) if n not in wanted and n in tasks and tasks[n].state in _PASSING)
     stuck = state is None and connector is not None and connector.state in _PASSING
-    resumed = connector is not None and connector.state in (State.PAUSED, State.STOPPED)  # written by a verb that was killed before it started its run
+    resumed = connector is not None and connector.state in (State.PAUSED, State.STOPPED)  # by a verb that was killed before its run
     return Correction(state, wanted, facts.failure, needs_run=bool(rerun) or stuck or resumed, rerun=rerun)
 
 

@@ -45,7 +45,7 @@ class RunSpec:
     does both. ``define`` is the raw config of a connector that a DAG file defines. It is written to the config topic if the topic has no
     config of that connector. ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their
     values. ``known`` is a ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds`` is the
-    time for which the run keeps reading new data after it has read everything. None: the run ends when it has read everything.
+    time for which the run lasts. It then keeps reading new data. None: the run ends when it has read everything.
     """
 
     connector: str

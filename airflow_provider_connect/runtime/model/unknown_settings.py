@@ -52,7 +52,7 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
     """The most similar setting. Settings share many words. So a name with full stops must be more similar than other names, or be the end
     of another name (``schemas.enable``)."""
-    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # reversed, so that the value converter's setting precedes the key converter's
+    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # value.converter's before key.converter's
     if whole:
         return whole[0]
     near = nearest(name, known)

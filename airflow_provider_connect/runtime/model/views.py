@@ -75,8 +75,8 @@ class ConnectorStatusView:
 
 @dataclass(frozen=True, slots=True)
 class RetainedWalView:
-    """The WAL that a connector's replication slot retains on its server, in bytes. None: the slot has lost WAL. ``note`` is the text for
-    users. ``note`` None: the slot is in order."""
+    """The WAL that a connector's replication slot retains on its server, in bytes. None: the slot has lost its WAL. ``note`` is the text
+    for users. ``note`` None: the slot is in order."""
 
     held_bytes: int | None
     note: str | None = None
