@@ -3,7 +3,7 @@ the file.
 
 The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``. It has ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
 their topics, in JSON. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder
-cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which counts as newer.
+cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which makes them newer.
 """
 
 from __future__ import annotations

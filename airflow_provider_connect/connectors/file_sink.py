@@ -1,7 +1,7 @@
 """FileStreamSink: appends the text of each value to a file as a line. Has Kafka Connect's settings.
 
-With at least once, the file is fsynced before offsets are committed. With exactly once, one claim at a time owns the file, and data,
-offsets and claim are committed together (see ``transactional_file``). Standard output is not supported.
+With at least once, the file is fsynced before offsets are committed. With exactly once, one claim at a time owns the file. Data, offsets
+and claim are then committed together (see ``transactional_file``). Standard output is not supported.
 """
 
 from __future__ import annotations

@@ -84,8 +84,8 @@ class FileReader:
         return (status.st_dev, status.st_ino) != self._identity
 
     def finish(self) -> bool:
-        """Also read lines that were written since the file was opened, and a last line without a line end, because no process writes to the
-        file any more. False if already called."""
+        """Called when no process writes to the file any more. Also reads lines that were written since the file was opened, and a last line
+        without a line end. False if already called."""
         was_last, self._is_last = self._is_last, True
         self._end = max(self._end, os.fstat(self._fd).st_size)
         return not was_last
@@ -304,8 +304,8 @@ class FileStreamSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a complete line may follow the committed position. Costs a stat, and a read of the next bytes if the file has grown,
-        because an unfinished last line must not start every scheduled run."""
+        """Whether a complete line may follow the committed position. Costs a stat. If the file has grown, also costs a read of the next
+        bytes, because an unfinished last line must not start every scheduled run."""
         path = config[FILE]
         if not path:
             return None

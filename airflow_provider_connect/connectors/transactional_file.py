@@ -3,10 +3,10 @@
 Knows nothing of records. The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of
 the highest claim is valid. Data after its ``length`` was never committed.
 
-A writer locks the data file itself while it runs. If a new claim finds the file locked (a stopped process keeps its locks), it copies the
-committed part to a new file, and renames the new file over the old file. The old writer then writes to a file without a name. Readers
-ignore the old writer's commits, because they are from an older claim. A writer that finds a newer claim, or another file under the name, is
-fenced.
+A writer locks the data file itself while it runs. A new claim may find the file locked, because a stopped process keeps its locks. The new
+claim then copies the committed part to a new file, and renames the new file over the old file. The old writer then writes to a file without
+a name. Readers ignore the old writer's commits, because they are from an older claim. A writer that finds a newer claim, or another file
+under the name, is fenced.
 
 A process may stop at any point, and continue after a newer claim has started and ended. So each destructive step (truncation, rename) is
 taken under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a

@@ -175,7 +175,7 @@ _CODES: Final = {2: "h", 4: "i", 8: "q"}
 
 
 class NumberConverter(DataConverter):
-    """Base of the number converters. Swaps the byte order of a whole column at once."""
+    """Base of the number converters. Swaps the byte order of a whole column in one step."""
 
     type_name: ClassVar[str]
     data_schema: ClassVar[Schema]

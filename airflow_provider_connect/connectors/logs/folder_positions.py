@@ -35,7 +35,7 @@ ContentOpener = Callable[[LogFile], Content | None]
 
 @dataclass(slots=True)
 class Unread:
-    """A file with unread data after its position. ``is_final``: the file has been unchanged for so long that its last line counts as
+    """A file with unread data after its position. ``is_final``: the file has been unchanged for so long that its last line is treated as
     complete."""
 
     identity: Identity

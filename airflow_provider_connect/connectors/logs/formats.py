@@ -127,9 +127,9 @@ LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """The time of a line: its location (the ``field`` of the line's format, or the match of ``pattern``), its format, and the zone of times
-    without a zone. A time without a year, as in syslog, is in the last twelve months, and at most one day ahead of ``clock`` (in
-    seconds)."""
+    """Reads the time of a line. The time is in the ``field`` of the line's format, or in the match of ``pattern``. Other attributes are the
+    time's format, and the zone of times without a zone. A time without a year, as in syslog, is in the last twelve months, and at most one
+    day ahead of ``clock`` (in seconds)."""
 
     field: str | None
     pattern: str | None

@@ -71,9 +71,9 @@ class JsonConverter(DataConverter):
     """JSON text, byte for byte as Kafka Connect writes it.
 
     With ``schemas.enable``, each record is ``{"schema":…,"payload":…}``. Consecutive records that start with the same bytes up to the
-    payload are one group: the schema is parsed once, and the payloads are parsed as one column. Without ``schemas.enable``, values are
-    schemaless: a column of strings, integers or booleans if all records of a batch have one of these types, otherwise the JSON text itself.
-    Null without a schema is a tombstone.
+    payload are one group: the schema is parsed once, and all payloads as one column. Without ``schemas.enable``, values are schemaless: a
+    column of strings, integers or booleans if all records of a batch have one of these types, otherwise the JSON text itself. Null without
+    a schema is a tombstone.
     """
 
     class_name = "org.apache.kafka.connect.json.JsonConverter"

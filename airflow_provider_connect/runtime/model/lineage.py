@@ -25,7 +25,8 @@ FieldJson = dict[str, Any]
 
 @dataclass(slots=True)
 class Fields:
-    """Converts schemas to at most ``left`` fields, because a schema from outside may have any number of fields. ``hide`` masks secrets."""
+    """Converts schemas to at most ``left`` fields, because a schema from outside may have any number of fields. ``hide`` hides secrets in
+    texts."""
 
     hide: Callable[[str], str]
     left: int = MOST_FIELDS

@@ -18,8 +18,8 @@ from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
-"""The first characters of the metadata of a group's offset: one mark for offsets that our tasks commit, one for offsets that were altered
-over our REST API. Other metadata comes from another writer: a real Connect, or an admin tool."""
+"""The first characters of the metadata of a group's offset: one mark for offsets that our tasks commit, and one for offsets that were
+altered over our REST API. Other metadata comes from another writer: a real Connect, or an admin tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,9 +70,9 @@ def _schema_type(value: object) -> str:
 
 
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
-    """A checked partition or offset in the form that it would have after a round trip through the offsets topic in a real worker: bytes are
-    base64 text, NaN and the infinities are their names, and the entries have the order of a Java HashMap (contract §2.2). Offsets that
-    users alter are converted to this form, so that every reader finds them by the bytes of their key."""
+    """A checked partition or offset in the form that it would have after a round trip through the offsets topic in a real worker. Bytes are
+    base64 text, NaN and the infinities are their names, and entries have the order of a Java HashMap (contract §2.2). Offsets that users
+    alter are converted to this form, so that every reader finds them by the bytes of their key."""
     return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 

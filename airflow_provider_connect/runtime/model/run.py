@@ -1,7 +1,7 @@
 """One run of a connector as two values: the input of a Spark application, and its report.
 
-The run's directory has mode 0700. Its files are ``run.json`` (JSON, written before spark-submit with mode 0600, because it contains
-secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (JSON, written last, by rename).
+The run's directory has mode 0700. ``run.json`` (JSON) is written before spark-submit, with mode 0600, because it contains secrets. The
+application writes ``driver.pid`` and ``claim.json`` when it starts. ``result.json`` (JSON) is written last, by rename.
 """
 
 import dataclasses

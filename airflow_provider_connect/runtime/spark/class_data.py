@@ -2,8 +2,8 @@
 
 An archive is valid for one Java, one set of jars and one class path. Its folder is named by a hash of these three. If an archive is not
 valid, a JVM silently ignores it, and is slow. A separate process builds the archive at set-up, or after a run that had no archive, but
-never during a run. A truncated archive crashes the JVM. So sizes are recorded and compared, and an archive is deleted if a JVM that used it
-has crashed.
+never during a run. A truncated archive crashes the JVM. So sizes are recorded and compared, and an archive is deleted after a crash of a
+JVM that used it.
 """
 
 import hashlib

@@ -1,5 +1,4 @@
-"""The Spark that spark-submit starts: PySpark's own or the one in SPARK_HOME. It is started through a Spark home in the cache, which starts
-sooner.
+"""The Spark that spark-submit starts: PySpark's own or the one in SPARK_HOME. A Spark home in the cache makes it start sooner.
 
 spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which has no bytecode, first on the path of the driver and of Python workers. The
 home in the cache has only links to ``bin`` and ``jars``, so driver and workers import the installed PySpark. This works for local and

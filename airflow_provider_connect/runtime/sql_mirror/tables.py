@@ -37,8 +37,8 @@ lease = Table(
     Column("holder", String(100), nullable=False),
     Column("until", Double, nullable=False),
 )
-"""The holder of a job that only one process at a time should do, and the time at which the lease expires, in seconds since 1970. A lease
-only saves work; correctness does not depend on it."""
+"""The holder of a job that only one process at a time should do. The lease expires at ``until``, in seconds since 1970. A lease only saves
+work; correctness does not depend on it."""
 
 # --- the mirror: the current state of the topics --------------------------------------------------------------------------------------
 

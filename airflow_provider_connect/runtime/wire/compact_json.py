@@ -1,8 +1,8 @@
 """JSON exactly as Kafka Connect's JsonConverter writes it and reads it, with schemas off (contract §2.2).
 
 Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading follows Jackson with
-Connect's configuration. It is as lenient (it accepts leading zeros and trailing bytes, uses the last of two equal keys, and wraps integers
-to 64 bits) and as strict (it refuses NaN).
+Connect's configuration. It accepts leading zeros and trailing bytes, uses the last of two equal keys, wraps integers to 64 bits, and
+refuses NaN.
 """
 
 import base64

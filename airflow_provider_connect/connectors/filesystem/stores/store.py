@@ -1,7 +1,7 @@
 """The interface of stores for file sinks and sources: a folder, a bucket, a server or a cluster. Knows nothing of libraries.
 
 Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException if the store cannot be
-reached, and ConfigException, which names the settings, if it refuses the credentials or its root does not exist.
+reached. If the store refuses the credentials, or its root does not exist, every method raises ConfigException, which names the settings.
 """
 
 from __future__ import annotations

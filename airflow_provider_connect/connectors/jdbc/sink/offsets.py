@@ -113,8 +113,8 @@ class OffsetsTable:
         self._store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where(offsets)}")
 
     def _equal_names(self, connector: str, topic: str) -> ConfigException:
-        """The error for a row of another connector or topic whose name is equal in the table's collation, such as a name that differs in
-        case."""
+        """The error for a row of another connector or topic whose name is equal in the table's collation. For example, the names differ
+        only in case."""
         return ConfigException.of(
             OFFSETS_TABLE,
             self._name,

@@ -73,9 +73,9 @@ class SinkTables:
         return self.writer(name, layout)
 
     def change(self, change: TableChange, done: set[str], check_claim: Callable[[], None]) -> None:
-        """Change a table. Steps: (1) lock it, unless the claim is older; (2) check it again, because another task may have changed it; (3)
-        run the statements that are still needed. A new table cannot be locked, so another task may create it first. ``done`` has statements
-        that were already executed, and must not be needed again."""
+        """Change a table. Steps: (1) lock the table, unless the claim is older; (2) read the table again, because another task may have
+        changed it; (3) run the statements that are still needed. A new table cannot be locked, so another task may create it first.
+        ``done`` has statements that were already executed, and must not be needed again."""
         store, table = self._store, self._tables.get(change.name)
         self._forget(change.name)
         statements = change.statements

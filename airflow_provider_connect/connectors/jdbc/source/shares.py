@@ -3,8 +3,8 @@ table's incrementing column if there are more tasks than tables.
 
 Each range is a separate source partition. Ranges are on a fixed grid, so that each run finds the ranges of the previous run. The offset of
 a range also has ``since``, which is the table's own offset when the range was started. If the table's offset has changed, through a fold or
-an admin, the range counts as not started. When all rows up to some number are read, a fold sets the table's own offset to it, and deletes
-the offsets of its ranges in the same transaction.
+an admin, the range is treated as not started. When all rows up to some number are read, a fold sets the table's own offset to that number.
+The same transaction deletes the offsets of the table's ranges.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""The binary log of a MariaDB or MySQL server, queried from outside the JVM: the end of the log, and whether the log still contains an
-offset.
+"""The binary log of a MariaDB or MySQL server, queried from outside the JVM. Finds the end of the log, and whether the log still contains
+an offset.
 
 Host and login come from the config of a Debezium connector (``database_server``). File names and GTIDs come from the connector's offsets.
 Offsets are not trusted, because users can alter them. Knows nothing of the JVM or of Connect. Needs the same privilege as Debezium

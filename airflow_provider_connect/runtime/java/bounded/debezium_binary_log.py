@@ -1,4 +1,4 @@
-"""Debezium's connectors for MariaDB and MySQL in runs that end: the point at which a run ends, and a check for new data without a JVM.
+"""Debezium's connectors for MariaDB and MySQL in runs that end. Determines the end of a run, and checks for new data without a JVM.
 
 The connector reads the binary log in its own thread, which fills a queue. The run's goal is the end of the log at its start. The goal is
 received when the reader has passed it. The goal is delivered when all records that were in the queue at that time were polled.
@@ -98,8 +98,8 @@ class BinaryLogGoal:
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
         """DELIVERED means that the records up to the goal were polled, because the pause that follows commits polled records. If changes
-        never stop, it means that more records were polled than the queue and the current poll can have contained when the goal was
-        received."""
+        never stop, DELIVERED means that enough records were polled: more than the queue and the current poll can have contained when the
+        goal was received."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND

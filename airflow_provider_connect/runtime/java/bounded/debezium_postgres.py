@@ -1,4 +1,4 @@
-"""Debezium's connector for PostgreSQL in runs that end: the point at which a run ends, and a check for new data without a JVM.
+"""Debezium's connector for PostgreSQL in runs that end. Determines the end of a run, and checks for new data without a JVM.
 
 The connector reads the WAL in its own threads, so an empty poll means nothing. The run's goal is the server's WAL position at its start.
 The slot's statistics show when the connector has received, and when it has acknowledged, everything up to the goal.

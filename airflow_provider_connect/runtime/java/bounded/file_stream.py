@@ -26,9 +26,8 @@ class FileStream:
         """None, because the source has no goal."""
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """Whether the file is longer than the committed position. None: only a run can find out. This is so for standard input, for a file
-        that is missing on this host or is shorter than before, and for anything that is not a regular file. Reads no content of the
-        file."""
+        """Whether the file is longer than the committed position. None if only a run can find out: for standard input, for a file that is
+        missing on this host or shorter than before, and for files that are not regular. Reads no content of the file."""
         path = config.get(_FILE) or ""
         offset = offsets({"filename": path}) if path else None
         position = None if offset is None else offset.get("position")

@@ -63,8 +63,8 @@ def declared_classes(location: Path) -> list[JavaClass]:
 
 
 def allowed_locations(settings: Mapping[str, str]) -> Callable[[Path], bool]:
-    """A test whether the plugin location at a path may be used: with links resolved, the path is one of the setting's folders, or below
-    one.
+    """A test whether the plugin location at a path may be used. With links resolved, the path must be one of the setting's folders, or
+    below one.
 
     Raises ConfigException for a folder that is not an absolute path.
     """

@@ -45,8 +45,8 @@ class _Member:
 def unpack(archive: Path, folder: Path) -> None:
     """Fill the empty ``folder`` with the files of ``archive``. A single top-level folder is stripped.
 
-    Raises BadRequestException for a file that is not an archive, ConnectException for an archive with links, with members outside of the
-    folder, or with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
+    Raises BadRequestException for a file that is not an archive. Raises ConnectException for an archive with links, with members outside of
+    the folder, or with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
     """
     try:
         with _members(archive) as members:

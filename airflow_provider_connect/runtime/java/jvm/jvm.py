@@ -45,7 +45,7 @@ _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc
 
 
 class Jvm:
-    """One JVM. ``java`` is Py4J's view of the JVM's classes. Its type is Any because the types are Java's. ``hide`` masks secrets in each
+    """One JVM. ``java`` is Py4J's view of the JVM's classes. Its type is Any because the types are Java's. ``hide`` hides secrets in each
     log line."""
 
     def __init__(

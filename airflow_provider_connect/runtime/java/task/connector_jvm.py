@@ -27,8 +27,8 @@ def start_connect_worker(
 ) -> ConnectWorker:
     """Start a JVM with Kafka Connect's worker that may load the plugins at ``locations``. The caller closes it.
 
-    Raises ConfigException for a location that the worker does not allow and for an invalid heap size, ConnectException if Java or Connect's
-    jars are missing, JavaException if Connect refuses the settings.
+    Raises ConfigException for a location that the worker does not allow and for an invalid heap size. Raises ConnectException if Java or
+    Connect's jars are missing, and JavaException if Connect refuses the settings.
     """
     allowed = allowed_locations(settings.values)
     for location in locations:

@@ -25,8 +25,8 @@ from airflow_provider_connect.runtime.java.catalog.location import record_path
 METADATA_ENDING = ".dist-info"
 JAR_ENDING: Final = ".jar"
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
-"""Modules that always come from the environment, because plugins exchange objects of these modules with this package, or because a process
-can load these modules only once."""
+"""Modules that always come from the environment. Plugins exchange objects of these modules with this package, or a process can load them
+only once."""
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")

@@ -215,8 +215,8 @@ def _is_printable(group: str) -> bool:
 
 
 def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Errors for names in ``config`` that belong to another connector: its consumer group, in which each connector would skip the records
-    that the other has read; its offsets topic; and an offsets topic that contains another connector's records. The keys for these names
+    """Errors for names in ``config`` that belong to another connector: its consumer group; its offsets topic; and, as an offsets topic, a
+    topic with its records. In a shared group, each connector would skip the records that the other has read. The keys for these names
     accept no variables. ``others`` are configs, which may be partial."""
     group, offsets = ((config.get(key) or "").strip() for key in (GROUP, OFFSETS_TOPIC))
     topics = _topics_named(config)
