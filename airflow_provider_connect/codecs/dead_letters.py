@@ -30,9 +30,9 @@ _ORIGIN: Final = re.compile(rf"{re.escape(ORIGIN_PREFIX)}([0-9]{{1,10}})\.([0-9]
 
 @dataclass(frozen=True, slots=True)
 class FailureContext:
-    """A record's failure, as its context headers report it. None means that a header is missing.
+    """A record's failure, as its context headers describe it. None means that a header is missing.
 
-    Of headers with the same name, the last one counts, because a record that failed twice has the newer headers at the end.
+    Of headers with the same name, the last is read, because a record that failed twice has the newer headers at the end.
     """
 
     connector: str | None
@@ -157,8 +157,8 @@ class ReplayPosition:
     """The source offset of one partition of a queue.
 
     ``replayed`` has the records that replays have written, and the records of other connectors. ``read`` is the next offset for the replay
-    with the id ``replay``, and ``records`` is the number of records that it has written. ``topic_id`` identifies the queue, because offsets
-    are invalid after a topic is recreated.
+    with the id ``replay``. ``records`` is the number of records that this replay has written. ``topic_id`` identifies the queue, because
+    offsets are invalid after a topic is recreated.
     """
 
     replayed: OffsetRanges
@@ -169,7 +169,7 @@ class ReplayPosition:
 
     @classmethod
     def of(cls, offset: Mapping[str, object] | None, topic_id: str) -> Self:
-        """Parse ``offset``. If it is missing, or has another topic id, nothing was replayed. Raises ConnectException for an invalid
+        """Parse ``offset``. If ``offset`` is missing, or has another topic id, nothing was replayed. Raises ConnectException for an invalid
         offset."""
         if offset is None or str(offset.get("topic.id", "")) != topic_id:
             return cls(OffsetRanges(), topic_id)

@@ -1,4 +1,4 @@
-"""The bytes of many records at once: a cursor that reads all records in parallel, and pieces that are joined to records.
+"""The bytes of many records: a cursor that reads all records in parallel, and pieces that are joined to records.
 
 Formats with consecutive values in each record (Avro, Protobuf) are read and written without a Python object per record. The module knows
 nothing about formats, except variable-length integers with seven bits per byte, lowest first.
@@ -113,7 +113,7 @@ class Cursor:
         return np.asarray(values, np.uint64)
 
     def _read_ends(self, values: NDArray[np.uint64], lengths: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """Add the ninth and tenth byte of numbers that are so long."""
+        """Add the ninth and tenth byte of numbers that have them."""
         ninth, tenth = (self.data[self.at[rows] + n].astype(np.uint64) for n in (8, 9))
         has_tenth = ninth >= 0x80
         self.part(rows).fail_where(has_tenth & (tenth > 1), "an integer has more than 64 bits")
@@ -136,7 +136,7 @@ def to_zigzag(values: NDArray[np.int64]) -> NDArray[np.uint64]:
 
 
 def spread(dense: pa.Array, is_valid: NDArray[np.bool_]) -> pa.Array:
-    """A column with the values of ``dense`` in the rows where ``is_valid``, and null in the others."""
+    """A column with the values of ``dense`` in the rows where ``is_valid`` is true, and null in the other rows."""
     if is_valid.all():
         return dense
     return dense.take(pa.array(np.cumsum(is_valid) - 1, mask=~is_valid))
@@ -144,7 +144,7 @@ def spread(dense: pa.Array, is_valid: NDArray[np.bool_]) -> pa.Array:
 
 @dataclass(slots=True)
 class Pieces:
-    """The bytes of each row: ``data`` split at ``offsets``, which has one more entry than there are rows."""
+    """The bytes of each row: ``data`` is split at ``offsets``, which has one more entry than there are rows."""
 
     offsets: NDArray[np.int64]
     data: pa.Buffer
@@ -193,7 +193,7 @@ class Pieces:
         return np.diff(self.offsets)
 
     def spread(self, is_valid: NDArray[np.bool_]) -> Pieces:
-        """These bytes in the rows where ``is_valid``, and no bytes in the others."""
+        """These bytes in the rows where ``is_valid`` is true, and no bytes in the other rows."""
         if is_valid.all():
             return self
         lengths = np.zeros(len(is_valid), np.int64)

@@ -78,8 +78,8 @@ def _collection_text(schema: Schema | None, value: Any) -> str:
 
 
 def _date_text(value: datetime.date | datetime.time) -> str:
-    """The time for instants until the end of 1 January 1970, the date at midnight, else both. Connect decides by the instant, not by the
-    type."""
+    """Only the time for instants until the end of 1 January 1970, only the date at midnight, otherwise both. As in Connect, the instant
+    decides, not the type."""
     if isinstance(value, datetime.datetime):
         day, time = value.astimezone(datetime.UTC).date(), value.astimezone(datetime.UTC).time()
     elif isinstance(value, datetime.date):
@@ -126,7 +126,7 @@ class _Tokens:
         return token
 
     def next_joined(self, count: int) -> str | None:
-        """The next ``count`` tokens as one text. None, and nothing is consumed, if there are fewer."""
+        """The next ``count`` tokens as one text. If there are fewer tokens, returns None and consumes nothing."""
         start = self.mark()
         for _ in range(count):
             if not self.has_next():
@@ -161,7 +161,7 @@ class _Tokens:
 
 
 class _Parser:
-    """Parses one text. ``is_inner``: it is inside a list or map."""
+    """Parses one text. ``is_inner``: the text is inside a list or map."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _Tokens(text)
@@ -280,7 +280,7 @@ class _Parser:
 
 
 class _Schemas:
-    """The common schema of several values; for numbers, the wider one. None if they have no common schema."""
+    """The common schema of several values. For numbers, it is the wider schema. None if the values have no common schema."""
 
     def __init__(self) -> None:
         self.merged: Schema | None = None

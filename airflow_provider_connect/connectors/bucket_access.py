@@ -1,4 +1,4 @@
-"""Access to buckets with only the settings of a config: the keys of S3, and the options of obstore and deltalake, which share a library.
+"""Access to buckets with only the settings of a config: S3's keys, and the options of obstore and deltalake. Both use the same library.
 
 The library reads environment variables when it opens a store. So the variables are hidden during that call.
 """
@@ -94,7 +94,7 @@ def without_user(address: str) -> str:
 
 @contextmanager
 def hide_environment() -> Iterator[None]:
-    """Hide the variables of cloud providers while a store is opened. Other threads wait for the end of the block."""
+    """Hide the variables of cloud providers while a store is opened. Other threads wait until the block ends."""
     with _ENVIRONMENT:
         hidden = {name: os.environ.pop(name) for name in list(os.environ) if name.startswith(_HOST_PREFIXES)}
         try:

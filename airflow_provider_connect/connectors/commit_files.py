@@ -1,8 +1,9 @@
-"""The committed state of a data file, in a commit file next to it. Knows nothing of the data file's content and of the right to write it.
+"""The committed state of a data file, in a commit file next to it. Knows nothing of the data file's content, or of the right to write to
+the file.
 
 The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``. It has ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
 their topics, in JSON. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder
-cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which counts as newer.
+cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which makes them newer.
 """
 
 from __future__ import annotations
@@ -22,13 +23,13 @@ from airflow_provider_connect.errors import FencedException, RetriableException,
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import scope_of
 
-LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks at once
+LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks immediately
 
 
 @dataclass(frozen=True, slots=True)
 class CommittedState:
-    """The state that one claim has committed. Within a ``scope``, the state with the higher ``order`` is newer, then the one with the
-    higher ``revision``."""
+    """The state that one claim has committed. Within a ``scope``, the state with the higher ``order`` is newer. If the orders are equal,
+    the state with the higher ``revision`` is newer."""
 
     claim: str
     order: int
@@ -73,7 +74,7 @@ class CommitFiles:
         self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
 
     def read(self) -> list[CommittedState]:
-        """All states, oldest first. Raises StoreException for an unreadable state, because it may be the state that counts."""
+        """All states, oldest first. Raises StoreException for an unreadable state, because it may be the newest."""
         found = []
         for name in self.folder.names():
             match = self._pattern.fullmatch(name)
@@ -156,7 +157,7 @@ def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_s
 
 
 def newest_state(found: list[CommittedState], scope: str | None = None) -> CommittedState | None:
-    """The state that counts, out of ``states`` (oldest first): the newest of ``scope``, or the newest of all if that scope has no state."""
+    """The newest state of ``scope``. If the scope has no state, the newest state of all. ``found`` is sorted, oldest first."""
     own = [committed for committed in found if committed.scope == scope]
     kept = own or found
     return kept[-1] if kept else None

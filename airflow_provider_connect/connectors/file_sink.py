@@ -1,7 +1,7 @@
 """FileStreamSink: appends the text of each value to a file as a line. Has Kafka Connect's settings.
 
-With at least once, the file is fsynced before offsets are committed. With exactly once, one claim at a time owns the file, and data,
-offsets and claim are committed together (see ``transactional_file``). Standard output is not supported.
+With at least once, the file is fsynced before offsets are committed. With exactly once, one claim at a time owns the file. Data, offsets
+and claim are then committed together (see ``transactional_file``). Standard output is not supported.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ MAX_BUFFERED_BYTES: Final = 64 << 20  # tasks that share a file request a commit
 class AppendFile:
     """The file for at-least-once delivery. Each task appends whole lines.
 
-    Tasks that share the file lock ``.out.txt.lock.append`` for each append. The kernel may write only part of a buffer, and another task's
-    line must not come between the two parts of a line.
+    Tasks that share the file lock ``.out.txt.lock.append`` for each append. Without the lock, another task's line could come between two
+    parts of a line, because the kernel may write only part of a buffer.
     """
 
     def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
@@ -124,7 +124,7 @@ class FileStreamSinkTask(SinkTask):
             folder, name = self.allowed_paths.folder_of(FILE, path)
             is_shared = int(config.originals.get("tasks.max", "1")) > 1
             if self.context.exactly_once:
-                with contextlib.suppress(FileNotFoundError):  # ``take_over`` creates the file, to detect a committed file that is gone
+                with contextlib.suppress(FileNotFoundError):  # ``take_over`` creates it, and detects that a committed file is gone
                     os.close(folder.open(name, os.O_RDWR | os.O_APPEND))
                 _check_folder_writable(folder, _NO_STATE_FILE)
                 self._transactional_file = TransactionalFile(
@@ -201,7 +201,7 @@ class FileStreamSinkConnector(SinkConnector):
     class_name = "org.apache.kafka.connect.file.FileStreamSinkConnector"
     aliases = ("FileStreamSink", "FileStreamSinkConnector")
     task_class: ClassVar[type[SinkTask]] = FileStreamSinkTask
-    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # because offsets are next to the file
+    location_settings: ClassVar[tuple[str, ...]] = (FILE,)  # because the offsets are stored next to the file
     config_def = ConfigDef(
         ConfigKey(
             FILE,
@@ -250,7 +250,7 @@ class FileStreamSinkConnector(SinkConnector):
 
 
 def _lines(text: pa.Array) -> list[memoryview]:
-    """The values of a string column joined by line feeds, and a final line feed. Two pieces save a copy."""
+    """The values of a string column joined by line feeds, and a final line feed. These are two pieces, which saves a copy."""
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(text)], type=pa.int32()), text), "\n")
     return [memoryview(joined[0].as_buffer()), memoryview(b"\n")]
 
@@ -294,7 +294,7 @@ def _check_folder_writable(folder: AllowedFolder, why: str) -> None:
 
 
 def _is_regular(folder: AllowedFolder, name: str) -> bool:
-    """Whether the file is regular. A missing file will be."""
+    """Whether the file is regular. True for a missing file, because it will be created as a regular file."""
     try:
         return stat.S_ISREG(folder.stat(name).st_mode)
     except FileNotFoundError:

@@ -84,8 +84,8 @@ class FileReader:
         return (status.st_dev, status.st_ino) != self._identity
 
     def finish(self) -> bool:
-        """Also read lines that were written since the file was opened, and a last line without a line end, because no process writes to the
-        file any more. False if already called."""
+        """Called when no process writes to the file any more. Also reads lines that were written since the file was opened, and a last line
+        without a line end. False if already called."""
         was_last, self._is_last = self._is_last, True
         self._end = max(self._end, os.fstat(self._fd).st_size)
         return not was_last
@@ -182,7 +182,7 @@ class FileStreamSourceTask(SourceTask):
         self._is_missing = False
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._path = _path_of(config)  # may raise, so after the attributes that ``stop`` needs
+        self._path = _path_of(config)  # may raise, so the attributes that ``stop`` needs are set before
         self._topic: str = config[TOPIC]
         self._batch_size = max(1, config[BATCH_SIZE])
         self._partition = {FILENAME: self._path}
@@ -233,7 +233,7 @@ class FileStreamSourceTask(SourceTask):
                 return self._batch(*lines)
             if not reader.was_replaced():
                 return None
-            if not reader.finish():  # the old file is read to its end: further positions are in the new file
+            if not reader.finish():  # the old file was read to its end, so further positions are in the new file
                 log.info("File %s was replaced: reading the new file from 0", self._path)
                 self._close()
                 return self._batch(pa.array([], type=pa.string()), 0)
@@ -304,8 +304,8 @@ class FileStreamSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED if self.config_def.parse(config)[FILE] else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a complete line may follow the committed position. Costs a stat, and a read of the next bytes if the file has grown,
-        because an unfinished last line must not start every scheduled run."""
+        """Whether a complete line may follow the committed position. Costs a stat. If the file has grown, also costs a read of the next
+        bytes, because an unfinished last line must not start every scheduled run."""
         path = config[FILE]
         if not path:
             return None
@@ -384,7 +384,8 @@ def _position_of(partition: Mapping[str, object], offset: Mapping[str, object] |
 
 
 def _may_hold_line(file: FileIO, position: int) -> bool:
-    """Whether a line ends in the next ``PEEK_BYTES`` after ``position``. Also true if they cannot show this."""
+    """Whether a line ends in the next ``PEEK_BYTES`` after ``position``. Also true if these bytes have no line end, but more bytes
+    follow."""
     file.seek(position)
     ahead = file.read(PEEK_BYTES)
     return len(ahead) == PEEK_BYTES or b"\n" in ahead or b"\r" in ahead[:-1]

@@ -1,7 +1,7 @@
 """The lines in a piece of a text file as an Arrow column. Only handles bytes; knows nothing of files and topics.
 
-A line ends with ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is created per line. numpy finds the line ends, which are removed from the
-bytes. The rest becomes the data of an Arrow string array.
+A line ends with ``\\n``, ``\\r\\n`` or ``\\r``. No Python object is created per line. numpy finds the line ends. The bytes without line
+ends become the data of an Arrow string array.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ _FAMILIES: Final = ("iso8859-", "cp125", "cp437", "cp85")
 
 
 def encoding_name(given: str) -> str:
-    """Python's name of the encoding, without a byte-order mark. Raises ConfigException for an unsupported encoding."""
+    """Python's name of the encoding, without the suffix ``-sig`` (byte-order mark). Raises ConfigException for an unsupported encoding."""
     try:
         name = codecs.lookup(given.strip()).name.removesuffix("-sig")
     except (LookupError, ValueError):

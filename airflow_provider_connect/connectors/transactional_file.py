@@ -1,18 +1,19 @@
 """A text file to which one claim at a time may append. Its data and the offsets of its records are committed together.
 
 Knows nothing of records. The commit is the rename of the claim's commit file (``commit_files``), after the data is fsynced. The state of
-the highest claim counts; data after its ``length`` was never committed.
+the highest claim is valid. Data after its ``length`` was never committed.
 
-A writer locks the data file itself while it runs. If a new claim finds the file locked (a stopped process keeps its locks), it copies the
-committed part to a new file, and renames this file over the old one. The old writer then writes to a file without a name. Readers ignore
-its commits, because they are from an older claim. A writer that finds a newer claim, or another file under the name, is fenced.
+A writer locks the data file itself while it runs. A new claim may find the file locked, because a stopped process keeps its locks. The new
+claim then copies the committed part to a new file, and renames the new file over the old file. The old writer then writes to a file without
+a name. Readers ignore the old writer's commits, because they are from an older claim. A writer that finds a newer claim, or another file
+under the name, is fenced.
 
 A process may stop at any point, and continue after a newer claim has started and ended. So each destructive step (truncation, rename) is
 taken under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a
-copy blocks others, which fail and are retried.
+copy blocks other processes. Those fail and are retried.
 
-Two more files are next to the data file: ``.out.txt.lock`` and ``.out.txt.lock.«claim order»``. The former is locked while a process copies
-the file or alters offsets. The latter is for tasks that share the file.
+Two more files are next to the data file: ``.out.txt.lock`` and ``.out.txt.lock.«claim order»``. The first is locked while a process copies
+the file or alters offsets. The second is for tasks that share the file.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ class TransactionalFile:
     """The file, as one claim writes it.
 
     ``is_shared``: several tasks of the claim append to the file. Each task buffers its lines until it commits, and then writes them after
-    the other tasks' committed lines, under a lock of their claim. A single task writes at once. ``connector``, ``topic_ids`` and ``adopts``
-    decide which offsets of the file count (``OffsetRow.take_over``).
+    the other tasks' committed lines, under a lock of their claim. A single task writes immediately. ``connector``, ``topic_ids`` and
+    ``adopts`` determine which offsets of the file are valid (``OffsetRow.take_over``).
     """
 
     def __init__(
@@ -73,11 +74,11 @@ class TransactionalFile:
         return sum(len(piece) for piece in self._buffered)
 
     def take_over(self, *, keep_all: bool = False) -> dict[TopicPartition, int]:
-        """Take over the file for this claim. Returns its committed offsets. ``keep_all``: a process that keeps no state has appended lines
-        after the committed lines, so the file is not truncated.
+        """Take over the file for this claim. Returns its committed offsets. ``keep_all``: the file is not truncated, because a process that
+        keeps no state has appended lines after the committed lines.
 
         Steps: (1) adopt the newest committed state under this claim, which fences older claims; (2) lock the file, or a copy of its
-        committed part; (3) check that there is no newer claim meanwhile; (4) truncate uncommitted data; (5) remove the leftovers of older
+        committed part; (3) check that no newer claim was made meanwhile; (4) truncate uncommitted data; (5) remove the leftovers of older
         claims. Raises FencedException if a newer claim exists, StoreException if committed data is missing. A second call restarts from the
         committed state.
         """
@@ -144,7 +145,7 @@ class TransactionalFile:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)
 
     def _claimed_state(self, truth: CommittedState) -> CommittedState:
-        """The committed state with the offsets that count for this task, and the ids of their topics. Raises the same exceptions as
+        """The committed state with the offsets that are valid for this task, and the ids of the topics. Raises the same exceptions as
         ``OffsetRow.take_over``."""
         own = self._committed
         OffsetRow(None, truth.claim, truth.order).take_over(self._path, OffsetRow(None, own.claim, own.order))
@@ -167,7 +168,7 @@ class TransactionalFile:
             )
 
     def _adopt(self, truth: CommittedState | None, *, is_ours: bool, keep_all: bool) -> CommittedState:
-        """The state from which to continue: the committed state, or the current file if there was no commit or the file was replaced."""
+        """The state from which to continue: the committed state. If there was no commit, or the file was replaced, the current file."""
         own = self._committed
         try:
             status = self._folder.stat(self._name)
@@ -197,7 +198,7 @@ class TransactionalFile:
             descriptor = self._folder.open(self._name, os.O_RDWR | os.O_CREAT, 0o666)
             if not try_lock(descriptor, fcntl.LOCK_EX):
                 break
-            with self._commit_files.lock(fcntl.LOCK_SH):  # wait for a copy in progress; after this, the copy has the name or never will
+            with self._commit_files.lock(fcntl.LOCK_SH):  # wait for a copy in progress: after that, the copy is renamed or abandoned
                 pass
             if os.fstat(descriptor).st_ino == self._inode():
                 return descriptor
@@ -254,7 +255,7 @@ class TransactionalFile:
         os.fsync(copy)
 
     def _grant_group_access(self) -> None:
-        """Let the other tasks of this claim join. The commit file names the inode that is ready. Other claims can no longer lock this
+        """Let the other tasks of this claim join. The commit file contains the inode that is ready. Other claims can no longer lock this
         inode."""
         self._committed = replace(self._committed, inode=os.fstat(self._descriptor).st_ino)
         self._commit_files.write(self._committed)
@@ -300,7 +301,7 @@ class TransactionalFile:
         os.ftruncate(self._descriptor, self._position)
 
     def _missing_line_end(self) -> list[memoryview]:
-        """A line feed if the committed data ends within a line, because the next line must not be joined to it."""
+        """A line feed if the committed data ends within a line. Without it, the next line would be joined to that line."""
         length = self._committed.length
         return [memoryview(b"\n")] if length and os.pread(self._descriptor, 1, length - 1) != b"\n" else []
 
@@ -348,7 +349,7 @@ def alter_offsets(folder: AllowedFolder, name: str, changes: Mapping[TopicPartit
 
 
 def forget_commits(folder: AllowedFolder, name: str) -> None:
-    """Remove all committed states, because the process that appends next does not maintain them."""
+    """Remove all committed states, because the process that appends next does not update them."""
     commit_files = CommitFiles(folder, name)
     for committed in commit_files.read():
         commit_files.remove(committed)

@@ -142,7 +142,7 @@ def _text_column(column: pa.Array, schema: Schema | None) -> pa.Array:
 
 
 class ByteArrayConverter(DataConverter):
-    """Writes BYTES or schemaless bytes and refuses everything else; reads optional bytes. Copies nothing."""
+    """Writes BYTES or schemaless bytes, and refuses everything else. Reads optional bytes. Copies nothing."""
 
     class_name = "org.apache.kafka.connect.converters.ByteArrayConverter"
     aliases = ("ByteArrayConverter", "ByteArray")
@@ -175,7 +175,7 @@ _CODES: Final = {2: "h", 4: "i", 8: "q"}
 
 
 class NumberConverter(DataConverter):
-    """Base of the number converters. Swaps the byte order of a whole column at once."""
+    """Base of the number converters. Swaps the byte order of a whole column in one step."""
 
     type_name: ClassVar[str]
     data_schema: ClassVar[Schema]
@@ -201,7 +201,7 @@ class NumberConverter(DataConverter):
             return [ColumnRun(len(column), self.data_schema, pa.nulls(len(column), arrow_type(self.data_schema)))]
         if lengths != {"min": self.width, "max": self.width}:
             raise DataException(f"Failed to deserialize {self.type_name}: Size of data received by {self.deserializer} is not {self.width}")
-        if column.null_count:  # fill nulls with values of the same width, so that all values have it
+        if column.null_count:  # fill nulls with values of the same width, so that all values have this width
             filled = pc.fill_null(column, bytes(self.width)).cast(pa.binary(self.width))
             values = pc.if_else(pc.is_valid(column), self._from_bytes(filled), None)
         else:

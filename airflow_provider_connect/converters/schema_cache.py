@@ -1,6 +1,6 @@
 """A cache of results that a converter derives from schemas, limited by number and size. Knows nothing about formats.
 
-A limit on the number alone would not be enough, because a schema may have 20,000 fields, which need megabytes of memory.
+A limit on the number alone would not be enough, because a schema may have 20,000 fields. These need megabytes of memory.
 """
 
 from __future__ import annotations

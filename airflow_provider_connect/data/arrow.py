@@ -1,8 +1,8 @@
 """Lazy imports of pyarrow, its compute functions, its execution engine, numpy and polars.
 
 Each library is imported when one of its names is first used. Processes that move no records also import connector classes: validation, and
-the check for new data in the Airflow task process. For them, the 0.1 CPU-seconds that importing pyarrow takes are too much. Use ``from
-airflow_provider_connect.data.arrow import pa, pc``.
+the check for new data in the Airflow task process. Importing pyarrow takes 0.1 CPU-seconds, which is too much for these processes. Use
+``from airflow_provider_connect.data.arrow import pa, pc``.
 """
 
 from importlib import import_module

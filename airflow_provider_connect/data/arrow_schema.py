@@ -80,11 +80,11 @@ def arrow_field(name: str, schema: Schema) -> pa.Field:
 
 
 def schema_of(field: pa.Field) -> Schema:
-    """The schema of an Arrow field: exact for a field that ``arrow_field`` created, the nearest one for any other.
+    """The schema of an Arrow field: the exact schema for a field that ``arrow_field`` created, and the nearest schema for any other field.
 
-    A width that Connect does not have becomes the next larger one (uint8 → INT16). Times finer than a millisecond become Time and
-    Timestamp, whose unit is the millisecond. A timestamp without a zone counts as UTC. Raises SchemaException for a type that Connect does
-    not have, for two fields of the same name, and for more than ``MAX_DEPTH`` levels.
+    A width that Connect does not have becomes the next larger width (uint8 → INT16). Times finer than a millisecond become Time and
+    Timestamp, whose unit is the millisecond. A timestamp without a zone is treated as UTC. Raises SchemaException for a type that Connect
+    does not have, for two fields of the same name, and for more than ``MAX_DEPTH`` levels.
     """
     refuse_deep(field.type)
     return _schema_of(field)

@@ -1,7 +1,7 @@
 """Python values ↔ Arrow columns, by schema. Both directions are exact, including logical types.
 
-A column without a schema is a plain Arrow array if all its values are scalars of one type, else JSON text (``pa.json_()``). Bytes cannot be
-JSON: they need their own column, or a schema.
+A column without a schema is a plain Arrow array if all its values are scalars of one type, otherwise JSON text (``pa.json_()``). Bytes
+cannot be JSON, so they need a column of their own, or a schema.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def fill_nulls(column: pa.Array, schema: Schema) -> pa.Array:
 
 
 def column_of(values: Iterable[Any], schema: Schema | None) -> pa.Array:
-    """A column of ``values``; None is null. ``values_of`` returns equal values (a tuple as a list).
+    """A column of ``values``; None is null. ``values_of`` returns equal values (but a list for a tuple).
 
-    Raises DataException for a value that does not fit, and for one that could not be read back. Without a schema, the latter are bytes
-    mixed with or inside other values, and maps with keys that are not strings. Integers are accepted as floats, and whole floats as
-    integers. Other type errors are not detected: call ``validate_value`` first for untrusted values.
+    Raises DataException for a value that does not fit, and for a value that could not be read back. Without a schema, bytes mixed with or
+    inside other values could not be read back, nor could maps with keys that are not strings. Integers are accepted as floats, and whole
+    floats as integers. Other type errors are not detected: call ``validate_value`` first for untrusted values.
     """
     if schema is None:
         return _schemaless_column(list(values))
@@ -67,7 +67,7 @@ def values_of(column: pa.Array, schema: Schema | None) -> list[Any]:
 
 
 def json_of(value: object) -> str:
-    """A value from ``values_of`` as JSON text. Structs are objects, bytes are base64; decimals, times and other types are strings.
+    """A value from ``values_of`` as JSON text. Structs are objects, and bytes are base64. Decimals, times and other types are strings.
 
     Raises DataException for a map whose keys are structs, arrays or bytes."""
     try:
@@ -104,8 +104,8 @@ def cast_to_schema(column: pa.Array, schema: Schema | None) -> pa.Array:
 
 @contextmanager
 def as_data_exception() -> Iterator[None]:
-    """Wrap parsing or printing of nested values. Raises DataException for values that are too deep for Python, or numbers that are too
-    long.
+    """A block that parses or prints nested values. Raises DataException for values that are nested too deeply for Python, and for numbers
+    that are too long.
 
     Only other plugins can produce such values, because the JsonConverter's limits (``json_text``) are lower.
     """

@@ -1,7 +1,7 @@
-"""Limits on what an input may expand to: fields of a schema, columns of a file, bytes of values in memory at once.
+"""Limits on the size to which an input may expand: fields of a schema, columns of a file, bytes of values in memory.
 
-A small input can expand to something large: a name may refer to a tree of types, a dictionary to a million rows. So each reader first
-estimates the size of what it will create, and checks it here. Knows nothing about formats.
+A small input can expand to something large: a name may refer to a tree of types, and an entry of a dictionary may be the value of a million
+rows. So each reader first estimates the size of what it will create, and checks it here. Knows nothing about formats.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Final
 from airflow_provider_connect.errors import DataException, SchemaException
 
 MOST_FIELDS: Final = 20_000
-"""Maximum number of fields in a schema. Fields of an inner type count each time that the type is used."""
-_PARAMETERS: Final = 25  # parameters, or symbols of an enum, that count as one field
+"""Maximum number of fields in a schema. Fields of an inner type are counted each time that the type is used."""
+_PARAMETERS: Final = 25  # number of parameters, or symbols of an enum, that is equivalent to one field
 MOST_LEVELS: Final = 200
 """Maximum nesting of references and types in a schema."""
 MOST_COLUMNS: Final = 4096
@@ -42,7 +42,7 @@ def check_fields(count: int, what: str) -> int:
 
 
 def weight_of(parameters: Sized | None) -> int:
-    """A schema's parameters, or an enum's symbols, converted to the number of fields that count the same."""
+    """The number of fields that is equivalent to a schema's parameters, or to an enum's symbols."""
     return 0 if parameters is None else len(parameters) // _PARAMETERS
 
 
@@ -54,7 +54,7 @@ def limit_faults(faults: Sequence[DataException], count: int) -> Iterator[DataEx
 
 
 def is_wrong_format(bad: int, good: int) -> bool:
-    """Whether a file with so many unreadable (``bad``) and readable (``good``) rows has another format. Such a file is not read further."""
+    """Whether a file with ``bad`` unreadable and ``good`` readable rows probably has another format. Such a file is not read further."""
     return bad > _HOPELESS_FAULTS and bad > good * _FAULTS_A_ROW
 
 
@@ -64,7 +64,7 @@ def wrong_format(bad: int, good: int) -> DataException:
 
 
 def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> None:
-    """Raise DataException if ``packed`` bytes have expanded more than real data would. Up to ``free`` bytes are always allowed."""
+    """Raise DataException if ``packed`` bytes have expanded more than valid data can. Up to ``free`` bytes are always allowed."""
     if unpacked > max(free, packed * _MOST_TIMES):
         raise DataException(
             f"{packed} bytes expand to more than {_MOST_TIMES} times as many ({unpacked} so far), so reading has stopped. "
@@ -73,6 +73,6 @@ def check_unpacked(packed: int, unpacked: int, free: int = _MOST_UNPACKED) -> No
 
 
 def check_bytes(size: int, what: str) -> None:
-    """Raise DataException if ``size`` bytes of values would be created in one step. A smaller batch may succeed."""
+    """Raise DataException if one step would create more than ``MOST_BYTES`` of values (``size`` bytes). A smaller batch may succeed."""
     if size > MOST_BYTES:
         raise DataException(f"{what} would need {size} bytes of memory; the limit is {MOST_BYTES}")

@@ -1,6 +1,6 @@
 """Values as Java prints them, numbers as Java parses and casts them, and the key order of a HashMap. Every unit may import this module.
 
-One difference: Java prints bytes as an address (``[B@1b6d3586``), which is useless; here they are decoded as UTF-8.
+There is one difference: Java prints bytes as an address (``[B@1b6d3586``), which is useless. This module decodes them as UTF-8.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _REPLACEMENT: Final = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def text_of(value: Any, schema: Schema | None = None) -> str:  # Any: a value of any schema or setting
-    """``String.valueOf(value)``. Without a schema a float is a double."""
+    """``String.valueOf(value)``. A float without a schema is a double."""
     if value is None or isinstance(value, bool):
         return {None: NULL, True: "true", False: "false"}[value]
     if isinstance(value, float):
@@ -71,9 +71,9 @@ def _date_text(value: datetime.date | datetime.time) -> str:
 def double_text(value: float) -> str:
     """``Double.toString`` of JDK 19 and later: the shortest digits that identify the number, but at least two.
 
-    Numbers between 1e-3 and 1e7 are printed plainly, others with one digit, a point and an exponent. If one digit is enough, the nearest
-    text of two digits is used: ``4.9E-324``. JDK 17 prints two numbers in a thousand differently: with one digit too many, or not as the
-    nearest text (JDK-4511638).
+    Numbers between 1e-3 and 1e7 are printed without an exponent. Other numbers have one digit before the point, and an exponent. If one
+    digit is enough to identify the number, the nearest text of two digits is used: ``4.9E-324``. JDK 17 prints two numbers in a thousand
+    differently: with one digit too many, or not as the nearest text (JDK-4511638).
     """
     value = float(value)  # a numpy number is also a float, but its repr has the class name
     size = abs(value)
@@ -103,8 +103,8 @@ def single_text(value: float) -> str:
 def double_texts(column: pa.Array) -> pa.Array:
     """``Double.toString`` for a column of doubles, ``Float.toString`` for a column of floats. Null stays null.
 
-    From 0.001 to ten million, Arrow prints the same digits as Java, except for the ``.0`` of whole numbers. Others are converted one by
-    one.
+    From 0.001 to ten million, Arrow prints the same digits as Java, except for the ``.0`` of whole numbers. Other numbers are converted one
+    by one.
     """
     size = pc.abs(column)
     is_plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, _LEAST_PLAIN), pc.less(size, _LEAST_WITH_EXPONENT)))
@@ -198,7 +198,7 @@ def as_single(number: float) -> float:
 
 
 def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """The entries in the order of a Java HashMap (docs/contract.md §2.2). If keys are equal, the last one wins."""
+    """The entries in the order of a Java HashMap (docs/contract.md §2.2). If a key occurs several times, its last value is used."""
     entries = dict(pairs)
     if len(entries) < 2:
         return entries
@@ -209,7 +209,7 @@ def in_hash_order(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
 
 
 def java_hash(text: str) -> int:
-    """``String.hashCode`` with HashMap's spreading of bits. Cached for short strings, because records repeat their field names."""
+    """``String.hashCode`` with HashMap's spreading of bits. Cached for short strings, because all records have the same field names."""
     return _kept_hash(text) if len(text) <= _LONGEST_KEPT else _hash(text)
 
 

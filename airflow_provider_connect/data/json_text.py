@@ -44,7 +44,7 @@ def _escape(match: re.Match[str]) -> str:
 
 
 def without_leading_zeros(text: str) -> str:
-    """``text`` without leading zeros, which are not valid JSON: Connect's Jackson also accepts ``007``."""
+    """``text`` without leading zeros. They are not valid JSON, but Connect's Jackson accepts them: ``007``."""
     return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text
 
 
@@ -63,7 +63,7 @@ def depth_of(data: bytes) -> int:
 
 
 def may_have_long_number(data: bytes) -> bool:
-    """Whether more than ``MAX_NUMBER_LENGTH`` consecutive characters could be a number. They may also be in a string."""
+    """Whether more than ``MAX_NUMBER_LENGTH`` consecutive characters could be a number. Also true if these characters are in a string."""
     if len(data) <= MAX_NUMBER_LENGTH or _MANY_SAMPLES not in data[::_STRIDE].translate(_DIGITS):
         return False
     return _LONG_NUMBER in data.translate(_DIGITS)

@@ -41,7 +41,7 @@ BYTES: Final = "bytes"
 
 
 class Distance(NamedTuple):
-    """How much data is between a source task's position and the last known end of its source.
+    """The amount of data between a source task's position and the last known end of the source.
 
     ``left`` is in ``unit``: ``RECORDS``, ``BYTES``, or the source's own unit.
     """
@@ -82,7 +82,7 @@ class Headers:
         return headers
 
     def wire(self) -> list[tuple[str, bytes | None]] | None:
-        """The headers' bytes on the topic. None if they are not from a topic, or may have been changed."""
+        """The headers' bytes on the topic. None if the headers are not from a topic, or may have been changed."""
         return self._wire
 
     def add(self, key: str, value: object, schema: Schema | None = None) -> Headers:
@@ -185,8 +185,8 @@ class SourceRecord:
     """One record that a source task has read.
 
     ``source_offset`` is the position at which a run resumes after this record. If it is None, no run can resume here. ``timestamp`` is in
-    ms since 1970; the producer sets it if it is None. The producer also chooses ``kafka_partition`` if it is None. If a schema is None, the
-    data is schemaless. The constructor raises ConnectException for an offset without a partition, DataException for a negative timestamp.
+    ms since 1970. The producer sets ``timestamp`` and ``kafka_partition`` if they are None. If a schema is None, the data is schemaless.
+    The constructor raises ConnectException for an offset without a partition, DataException for a negative timestamp.
     """
 
     source_partition: Mapping[str, object] | None
@@ -214,8 +214,8 @@ class SourceRecord:
 class SinkRecord:
     """One record for a sink task.
 
-    ``original_topic`` and ``original_kafka_partition`` are from before transformations; offsets are committed for them. ``timestamp`` is in
-    ms since 1970, or None if the record has no timestamp.
+    ``original_topic`` and ``original_kafka_partition`` are the record's topic and partition before transformations. Offsets are committed
+    for them. ``timestamp`` is in ms since 1970, or None if the record has no timestamp.
     """
 
     topic: str

@@ -163,7 +163,7 @@ class Schema:
 
     @property
     def logical_name(self) -> str | None:
-        """The schema's name, if it is one of the four logical types with the right base type; else None."""
+        """The schema's name, if it is one of the four logical types with the right base type; otherwise None."""
         return self.name if self.name is not None and _LOGICAL_TYPE.get(self.name) is self.type else None
 
     @property
@@ -216,10 +216,10 @@ TIMESTAMP_SCHEMA: Final = Schema(SchemaType.INT64, name=TIMESTAMP, version=1)
 
 
 def decimal_schema(scale: int, **attributes: Any) -> Schema:
-    """A Decimal of up to 38 digits, ``scale`` of them after the point.
+    """A Decimal of up to 38 digits, of which ``scale`` are after the point.
 
-    For more digits give ``parameters={"scale": …, "connect.decimal.precision": …}``, up to 76. If the scale is above 38, the precision is
-    76 without that parameter.
+    For up to 76 digits, set ``parameters={"scale": …, "connect.decimal.precision": …}``. If the scale is above 38, the default precision is
+    76.
     """
     attributes.setdefault("parameters", {SCALE: str(scale)})
     return Schema(SchemaType.BYTES, name=DECIMAL, version=1, **attributes)
@@ -268,7 +268,7 @@ class Struct:
         return field.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> Any:
-        """The field's value, or None if it is null, even if the field has a default."""
+        """The field's value. None for null, even if the field has a default."""
         return self._values[self._field(name).index]
 
     def get_typed(self, name: str, type: SchemaType) -> Any:
@@ -293,7 +293,7 @@ class Struct:
         return {field.name: self.get(field.name) for field in self.schema.fields}
 
     def validate(self) -> None:
-        """Raise DataException unless each field has a valid value, is optional or has a default."""
+        """Raise DataException if a field has an invalid value, or if it has no value, is not optional, and has no default."""
         for field, value in zip(self.schema.fields, self._values, strict=True):
             if value is None and (field.schema.optional or field.schema.default is not None):
                 continue
@@ -335,7 +335,7 @@ INTEGER_BITS: Final = {SchemaType.INT8: 8, SchemaType.INT16: 16, SchemaType.INT3
 
 
 def validate_value(schema: Schema, value: object, location: str = "value") -> None:
-    """Raise DataException unless ``value`` fits ``schema``, with Connect's message. ``location`` is the name of the value in the
+    """Raise DataException, with Connect's message, unless ``value`` fits ``schema``. ``location`` is the name of the value in the
     message."""
     if value is None:
         if not schema.optional:

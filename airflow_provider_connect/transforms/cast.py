@@ -1,7 +1,7 @@
 """Cast: converts fields, or whole keys and values, to another type, with Java's results.
 
 In columns, integers wrap, and floating-point numbers lose their fraction and saturate at the limits. Decimals, bytes, and strings that
-Arrow and Java parse differently are converted one by one, by the rules of ``cast_values``.
+Arrow and Java parse differently, are converted one by one, by the rules of ``cast_values``.
 """
 
 from __future__ import annotations
@@ -191,8 +191,8 @@ def _from_text(column: pa.Array, schema: Schema, target: SchemaType, type: pa.Da
 
 
 def _date_text(milliseconds: pa.Array) -> pa.Array:
-    """The time for instants until the end of 1 January 1970, the date at midnight, else both. Connect decides by the instant, not by the
-    type."""
+    """Only the time for instants until the end of 1 January 1970, only the date at midnight, otherwise both. As in Connect, the instant
+    decides, not the type."""
     midnight = pc.equal(pc.multiply(pc.divide(milliseconds, DAY_MS), DAY_MS), milliseconds)
     is_time = pc.less(milliseconds, DAY_MS)
     text = _TIMESTAMP.format_column(milliseconds)

@@ -36,7 +36,7 @@ def names_of(types: tuple[SchemaType, ...]) -> str:
 
 
 def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  # Any: a value of ``schema``, a value of ``target``
-    """``value`` cast to ``target``; None stays None. Raises DataException if it cannot be cast."""
+    """``value`` cast to ``target``. None stays None. Raises DataException if ``value`` cannot be cast."""
     if value is None:
         return None
     check_input(_type_of(value) if schema is None else schema.type)
@@ -51,7 +51,7 @@ def cast_value(value: Any, schema: Schema | None, target: SchemaType) -> Any:  #
     if target is SchemaType.FLOAT64:
         return double
     single = as_single(double)
-    return single if schema is not None else float(single_text(single))  # without a schema: the double with the same digits
+    return single if schema is not None else float(single_text(single))  # a float without a schema: the double with the same digits
 
 
 def _type_of(value: Any) -> SchemaType:

@@ -1,6 +1,6 @@
 """Transformations of headers: DropHeaders removes them, HeaderFrom creates them from fields, InsertHeader adds a constant header.
 
-The headers of a whole batch are changed at once, as lists of keys and bytes in ``Batch.headers``.
+The headers of a whole batch are changed together, as lists of keys and bytes in ``Batch.headers``.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def _check_given(name: str, value: Any) -> None:
 class InsertHeader(Transformation):
     """Adds the same header to every record.
 
-    Its type is inferred from the text, as when headers are read: ``5`` is a number, ``true`` a boolean.
+    The header's type is inferred from the text, as when headers are read: ``5`` is a number, ``true`` a boolean.
     """
 
     class_name = "org.apache.kafka.connect.transforms.InsertHeader"
@@ -179,7 +179,7 @@ def have_header(headers: pa.Array, key: str) -> pa.BooleanArray:
 
 
 def _dense(headers: pa.Array) -> tuple[pa.Array, pa.Array]:
-    """The list offsets (from 0, one more than records), and the entries to which they refer."""
+    """The offsets of the lists (from 0, one more than there are records), and the entries to which the offsets refer."""
     lengths = pc.list_value_length(headers).fill_null(0).cast(pa.int32())
     offsets = pa.concat_arrays([pa.array([0], pa.int32()), pc.cumulative_sum(lengths)])
     return offsets, pc.list_flatten(headers).cast(headers_type().value_type)

@@ -116,7 +116,8 @@ class Replacement:
     def __call__(self, match: Match) -> str:
         """The text that replaces ``match``. A group that did not match is empty.
 
-        Raises DataException if the text is longer than ``LONGEST``: a group may occur many times, in each of a hundred routers.
+        Raises DataException if the text is longer than ``LONGEST``. Text could grow without limit, because a group may occur many times in
+        a replacement, and a config may have a hundred routers.
         """
         texts = [part if isinstance(part, str) else match.group(part) or "" for part in self._parts]
         length = sum(map(len, texts))
@@ -126,7 +127,8 @@ class Replacement:
 
 
 def _group(name: str, text: str, at: int, pattern: BoundedRegex) -> tuple[int, int]:
-    """The number of the group at ``at``, and the end of its name. A number has as many digits as an existing group allows."""
+    """The number of the group at ``at``, and the end of its name. A group number takes as many digits as possible, while a group with that
+    number exists."""
     if named := re.compile(r"\{([A-Za-z][A-Za-z0-9]*)\}").match(text, at):
         if named[1] not in pattern.groupindex:
             raise ConfigException.of(name, text, f"No group with name {{{named[1]}}}")

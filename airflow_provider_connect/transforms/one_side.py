@@ -41,7 +41,7 @@ class OneSide(Transformation):
 
     side: ClassVar[Side]
     passes_null: ClassVar[bool] = True
-    """Whether records with null on this side, and their schema, stay unchanged."""
+    """Whether records with null on this side stay unchanged, with their schema."""
     fills_null: bool = True
     """Whether a null field is read as its default (``replace.null.with.default``)."""
 
@@ -49,11 +49,11 @@ class OneSide(Transformation):
         self.fills_null = bool(config.get(REPLACE_NULL.name, True))
 
     def with_schema(self, batch: Batch, column: pa.Array, schema: Schema) -> Batch:
-        """The changed batch. ``column`` has this side, with nulls only if ``passes_null`` is false."""
+        """The changed batch. ``column`` has the values of this side. It has nulls only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def without_schema(self, batch: Batch, values: list[Any]) -> Batch:
-        """The changed batch. ``values`` are this side's schemaless values, with None only if ``passes_null`` is false."""
+        """The changed batch. ``values`` are this side's schemaless values. They include None only if ``passes_null`` is false."""
         raise NotImplementedError
 
     def apply_batch(self, batch: Batch) -> Batch | list[Batch]:

@@ -65,7 +65,7 @@ def _throughout(batch: Batch, truth: bool) -> pa.BooleanArray:
 
 
 class Filter(Transformation):
-    """Drops every record. Use it with a predicate. The framework still counts the records as read."""
+    """Drops every record. Use Filter with a predicate. The framework still counts the records as read."""
 
     class_name = "org.apache.kafka.connect.transforms.Filter"
     drops_all = True

@@ -18,7 +18,7 @@ TOPIC_FORMAT, TIMESTAMP_FORMAT = "topic.format", "timestamp.format"
 
 
 class RegexRouter(Transformation):
-    """Changes a topic whose whole name matches the expression, by replacing the first match.
+    """Changes a topic whose whole name matches the expression. The first match is replaced.
 
     A batch has one topic, so the whole batch is routed.
     """

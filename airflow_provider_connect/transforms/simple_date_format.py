@@ -72,11 +72,11 @@ def _quoted(pattern: str, at: int) -> tuple[str, int]:
     raise ValueError("Unterminated quote")
 
 
-_MOST_LETTERS: Final = 1000  # a repeated letter is padded to that many digits in each record
+_MOST_LETTERS: Final = 1000  # each record pads the field to as many digits as there are letters
 
 
 class SimpleDateFormat:
-    """A pattern. The constructor raises ValueError if it is invalid."""
+    """A pattern. The constructor raises ValueError if the pattern is invalid."""
 
     def __init__(self, pattern: str) -> None:
         if len(pattern) > _MOST_LETTERS:
@@ -152,7 +152,7 @@ _PRINTED_AT: Final = tuple(sum(element.count or len(element.text) for element in
 
 
 def _printed_alike(elements: Sequence[Element]) -> tuple[int, int]:
-    """The longest prefix of ``elements`` that is part of ``_PRINTED``: its start in ``_PRINTED``, and its length.
+    """The longest prefix of ``elements`` that is part of ``_PRINTED``. Returns the prefix's start in ``_PRINTED`` and its length.
 
     The length is 0 unless the first element is a field of ``_PRINTED``."""
     if not elements or not elements[0].letter or elements[0] not in _PRINTED:
@@ -257,7 +257,7 @@ class SimpleDateParser:
     def parse_plain(self, texts: pa.Array) -> pa.Array | None:
         """The instants (int64) of a column of texts, if each text has exactly as many digits as the pattern has letters. Null stays null.
 
-        Returns None if another text is in the column, which ``parse`` may still be able to read."""
+        Returns None if the column has any other text. ``parse`` may still be able to read such a text."""
         if self._plain is not None and pc.all(pc.match_substring_regex(texts, self._plain)).as_py():
             fields = pc.extract_regex(texts, self._plain)
             instants = _instants({field.name: pc.struct_field(fields, field.name).cast(pa.int64()) for field in fields.type}, texts)

@@ -56,7 +56,7 @@ def _statement(sandbox: Sandbox, name: str, text: str) -> Statement:
 
 @dataclass(slots=True)
 class _Bound:
-    """A statement planned for values and keys of ``kinds``. ``after`` is the schema of the result, which the first result sets."""
+    """A statement and its plan for values and keys of ``kinds``. ``after`` is the schema of results, which the first result sets."""
 
     kinds: tuple[object, object]
     plan: Plan
@@ -73,7 +73,8 @@ def _kinds(batch: Batch) -> tuple[object, object]:
 class SqlTransform(OneSide):
     """Replaces values with the fields that a SELECT returns, and drops the records that its WHERE excludes. Null values are kept.
 
-    Fields that the SELECT only names, or includes with ``*``, are not passed through DuckDB: column, schema and default are unchanged.
+    Fields that the SELECT only names, or includes with ``*``, are not passed through DuckDB: the column, schema and default of such a field
+    are unchanged.
     """
 
     side = "value"
@@ -108,7 +109,7 @@ class SqlTransform(OneSide):
         if column is None or not 0 < column.null_count < len(column):
             return super().apply_batch(batch)
         is_null = column.is_null()
-        with self.translate_errors():  # one statement for all values between nulls, because each takes milliseconds even for few rows
+        with self.translate_errors():  # one statement for all values, because each takes milliseconds even for few rows
             mask, result = self._selected(batch.filter(pc.invert(is_null)))
         pieces, seen, used = [], 0, 0
         for start, length, is_tombstone in runs_of(is_null):
@@ -141,7 +142,7 @@ class SqlTransform(OneSide):
     def _computed(self, text: str, table: pa.Table) -> pa.Table:
         """Run the statement in parts whose result cannot exceed ``MOST_BYTES``.
 
-        DuckDB checks time and memory only between steps of 2,048 rows. A step whose strings grow could need any amount of memory.
+        DuckDB checks time and memory only between steps of 2,048 rows. So a step whose strings grow could need any amount of memory.
         """
         rows, results, left, begun = max(table.num_rows, 1), list[pa.Table](), MOST_BYTES, time.monotonic()
         step = max(1, rows * MOST_BYTES // max(self._most_bytes_of(table), MOST_BYTES))
@@ -207,7 +208,7 @@ def _table(batch: Batch, plan: Plan) -> pa.Table:
 def _mask(count: int, rows: pa.ChunkedArray) -> pa.BooleanArray | None:
     """A mask of the records that the statement kept (None: all).
 
-    Raises ConnectException unless the result has rows of the batch, each at most once and in order.
+    Raises ConnectException unless the result's rows are from the batch, each at most once, in order.
     """
     mask, kept = None, row_numbers(count)
     if len(rows) != count:

@@ -80,8 +80,9 @@ FUNCTIONS: Final = {
 }
 """The functions that a statement may use, by subject.
 
-Each returns one value per row, opens nothing, and takes time in proportion to its arguments. Not included are functions that create large
-values from small ones (``repeat``, ``range``, ``printf``), ``json_merge_patch``, whose time is quadratic in an object's keys, and lambdas.
+Each returns one value per row, opens nothing, and takes time in proportion to its arguments. Three kinds are not included: functions that
+create large values from small ones (``repeat``, ``range``, ``printf``); ``json_merge_patch``, because its time is quadratic in an object's
+keys; and lambdas.
 """
 _FUNCTIONS: Final = frozenset(name for names in FUNCTIONS.values() for name in names.split())
 _GROWING: Final = {"lpad": 1, "rpad": 1, "regexp_replace": 2, "replace": 2}
@@ -95,7 +96,7 @@ _EXPANDING: Final = {
 }
 _LEAST_BYTES: Final = 16
 _TEXT_OF_BYTES: Final = 4  # a byte is \\xFF
-"""Functions that may turn each byte of an argument into several bytes, and the number of these bytes."""
+"""Functions that may turn each byte of an argument into several bytes, with the number of bytes."""
 _SMALL: Final = frozenset([*FUNCTIONS["numbers"].split(), *FUNCTIONS["times"].split(), "length", "strlen", "md5", "sha1", "sha256"]) - {
     *("strftime", "greatest", "least")
 }
@@ -115,10 +116,10 @@ class Output:
 
 @dataclass(slots=True)
 class Plan:
-    """A statement planned for values with known fields.
+    """The plan of a statement for values with known fields.
 
-    ``tree`` selects the computed fields, in the order of ``outputs``, and then ``ROW``, from ``columns``. ``tree`` is None if nothing is
-    computed and no row is dropped.
+    ``tree`` is a SELECT from ``columns``. It returns the computed fields, in the order of ``outputs``, and then ``ROW``. It is None if
+    nothing is computed and no row is dropped.
     """
 
     outputs: list[Output]
@@ -128,7 +129,7 @@ class Plan:
 
 @dataclass(slots=True)
 class Statement:
-    """A checked SELECT. Its results for a row need at most ``expansion`` times the bytes of the columns that it reads, plus
+    """A checked SELECT. The results for a row need at most ``expansion`` times the bytes of the columns that the statement reads, plus
     ``row_bytes``."""
 
     tree: Node
@@ -250,7 +251,7 @@ def _check_expression(root: Node) -> tuple[int, int]:
 
 
 def _own_bytes(node: Node) -> int:
-    """The size, in bytes, of a node itself: of a constant, a number, or the width to which a string is padded."""
+    """The size, in bytes, of a node without its children: the size of a constant or number, or the width to which a string is padded."""
     if node.get("class") == "CONSTANT":
         return len(_constant(node) or "") + _LEAST_BYTES
     is_filled = node.get("class") == "FUNCTION" and node["function_name"].lower().endswith("pad")
@@ -351,7 +352,7 @@ def _field(name: str, columns: dict[str, int | None]) -> str:
 
 
 def _within_table(path: Sequence[str], columns: Collection[str]) -> Sequence[str]:
-    """A reference without the table's name: the column, followed by fields in the column."""
+    """A reference without the table's name: the column, followed by the names of nested fields."""
     if len(path) > 1 and path[0].lower() == TABLE and any(column.lower() == path[1].lower() for column in columns):
         return path[1:]
     return path

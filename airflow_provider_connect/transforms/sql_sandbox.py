@@ -50,7 +50,7 @@ class Sandbox:
         return self._value("SELECT json_deserialize_sql(?)", json.dumps(tree))
 
     def rows(self, statement: str, table: str, content: pa.Table, timeout_ms: int) -> pa.Table:
-        """The result of a statement over ``content``, in the order of the rows. The statement refers to it as ``table``.
+        """The result of a statement over ``content``, in the order of the rows. The statement refers to ``content`` as ``table``.
 
         Raises DataException if the statement fails, takes too long or needs too much memory."""
         try:
@@ -92,7 +92,7 @@ class Sandbox:
 def _first_line(error: BaseException) -> str:
     """The first line of an error. DuckDB's excerpt of the statement is omitted, because it is not the author's text.
 
-    DuckDB may cut off a value in a message inside a character, so that the message is not valid UTF-8.
+    In a message, DuckDB may cut off a value within a character, so that the message is not valid UTF-8.
     """
     text = error.object.decode(errors="replace") if isinstance(error, UnicodeDecodeError) else str(error)
     return next(iter(text.splitlines()), type(error).__name__)

@@ -39,7 +39,7 @@ def defaulted(values: pa.Array, schema: Schema, *, within: pa.Array) -> pa.Array
 
 
 def constant(value: pa.Array, like: pa.Array) -> pa.Array:
-    """A column that has the single value of ``value`` in each row in which ``like`` is not null."""
+    """A column that has the single value of ``value`` in the rows where ``like`` is not null, and null in the other rows."""
     return value.take(pc.if_else(like.is_valid(), pa.scalar(0, pa.int32()), pa.scalar(None, pa.int32())))
 
 

@@ -1,7 +1,7 @@
 """Transformations of whole structs and maps.
 
-ExtractField keeps one field. HoistField wraps the whole in a field. Flatten moves inner fields to the top level. ValueToKey creates a key
-from fields of the value. SetSchemaMetadata changes the name or version of the schema.
+ExtractField keeps one field. HoistField wraps the whole key or value in a field. Flatten moves inner fields to the top level. ValueToKey
+creates a key from fields of the value. SetSchemaMetadata changes the name or version of the schema.
 """
 
 from __future__ import annotations
@@ -64,8 +64,8 @@ ExtractFieldKey, ExtractFieldValue = create_key_and_value(ExtractField)
 
 
 def _found(column: pa.Array, schema: Schema, path: tuple[str, ...], *, fill: bool, missing: str) -> tuple[pa.Array, Schema]:
-    """Column and schema of the field at ``path``. With ``fill``, its nulls become its default. Nulls of outer structs always do, as in
-    Connect.
+    """Column and schema of the field at ``path``. With ``fill``, the field's nulls become its default. Null structs around the field always
+    become their default, as in Connect.
 
     Raises DataException with the message ``missing`` if the field does not exist.
     """
@@ -113,7 +113,7 @@ def _steps(text: str) -> list[str]:
 def _quoted(text: str, opening: int) -> tuple[str, int]:
     """The name between backticks, and where the next name starts.
 
-    It ends at a backtick before a dot or the end of the text, unless a backslash precedes it.
+    The name ends at a backtick before a dot or at the end of the text, unless a backslash precedes the backtick.
     """
     name, start = "", opening + 1
     at = text.find("`", start)
@@ -165,7 +165,7 @@ _FLATTENING: Final = "flattening"
 class Flatten(OneSide):
     """Moves the fields of inner structs and maps to the top level, with names joined by a delimiter.
 
-    Lists are unchanged. A field in an optional struct is optional. If the field has no default, the default comes from that struct's
+    Lists are unchanged. A field in an optional struct is optional. If the field has no default, its default is taken from that struct's
     default.
     """
 
@@ -305,7 +305,7 @@ class SetSchemaMetadata(OneSide):
 
 
 def _renamed(schema: Schema, changes: Mapping[str, Any]) -> Schema:
-    """The schema with ``changes``. If its default is a struct, the default also gets the new schema."""
+    """The schema with ``changes``. If the schema's default is a struct, the default also gets the new schema."""
     default = schema.default
     if not isinstance(default, Struct):
         return dataclasses.replace(schema, **changes)

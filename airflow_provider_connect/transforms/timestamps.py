@@ -28,7 +28,7 @@ def instants_of_column(column: pa.Array, schema: Schema) -> pa.Array:
 
 
 def instants_of_unix(numbers: pa.Array, precision: str) -> pa.Array:
-    """The instants of Unix times of ``precision``. Fractions of a millisecond are cut off; values saturate at the limits."""
+    """The instants of Unix times of ``precision``. Fractions of a millisecond are cut off. Values beyond the limits become the limits."""
     if precision in _PER_MS:
         return pc.divide(numbers, _PER_MS[precision])
     return _times(numbers, 1000) if precision == "seconds" else numbers
@@ -84,7 +84,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_of(days: int) -> Day:
-    """The date of a day number, in the calendar of its time."""
+    """The date of a day number, in the calendar that applied on that day."""
     is_julian = days < CUTOVER_DAY
     shifted = days + (719_470 if is_julian else 719_468)
     if is_julian:

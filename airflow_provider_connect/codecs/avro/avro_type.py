@@ -18,7 +18,7 @@ MOST_DEPTH: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class AvroField:
-    """One field of a record. ``attributes`` is its JSON object, with ``default`` and ``doc``."""
+    """One field of a record. ``attributes`` is the field's JSON object, with ``default`` and ``doc``."""
 
     name: str
     type: AvroType
@@ -74,10 +74,10 @@ class AvroType:
 
 
 def parse_avro(text: str, references: Iterable[str] = ()) -> AvroType:
-    """The type that the JSON ``text`` describes. ``references`` are schemas whose named types it may use. Each comes after the schemas that
-    it uses.
+    """The type that the JSON ``text`` describes. ``references`` are schemas whose named types the text may use. Each reference follows the
+    schemas that it uses.
 
-    Raises SchemaException if the text is not a schema, or if a type contains itself: columns have no such type."""
+    Raises SchemaException if the text is not a schema. Also raises it if a type contains itself, because columns have no such type."""
     names: dict[str, AvroType] = {}
     for reference in references:
         _Parser(names).parse(_json(reference), "", 0)
@@ -85,7 +85,7 @@ def parse_avro(text: str, references: Iterable[str] = ()) -> AvroType:
 
 
 def _json(text: str) -> Any:
-    if not text.lstrip().startswith(("{", "[", '"')):  # registries return an unquoted name for a primitive type
+    if not text.lstrip().startswith(("{", "[", '"')):  # registries return a primitive type's name without quotes
         return text.strip()
     try:
         return json.loads(text)

@@ -70,7 +70,8 @@ class AvroRules:
     keeps_enums: bool = False
     """Whether strings with an enum's parameters become enums, and branches of unions have full names (``enhanced.avro.schema.support``)."""
     has_metadata: bool = True
-    """Whether schemas have attributes ``connect.…``, and docs and defaults that Avro itself does not have (``connect.meta.data``)."""
+    """Whether schemas have attributes ``connect.…``, and docs and defaults for which Avro has no attributes of its own
+    (``connect.meta.data``)."""
     scrubs_names: bool = False
     """Whether characters that are invalid in Avro's names are replaced (``scrub.invalid.names``)."""
 
@@ -158,7 +159,7 @@ class _Writer:
         return {"name": simple} | ({"namespace": own} if own != space else {}), own, f"{own}.{simple}" if own else simple
 
     def _reference(self, schema: Schema, full: str, own: str, space: str) -> str | None:
-        """The type's name, if the same type has already been written; else None."""
+        """The type's name, if the same type has already been written; otherwise None."""
         first = self.written.setdefault(full, schema)
         if first is schema:
             return None
@@ -218,7 +219,7 @@ class _Writer:
 
 
 def connect_schema(type: AvroType, rules: AvroRules = DEFAULT_RULES, *, version: int | None = None) -> Schema:
-    """The schema of values of ``type``. ``version`` applies unless the type's attributes have a version.
+    """The schema of values of ``type``. ``version`` is used if the type's attributes have no version.
 
     Raises SchemaException for types whose values Connect cannot represent."""
     return _schema(type, rules, version=version)

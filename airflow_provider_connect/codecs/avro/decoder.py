@@ -137,7 +137,7 @@ def _read_branch(type: AvroType, schema: Schema, cursor: Cursor, has_it: NDArray
 def _read_array(type: AvroType, schema: Schema, cursor: Cursor) -> pa.Array:
     assert type.items is not None
     assert schema.value_schema is not None
-    if schema.type is SchemaType.MAP:  # its keys are not strings: an array of records
+    if schema.type is SchemaType.MAP:  # a map whose keys are not strings is an array of records
         assert schema.key_schema is not None
         entry = Schema.struct({"key": schema.key_schema, "value": schema.value_schema})
         return _lists(schema, cursor, lambda part: _read_record(_of(type.items), entry, part), fields=_fields(type.items))
@@ -230,7 +230,7 @@ class _Entries:
             part.follow(entries, has_entry)
 
     def read_strided(self, part: Cursor, counts: NDArray[np.int64], rows: NDArray[np.int64], stride: int) -> None:
-        """Read all entries of a block at once, because the start of each entry is known."""
+        """Read all entries of a block in one step, because the start of each entry is known."""
         owner = np.repeat(np.arange(len(part)), counts)
         number = np.arange(len(owner)) - np.repeat(np.cumsum(counts) - counts, counts)
         entries = part.part(owner)

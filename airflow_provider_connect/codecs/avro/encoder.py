@@ -1,4 +1,4 @@
-"""Columns → Avro's binary encoding. Each field is written for all records at once, then the fields of each record are joined."""
+"""Columns → Avro's binary encoding. Each field is written for all records in one step, then the fields of each record are joined."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AvroWriting:
-    """How fields with a default are written. ``keeps_nulls``: null stays null where both are allowed."""
+    """The options for fields with a default. ``keeps_nulls``: null stays null if a field allows both null and its default."""
 
     rules: AvroRules = DEFAULT_RULES
     keeps_nulls: bool = False
@@ -181,7 +181,7 @@ def _fits(type: AvroType, schema: Schema) -> bool:
 
 
 def _branch_pieces(type: AvroType, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """The pieces of a struct that has a field for each branch, one of them with a value."""
+    """The pieces of a struct that has a field for each branch. One of these fields has a value."""
     fields = {field.name: (field.schema, child) for field, child in zip(schema.fields, column.flatten(), strict=True)}
     numbers = np.full(len(column), -1, np.int64)
     pieces: list[Pieces] = []
@@ -227,7 +227,7 @@ def _entries(column: pa.Array) -> list[pa.Array]:
 
 
 def _blocks(column: pa.Array, entries: Pieces) -> list[Pieces]:
-    """The pieces of lists: one block with the entries, unless there are none, and the empty block at the end."""
+    """The pieces of lists: one block with the entries, if there are any, and the empty block at the end."""
     offsets = _numpy(column.offsets).astype(np.int64)
     counts = np.diff(offsets)
     has_entries = counts > 0

@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 ENUM: Final = "io.confluent.connect.json.Enum"
 _NAMESPACE: Final = "io.confluent.connect.json"
-_DRAFT: Final = "http://json-schema.org/draft-07/schema#"  # some registries recognise JSON Schema by it
+_DRAFT: Final = "http://json-schema.org/draft-07/schema#"  # some registries recognize JSON Schema by this attribute
 _NULL_SYMBOL: Final = "<NULL>"
 _INTEGERS: Final = frozenset({SchemaType.INT8, SchemaType.INT16, SchemaType.INT32, SchemaType.INT64})
 _FLOATS: Final = frozenset({SchemaType.FLOAT32, SchemaType.FLOAT64})
@@ -97,10 +97,10 @@ def _attributes(schema: Schema, rules: JsonSchemaRules) -> dict[str, Any]:
 def connect_schema_of_json(text: str, references: Mapping[str, str], rules: JsonSchemaRules, *, version: int | None = None) -> Schema:
     """The schema of values that the JSON Schema ``text`` describes. ``references`` has texts by their names in ``$ref``.
 
-    Properties that the schema does not name have no columns. The log names the objects that are known to have such properties.
+    Properties that the schema does not name have no columns. Objects that are known to have such properties are logged.
 
-    Raises SchemaException if the text is not a JSON Schema, or cannot be columns because a value has several types or a type contains
-    itself."""
+    Raises SchemaException if the text is not a JSON Schema. Also raises it if the schema cannot be columns, because a value has several
+    types or a type contains itself."""
     documents = {"": _parsed(text), **{name: _parsed(each) for name, each in references.items()}}
     reader = _Reader(documents, rules)
     schema = reader.schema(documents[""], "", version=version)
@@ -152,7 +152,7 @@ def _kind_of(symbols: list[Any]) -> str:
 
 
 def _part_of(node: Any, name: str) -> Any:
-    """The part of a document that a step of a pointer names. None if there is no such part."""
+    """The child of ``node`` that one step of a pointer names. None if there is no such part."""
     if isinstance(node, list):
         return node[int(name)] if name.isdecimal() and int(name) < len(node) else None
     return node.get(name) if isinstance(node, dict) else None
@@ -218,12 +218,12 @@ class _Reader:
         return self.schema(others[0], document, version=version, optional=optional or len(others) < len(nodes))
 
     def _merged(self, node: Mapping[str, Any], document: str, version: int | None, optional: bool) -> Schema:
-        """The schema of values that fit all parts of ``allOf`` and the node around it. It is a struct of all their fields, or the one type
-        that parts name. A value may be null if all parts with a type allow null."""
+        """The schema of values that fit all parts of ``allOf`` and the node around it. It is a struct of all fields of the parts, or the
+        single type that the parts name. A value may be null if all parts with a type allow null."""
         parts = node["allOf"] if isinstance(node["allOf"], list) else []
         parts = [{name: value for name, value in node.items() if name != "allOf"}, *parts]
         required = [name for part in parts if isinstance(part, dict) for name in part.get("required", ())]
-        if any(isinstance(part, dict) and not _NAMING.isdisjoint(part) for part in parts):  # then no part is a map
+        if any(isinstance(part, dict) and not _NAMING.isdisjoint(part) for part in parts):  # if so, no part is a map
             parts = [{**part, "additionalProperties": False} if isinstance(part, dict) and "type" in part else part for part in parts]
         schemas = [self._part(part, document, required) for part in parts if isinstance(part, dict) and not _TYPING.isdisjoint(part)]
         if not schemas or any(each.type is not schemas[0].type for each in schemas):

@@ -1,8 +1,9 @@
-"""Columns of JSON text → typed columns, parsed by Arrow. The reader is strict: its results are the same as Connect's. It refuses other
-texts (``NotPlain``), which the exact reader then reads value by value.
+"""Columns of JSON text → typed columns, parsed by Arrow. The results are the same as Connect's. The reader refuses texts for which this is
+not certain (``NotPlain``). The exact reader then reads those texts value by value.
 
-The texts become one stream of documents. Each is wrapped as ``{"v":…}`` on a separate line. So ``}`` and a new object are between two
-records, a sequence that no JSON value can contain. If there are as many documents as records, each record is exactly one document.
+The texts become one stream of documents. Each text is wrapped as ``{"v":…}`` on a separate line. So ``}`` and the start of a new object are
+between two records. No JSON value can contain this sequence. If there are as many documents as records, each record is exactly one
+document.
 """
 
 from __future__ import annotations
@@ -24,9 +25,9 @@ from airflow_provider_connect.data.schema import DATE, DECIMAL, TIME, TIMESTAMP,
 
 _PREFIX: Final = b'{"v":'
 _NO_JSON: Final = (b"NaN", b"Inf")
-LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # for RE2, whose time is linear
-"""Matches JSON texts with an ``N`` or ``I`` outside strings, as in ``NaN`` and ``Infinity``: Python prints them for floats, but they are
-not JSON."""
+LETTER_OUTSIDE_STRINGS: Final = r'(?s)^(?:[^"NI]|"(?:[^"\\]|\\.)*")*[NI]'  # for RE2, which takes linear time
+"""Matches JSON texts with an ``N`` or ``I`` outside strings, as in ``NaN`` and ``Infinity``. Python prints these words for floats, but they
+are not valid JSON."""
 _QUOTED_NUMBER: Final = re.compile(rb':\s*"[-+0-9.eE]+"')
 _ROW: Final = re.compile(r"in row (\d+)$")
 _BLOCK_BYTES: Final = (1 << 31) - 1
@@ -65,7 +66,7 @@ def read_column(schema: Schema, texts: pa.Array, rules: JsonRules, *, after: byt
 
 
 def _clean_strings(texts: pa.Array, after: bytes) -> pa.Array | None:
-    """The strings, cut out of their texts. None unless all texts are strings without escapes."""
+    """The strings without their quotation marks. None unless all texts are strings without escapes."""
     end = b'"' + after
     if not (pc.all(pc.starts_with(texts, b'"')).as_py() and pc.all(pc.ends_with(texts, end)).as_py()):
         return None
@@ -84,7 +85,7 @@ def check_documents(texts: pa.Array) -> None:
     _refuse_no_json(texts, data)
     _refuse_long_numbers(texts, data)
     nothing = pa.schema([pa.field("\0", pa.null())])
-    # After a value, one form allows a further field and the other a further value, but neither allows both.
+    # After a value, one form accepts a further field, and the other a further value. Only texts that fit both forms are valid.
     for documents in (data, _documents(texts, b"", _PREFIX + b"[", b"]}")):
         if len(_parsed(documents, nothing, "ignore")) != len(texts):
             raise NotPlain
@@ -93,8 +94,7 @@ def check_documents(texts: pa.Array) -> None:
 
 
 def json_column(texts: pa.Array) -> pa.Array:
-    """A column of JSON texts that are one JSON value each (binary, no nulls), unchanged. The text ``null`` becomes null. Raises
-    NotPlain."""
+    """A column of unchanged JSON texts (binary, no nulls). Each text is one JSON value. The text ``null`` becomes null. Raises NotPlain."""
     try:
         storage = texts.cast(pa.string())
     except pa.ArrowInvalid as error:  # not UTF-8
@@ -129,7 +129,7 @@ def _first(texts: pa.Array, test: Callable[[bytes], bool]) -> int | None:
 
 
 def _documents(texts: pa.Array, after: bytes, prefix: bytes = _PREFIX, end: bytes = b"}") -> bytes:
-    """Each text between ``prefix`` and ``end``. If there is an ``after``, the texts already have their end."""
+    """Each text between ``prefix`` and ``end``. With ``after``, ``end`` is not added, because the texts already have their end."""
     end = b"" if after else end
     lists = pa.ListArray.from_arrays(pa.array([0, len(texts)], type=pa.int32()), texts)
     separator = end + b"\n" + prefix
@@ -154,7 +154,7 @@ def _parsed(data: bytes, schema: pa.Schema, unexpected: str) -> pa.Array:
 
 
 def _refuse_broken_text(column: pa.Array) -> None:
-    """Raises NotPlain for text that is not UTF-8, which the parser accepts."""
+    """Raises NotPlain for text that is not UTF-8, because the parser accepts such text."""
     try:
         column.validate(full=True)
     except pa.ArrowInvalid as error:
@@ -162,7 +162,8 @@ def _refuse_broken_text(column: pa.Array) -> None:
 
 
 def _wire_type(schema: Schema, rules: JsonRules) -> pa.DataType:
-    """The Arrow type of the JSON values. Raises NotPlain for maps: they are objects, which Arrow reads only as structs of known fields."""
+    """The Arrow type of the JSON values. Raises NotPlain for maps, because maps are objects, and Arrow reads objects only as structs of
+    known fields."""
     if schema.key_schema is not None:
         raise NotPlain
     if schema.value_schema is not None:
@@ -181,7 +182,7 @@ _NUMBERS_BENEATH: Final = {DATE: "int32", TIME: "int32", TIMESTAMP: "int64"}
 
 
 def _lists_of_structs(schema: Schema) -> Iterator[Schema]:
-    """The structs in lists, whose number is limited only by the size of the record."""
+    """The structs in lists. Their number is limited only by the size of the record."""
     if schema.value_schema is not None and schema.value_schema.type is SchemaType.STRUCT:
         yield schema.value_schema
     for inner in (*(field.schema for field in schema.fields), *([schema.value_schema] if schema.value_schema else [])):

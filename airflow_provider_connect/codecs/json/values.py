@@ -26,9 +26,9 @@ _MILLISECOND: Final = datetime.timedelta(milliseconds=1)
 
 @dataclass(frozen=True, slots=True)
 class JsonRules:
-    """How values are written and read. ``is_numeric``: decimals are numbers, else base64. ``fills_defaults``: null in a field with a
-    default becomes the default. ``takes_far_times``: a date or time that Python cannot represent is a ``FarTime``, because the caller only
-    puts values into columns."""
+    """How values are written and read. ``is_numeric``: decimals are numbers instead of base64. ``fills_defaults``: null in a field with a
+    default becomes the default. ``takes_far_times``: a date or time that Python cannot represent becomes a ``FarTime``. This is for callers
+    that only put values into columns."""
 
     is_numeric: bool = False
     fills_defaults: bool = True
@@ -213,8 +213,8 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
 def read_value(schema: Schema | None, node: Any, rules: JsonRules) -> Any:  # Any: JSON in, a value of any schema out
     """The value of a JSON node. As in Connect, a node of another kind does not fail, but becomes the type's empty value (0, false, null).
 
-    There are two differences from Connect. The strings ``NaN``, ``Infinity`` and ``-Infinity``, as which floats are written, are read as
-    floats. -0.0 keeps its sign."""
+    There are two differences from Connect. The strings ``NaN``, ``Infinity`` and ``-Infinity``, which are written for such floats, are read
+    as floats. -0.0 keeps its sign."""
     if schema is None:
         return _read_schemaless(node)
     if node is None:
@@ -247,7 +247,8 @@ def _read_integer(schema: Schema, node: Any, _rules: JsonRules) -> int:
 
 
 def _lowest_bits(number: Decimal) -> int:
-    """The whole part, or 0 if its lowest 64 bits are 0, as for multiples of 10^64. Larger exponents could fill the memory."""
+    """The whole part of a number. If its lowest 64 bits are 0, as for multiples of 10^64, the result is 0, because a number with a large
+    exponent could fill the memory."""
     return 0 if number.adjusted() < 0 or int(number.as_tuple().exponent) >= 64 else int(number)
 
 

@@ -1,7 +1,8 @@
 """Columns → JSON text, byte for byte as Connect's JsonConverter writes it, without a Python object per value where possible.
 
-The text of a column consists of pieces: literals, and Arrow string columns of the text between them. One join at the end creates the
-records. Arrow cannot create the text of some values (numbers with an exponent, text with escapes). Only these are converted one by one.
+The text of a column consists of pieces: literals, and Arrow string columns that hold the text between the literals. One join at the end
+creates the records. Arrow cannot create the text of some values (numbers with an exponent, text with escapes). Only such values are
+converted one by one.
 """
 
 from __future__ import annotations
@@ -154,5 +155,5 @@ _PIECES: Final[dict[SchemaType, Callable[[Schema, pa.Array, JsonRules], Pieces]]
 
 
 def texts_of(values: Iterable[str | None]) -> pa.Array:
-    """JSON texts that were created one by one, as the bytes for the topic."""
+    """JSON texts that were created one by one, as a column of the bytes for the topic."""
     return pa.array([None if text is None else text.encode() for text in values], type=pa.binary())

@@ -52,7 +52,7 @@ def decode_records(message: ProtoMessage, schema: Schema, rules: ProtobufRules, 
 
 
 def _usual(message: ProtoMessage, column: pa.Array, skipped: int) -> pa.Array:
-    """The records as google.protobuf writes them, without unknown fields."""
+    """The records in the form that google.protobuf writes, without unknown fields."""
     new = import_module("google.protobuf.message_factory").GetMessageClass(message.descriptor)
     written = []
     for number, data in enumerate(column.to_pylist()):
@@ -74,7 +74,7 @@ class _Reading:
     is_usual: bool = False
     """Whether google.protobuf wrote the records."""
     fills: bool = False
-    """Whether missing fields have their default, as in an entry of a map."""
+    """Whether missing fields get their default, as in an entry of a map."""
 
 
 def _record_values(message: ProtoMessage, schema: Schema, reading: _Reading, cursor: Cursor) -> pa.Array:
@@ -318,7 +318,7 @@ def _days(cursor: Cursor, numbers: Mapping[str, NDArray[np.int64]]) -> NDArray[n
 
 
 def _decimals(cursor: Cursor, unscaled: pa.Array, scales: NDArray[np.int64], wanted: pa.DataType) -> pa.Array:
-    """The decimals in the column's scale. Each value has a separate scale, and must be exact in the column's scale."""
+    """The decimals in the column's scale. Each value has its own scale, but must be exact in the column's scale."""
     cursor.fail_where(np.abs(scales) > 76, "a decimal has a scale beyond 76")
     unscaled = pc.if_else(pc.equal(pc.binary_length(unscaled), 0), pa.scalar(b"\0"), unscaled)
     found, which = [], []

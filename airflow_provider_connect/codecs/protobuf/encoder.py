@@ -1,5 +1,5 @@
-"""Columns → Protobuf's binary encoding. Each field is written for all records at once, in the order of field numbers, then they are
-joined."""
+"""Columns → Protobuf's binary encoding. Each field is written for all records in one step, in the order of field numbers. Then the fields
+are joined."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _with_default(schema: Schema, column: pa.Array, written: _Written) -> pa.Arr
 
 
 def _members(schema: Schema, column: pa.Array, written: _Written) -> dict[str, tuple[Schema, pa.Array]]:
-    """The fields of a union. Only the first field with a value counts."""
+    """The fields of a union. Only the first field with a value is written."""
     is_left = _numpy(column.is_valid())
     found = {}
     for each, child in zip(schema.fields, column.flatten(), strict=True):
@@ -104,7 +104,7 @@ def _tag(field: ProtoField, type: int) -> bytes:
 
 
 def _field_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: _Written) -> list[Pieces]:
-    """One value or list per row, with its tag. No bytes for null, or for the default of a field without presence."""
+    """One value or list per row, with its tag. Null has no bytes, and neither has the default of a field without presence."""
     if field.is_repeated:
         return _repeated_pieces(field, schema, column, written)
     is_valid = _numpy(column.is_valid())
@@ -129,7 +129,7 @@ def _field_pieces(field: ProtoField, schema: Schema, column: pa.Array, written: 
 
 
 def _bits(numbers: NDArray[Any]) -> NDArray[Any]:
-    """The bits of numbers, in which -0.0 differs from the default."""
+    """The bits of numbers. In this form, -0.0 differs from the default 0.0."""
     return numbers.view(f"u{numbers.dtype.itemsize}")
 
 
@@ -138,7 +138,7 @@ def _number_pieces(numbers: NDArray[Any], tag: bytes = b"") -> Pieces:
 
 
 def _numbers(field: ProtoField, schema: Schema, column: pa.Array, written: _Written) -> NDArray[Any]:
-    """The numbers of a scalar. Variable-length integers are uint64, others have the written type."""
+    """The numbers of a scalar. Variable-length integers are uint64; other numbers have the type that is written."""
     kind = field.kind
     if kind == "bool":
         if schema.type is not SchemaType.BOOLEAN:

@@ -1,7 +1,7 @@
 """The fields of messages in a batch of records: the position of each field, and the numbers. All records are read together.
 
 Fields may be in any order. A pass goes over a message's fields by their numbers, and reads each field from the records in which it is next.
-So records whose fields are in order, as writers write them, need one pass.
+Records whose fields are in order need only one pass. Writers usually write them in order.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class FoundField:
         return found
 
     def take(self, part: Cursor, rows: NDArray[np.int64], tag: int) -> None:
-        """Read a field of some rows. Their cursor is after its tag."""
+        """Read a field of some rows. The rows' cursor is after the field's tag."""
         type, kind = tag & 7, self.field.kind
         if type == BYTES:
             lengths = part.varints().view(np.int64)
@@ -124,7 +124,7 @@ def _run(data: memoryview, at: int, end: int, type: int, again: bytes) -> tuple[
 
 
 def numbers_of(kind: str, values: NDArray[np.uint64]) -> NDArray[np.int64]:
-    """Variable-length integers as numbers of a kind. For kinds of 32 bits, the lower 32 bits count."""
+    """Variable-length integers as numbers of a kind. For kinds of 32 bits, only the lower 32 bits are used."""
     if kind in ("int64", "uint64"):
         return np.asarray(values.view(np.int64), np.int64)
     if kind == "sint64":
@@ -171,7 +171,7 @@ def _pass(
     rows: NDArray[np.int64],
     tags: NDArray[np.int64],
 ) -> bool:
-    """Read each field from the rows in which it is next. False if the next field of every row is unknown."""
+    """Read each field from the rows in which it is next. False if no row's next field is known."""
     has_known = False
     for each in found:
         for tag in each.tags:

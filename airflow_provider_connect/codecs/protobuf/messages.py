@@ -1,6 +1,6 @@
 """Protobuf's messages as values, from the text of a schema. Knows nothing of records and Connect's schemas.
 
-protoc reads the text in a separate process, because the text comes from a registry that the config's author chose.
+protoc parses the text in a separate process, because the text comes from a registry that the config's author chose.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _KINDS: Final = dict(enumerate((*_WORDS.split(), "sfixed32", "sfixed64", "sint32
 
 @dataclass(frozen=True, slots=True)
 class ProtoEnum:
-    """An enum: its symbols with their numbers, in order. ``is_closed``: a number without a symbol counts as an unknown field."""
+    """An enum: its symbols with their numbers, in order. ``is_closed``: a number without a symbol is treated as an unknown field."""
 
     name: str
     full_name: str
@@ -206,7 +206,7 @@ def _known_files() -> Mapping[str, Any]:
 @dataclass(slots=True)
 class _Builder:
     built: dict[str, tuple[ProtoMessage, int, int]] = field(default_factory=dict)
-    """Each message with the number of its fields and the characters of their names, including inner ones."""
+    """Each message, with the number of its fields and the characters of the fields' names, including inner fields."""
     enums: dict[str, tuple[ProtoEnum, int]] = field(default_factory=dict)
 
     def message(self, descriptor: Any, above: tuple[str, ...]) -> ProtoMessage:

@@ -104,7 +104,7 @@ class ProtobufRules:
     optional_for_proto2: bool = True
     wrapper_for_nullables: bool = False
     unwraps_values: bool = True
-    """Whether a record that is one wrapper becomes the wrapped value (``wrapper.for.raw.primitives``)."""
+    """Whether a record that is a single wrapper becomes the wrapped value (``wrapper.for.raw.primitives``)."""
     structs_for_nulls: bool = False
     """Whether a missing message or optional field is read as its default (``generate.struct.for.nulls``)."""
     indexes_unions: bool = True
@@ -185,7 +185,7 @@ def _field_schema(field: ProtoField, rules: ProtobufRules) -> Schema:
 
 
 def _value_schema(field: ProtoField, rules: ProtobufRules) -> Schema:
-    """The schema of one value, even if the field is repeated. It is optional if the value is optional regardless of the settings."""
+    """The schema of one value, even if the field is repeated. It is optional if the value is optional whatever the settings."""
     if field.enum is not None:
         enum = field.enum
         parameters = {ENUM: enum.name} | {f"{ENUM}.{symbol}": str(number) for symbol, number in enum.numbers}
@@ -221,7 +221,7 @@ def _message_schema(field: ProtoField, message: ProtoMessage, rules: ProtobufRul
 
 
 def _number(text: str) -> int | None:
-    """The number of a parameter. None if the parameter is missing, or is ignored because no decimal can have it."""
+    """The number of a parameter. None if the parameter is missing. Also None for a number that no decimal can have."""
     return int(text) if _INTEGER.fullmatch(text) and abs(int(text)) <= 76 else None
 
 
@@ -330,7 +330,7 @@ class _Writer:
         return f"  {label}{kind} {name} = {tag} [(confluent.field_meta) = {{ params: [{params}] }}];"
 
     def type(self, types: _Types, name: str, schema: Schema, *, is_member: bool) -> tuple[str, dict[str, str]]:
-        """The name of a type, and the field's metadata. Definitions that the message needs for the type are added to ``types``."""
+        """The name of a type, and the field's metadata. Adds definitions that the message needs for the type to ``types``."""
         parameters = schema.parameters or {}
         if schema.logical_name is not None:
             message = _LOGICAL_MESSAGES[schema.logical_name]

@@ -15,7 +15,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class DeadLetterReplayConnector(SourceConnector):
-    """Writes records of a dead letter queue back to their topics. One task, so that records keep their order.
+    """Writes records of a dead letter queue back to their topics. Has one task, so that records keep their order.
 
     The queue is on the worker's cluster."""
 
@@ -35,7 +35,7 @@ class DeadLetterReplayConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether this replay has not reached its end."""
+        """Whether this replay has not yet reached its end."""
         topic, topic_id, replay = (config[f"dead.letters.{name}"] for name in ("topic", "topic.id", "replay"))
         for partition, end in end_offsets(config).items():
             position = ReplayPosition.of(offsets(queue_partition(topic, partition)), topic_id)

@@ -21,8 +21,9 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """Conditions that select records of a queue, and their target. An empty condition matches every record. ``origins`` are the topics that
-    the sink reads, with their numbers of partitions. ``topic`` is the target of all records; None means their own topics."""
+    """Conditions that select records of a queue, and the target of the selected records. An empty condition matches every record.
+    ``origins`` are the topics that the sink reads, with their numbers of partitions. ``topic`` is the target of all records. None means
+    that each record returns to its own topic."""
 
     connector: str
     offsets: dict[int, OffsetRanges]

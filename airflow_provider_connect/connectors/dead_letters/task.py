@@ -77,7 +77,7 @@ class DeadLetterReplayTask(SourceTask):
             self._reader = self.context.read_ranges(None, ranges)
 
     def _add_range(self, partition: int, end: int, topic_id: str, replay: str, ranges: dict[TopicPartition, tuple[int, int]]) -> None:
-        """Add the range of a partition: an interrupted replay continues at its position, a new one starts at its first record."""
+        """Add the range of a partition. An interrupted replay continues at its position. A new replay starts at its first record."""
         offset = self.context.offset(queue_partition(self._topic, partition))
         position = ReplayPosition.of(offset, topic_id)
         if position.replay != replay or offset is None:
@@ -194,8 +194,8 @@ class DeadLetterReplayTask(SourceTask):
         return batch.replace(**changes)
 
     def _pieces(self, batch: Batch, target: Target, run: Sequence[DeadLetterRecord]) -> Iterator[Batch]:
-        """Batches of consecutive records of one kind. They are decoded as records of the partition on which they failed, so that errors
-        name it."""
+        """Batches of consecutive records of one kind. Records are decoded with the partition on which they failed, so that errors name that
+        partition."""
         rows = pa.array([record.row for record in run], pa.int64())
         columns = {
             name: None if (column := getattr(batch, name)) is None else column.take(rows)

@@ -120,7 +120,7 @@ class CommitChain:
     def _check_not_restored(self, last: Link, files: list[tuple[str, str]]) -> None:
         """Raise StoreException if an older state of the folder was restored since the last commit. The next link would include records that
         were lost with the newer state."""
-        new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # the others belong to a repeated call
+        new = [temporary for temporary, path in files if (temporary, path) not in last.files]  # a repeated call passes old ones too
         if self._content(self._path(last.number)) == last.to_json() and all(map(self._store.file, new)):
             return
         newest = self._numbers()[-1:]

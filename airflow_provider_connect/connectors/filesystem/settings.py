@@ -73,7 +73,7 @@ _OTHER_CREDENTIALS: Final = (
         "No role is assumed, and keys of the host are never used. Set aws.access.key.id and aws.secret.access.key. Remove this setting.",
     ),
 )
-"""Unsupported sources of credentials, each with the setting to use instead."""
+"""Settings for credentials that are not supported, each with the setting to use instead."""
 _EXTRACTORS: Final = tuple(each.value for each in Extractor)
 
 

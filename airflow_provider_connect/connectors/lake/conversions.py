@@ -25,7 +25,7 @@ _UUID_BYTES: Final = 16
 
 
 def convert(array: pa.Array, field: pa.Field, type: pa.DataType, *, decodes_base64: bool) -> pa.Array:
-    """``array``, the values of ``field``, in a form that Arrow casts correctly to ``type``. Unchanged if already in such a form. Raises
+    """``array``, the values of ``field``, in a form that Arrow casts correctly to ``type``. Unchanged if it already has such a form. Raises
     DataException and Arrow's exceptions for values that do not fit."""
     given, types = array.type, pa.types
     if given.equals(type):
@@ -100,7 +100,7 @@ def _convert_number(array: pa.Array, type: pa.DataType, name: str) -> pa.Array:
 
 
 def _time_text(array: pa.Array, type: pa.DataType) -> pa.Array:
-    """Parse times. A text without a zone is in UTC. A column without a zone gets the date and time as written."""
+    """Parse times. A text without a zone is in UTC. A column without a zone gets the date and time as they are written in the text."""
     texts = _microseconds(array)
     if type.tz is None:
         return pc.replace_substring_regex(texts, _ZONE, r"\1")

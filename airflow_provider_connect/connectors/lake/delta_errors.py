@@ -1,4 +1,4 @@
-"""Translates errors of deltalake, which rarely name the table, to exceptions of this package. Loaded only by tasks."""
+"""Translates errors of deltalake to exceptions of this package. The errors rarely name the table. Loaded only by tasks."""
 
 from __future__ import annotations
 

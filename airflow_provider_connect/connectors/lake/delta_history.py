@@ -23,7 +23,7 @@ def commit_info(connector: str, offsets: Offsets) -> dict[str, str]:
 
 
 def was_restored(history: History, after: int) -> bool:
-    """Whether a version after ``after`` has restored an older one."""
+    """Whether a version after ``after`` has restored an older version."""
     return any(_is_restore_entry(entry) and entry["version"] > after for entry in history)
 
 

@@ -1,7 +1,7 @@
 """Offsets and claims of a connector in a Delta table. They are transaction identifiers, which are named numbers, five for each partition.
 
 Transaction identifiers apply to all versions of the table. If an admin has restored an older version since a partition's last commit, the
-offset of that version counts. The table's history contains it. Loaded only by tasks.
+offset of that version is valid. The table's history contains this offset. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class DeltaOffsets:
     def rows(
         self, table: DeltaTable, partitions: Collection[TopicPartition], history: Callable[[int | None], History]
     ) -> dict[TopicPartition, OffsetRow]:
-        """The rows that count in a state of the table. ``history`` returns the table's entries after a version, or all entries. Raises
+        """The rows that are valid in a state of the table. ``history`` returns the table's entries after a version, or all entries. Raises
         ConnectException if the table was restored and its history does not contain the offset."""
         found = {partition: row for partition in partitions if (row := self._row(table, partition)) is not None}
         read = {p: version for p in found if (version := table.transaction_version(f"{self._id(p)}{_READ}")) is not None}
@@ -78,7 +78,7 @@ class DeltaOffsets:
 
 
 def _number(text: str) -> int:
-    """A scope or topic id as a 63-bit number. If only the number is known, the text is ``#`` and the number."""
+    """A scope or topic id as a 63-bit number. If ``text`` is ``#`` and a number, it is that number."""
     if text.startswith("#"):
         return int(text[1:])
     return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1

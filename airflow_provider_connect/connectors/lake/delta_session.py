@@ -1,8 +1,8 @@
 """One connection of a DeltaSink's task. Commits batches as rows of one table, together with offsets and claim.
 
-Offsets and claims are transaction identifiers of the table (``DeltaOffsets``). Every commit sets the identifier of the offset, and Delta
-rejects a commit if another commit has set it since the state that was read. So if two processes have read the same state, only one commits.
-The other reads the claims again. Loaded only by tasks.
+Offsets and claims are transaction identifiers of the table (``DeltaOffsets``). Every commit sets the identifier of the offset. Delta
+rejects a commit if another commit has set that identifier after the state that was read. So if two processes have read the same state, only
+one commits. The other reads the claims again. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _CONSTRAINT: Final = "delta.constraints."
 
 class DeltaSession:
     """The session is discarded after an exception. ``checks_rows``: a commit was rejected because of its rows. ``sets_offsets``: an admin
-    sets offsets, and the offsets of a restored table do not count."""
+    sets offsets, so the offsets of a restored table are ignored."""
 
     def __init__(
         self,
@@ -85,7 +85,7 @@ class DeltaSession:
             return DeltaTable(self._settings.address, storage_options=self._settings.store_options)
 
     def reject_missing_tables(self) -> None:
-        """Raise ConfigException if the table is missing, and must not or cannot be created."""
+        """Raise ConfigException if the table is missing, and is not allowed to be created or cannot be created."""
         if self._table is not None:
             return
         if not self._settings.auto_create:
@@ -96,8 +96,8 @@ class DeltaSession:
             raise ConfigException.of(PATH, self._settings.address, f"There is no folder {above}. Create it, or set another path.")
 
     def create_home_table(self) -> None:
-        """Create the table with a placeholder column, unless it exists. Its first records determine the columns. They overwrite the state
-        that was read here, so the first records of two tasks conflict, and cannot replace each other."""
+        """Create the table with a placeholder column, unless it exists. The first records determine the columns. Their commit overwrites
+        the state that was read here. So the first commits of two tasks conflict, and cannot replace each other."""
         if self._table is not None:
             if _EXPIRY in self._table.metadata().configuration:
                 reason = f"The table has the property {_EXPIRY}, which makes it lose offsets. Remove the property."
@@ -209,8 +209,8 @@ class DeltaSession:
         return self._table is not None and self._table.get_add_actions().num_rows > 0
 
     def flush(self) -> None:
-        """Data files are written in the commit. If a commit was rejected because of its rows, the rows are first written to a temporary
-        table, to find the invalid record. That table has the same columns, partitions and constraints."""
+        """Writes no data files, because the commit writes them. If a commit was rejected because of its rows, the rows are first written to
+        a temporary table, to find the invalid record. That table has the same columns, partitions and constraints."""
         if not self._checks_rows or not any(rows.num_rows for rows in self._rows):
             return
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # after an error, the library's threads may still write

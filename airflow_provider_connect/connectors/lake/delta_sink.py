@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class DeltaSinkTask(TransactionalSinkTask):
-    """Passes the texts of the task's own claim and topic ids to the sink, because the table stores only their numbers."""
+    """Passes the texts of the task's claim and topic ids to the sink, because the table stores these only as numbers."""
 
     required_columns: ClassVar[frozenset[str]] = LakeSink.required_columns
 

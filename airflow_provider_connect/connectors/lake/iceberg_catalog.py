@@ -80,7 +80,7 @@ class AllowedFiles(PyArrowFileIO):
 
 
 class _RestCatalog(RestCatalog):
-    """Accepts only the location of tables from the server's options."""
+    """Of the options in the server's responses, accepts only the location of tables."""
 
     def _fetch_config(self) -> None:
         given = dict(self.properties)
@@ -113,7 +113,8 @@ def open_catalog(config: Config, allowed: AllowedPaths) -> MetastoreCatalog | Re
 
 
 def _with_driver(address: str) -> str:
-    """The address with a driver. A server may request Kerberos, with the host's ticket. libpq can refuse this since version 16."""
+    """The address with a driver. A server may request Kerberos, which uses the host's ticket. libpq can refuse Kerberos since version
+    16."""
     driver = _driver()
     version = import_module("psycopg2.extensions").libpq_version() if driver == "psycopg2" else import_module("psycopg.pq").version()
     more = "&require_auth=%21gss%2C%21sspi" if version >= _REFUSES_KERBEROS else ""

@@ -1,8 +1,8 @@
 """One connection of an IcebergSink's task. Routes batches to tables, and commits table by table.
 
-With one table, its commit contains rows, offsets and claim. With several tables, each keeps the offsets of its rows, and the home table is
-committed last. After a failure in between, redelivered records are not written again to tables that already have them. Loaded only by
-tasks.
+With one table, its commit contains rows, offsets and claim. With several tables, each table keeps the offsets of its own rows, and the home
+table is committed last. After a failure between these commits, redelivered records are not written again to tables that already have them.
+Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ class IcebergSession:
             writer.flush()
 
     def read_offsets(self, partitions: Collection[TopicPartition]) -> dict[TopicPartition, OffsetRow]:
-        """The rows of the home table, if it exists. If another table was rolled back, its older offset counts, because the other tables
-        have later rows."""
+        """The rows of the home table, if it exists. If another table was rolled back, that table's older offset is returned. Tables that
+        were not rolled back already have the later rows."""
         try:
             stored = self._writer(self._settings.home, creates=False).stored
         except NoSuchTableError:
@@ -99,7 +99,7 @@ class IcebergSession:
         return rows
 
     def _rolled_back(self, name: str, rows: Mapping[TopicPartition, tuple[OffsetRow, int]]) -> dict[TopicPartition, OffsetRow]:
-        """The rows whose offsets are beyond the offsets of a table that was rolled back, with that table's offset. Each row has its
+        """The rows whose offsets are beyond the offsets of a table that was rolled back. Each row has that table's offset, and keeps its
         lineage."""
         try:
             offsets = self._writer(name, creates=False).rolled_back_rows
@@ -123,7 +123,7 @@ class IcebergSession:
             self._rows[partition] = None if row is None else _successor(stored.get(partition), row, goes_back=not is_behind)
 
     def holds_records(self) -> bool:
-        """Whether a table has data. True if records name their tables, which are then unknown."""
+        """Whether a table has data. True if records name their tables, because the tables are then unknown."""
         return bool(self._settings.config[DYNAMIC]) or any(map(self._has_files, self._settings.tables))
 
     def _has_files(self, own: TableSettings) -> bool:

@@ -2,7 +2,7 @@
 
 A commit is one change of the table's metadata: data files, the offsets in a property, and a snapshot. The commit asserts that the branch's
 head is the snapshot that was read, so two writers never commit on the same state. The slower writer reads the claims again before it
-retries. pyiceberg's own retry does not, and so is not used. Loaded only by tasks.
+retries. pyiceberg's own retry does not read them, so it is not used. Loaded only by tasks.
 """
 
 from __future__ import annotations
@@ -58,7 +58,8 @@ from airflow_provider_connect.sdk.batch import Batch
 
 
 # Null lists and maps in pyiceberg's projection, which applies to all rows that pyiceberg writes and reads. pyiceberg (0.12) rebuilds lists
-# and maps of structs without their nulls, which become empty, also in files. `keep_nulls` replaces the two methods in the whole process.
+# and maps of structs without their nulls. The nulls become empty, also in files. `keep_nulls` replaces the two methods in the whole
+# process.
 def keep_nulls() -> None:
     """Make pyiceberg write and read null lists and maps as null. Called once, before the first table."""
     ArrowProjectionVisitor.list = _list  # type: ignore[assignment, method-assign]
@@ -86,8 +87,8 @@ def _map(
 
 
 COMMIT_ATTEMPTS: Final = 20
-"""The number of times that a commit is repeated because another writer was faster. After that, it counts as a failure, which is retried
-more slowly."""
+"""The number of times that a commit is repeated because another writer was faster. After that, the commit fails, and is retried more
+slowly."""
 _RUNS_CODE: Final = "write.py-location-provider.impl"
 _STALE_NUMBER: Final = "older than last sequence number"
 keep_nulls()
@@ -207,8 +208,8 @@ class TableWriter:
                 before_uuid, self._table = self._table.metadata.table_uuid, self._catalog.load_table(self._own.name)
             producers = self._transaction._snapshot_producers
             if any(self._table.metadata.snapshot_by_id(each.snapshot_id) is not None for each in producers):
-                return  # the commit succeeded, and its response was lost
-            for producer in producers:  # not earlier, because a successful commit needs these files
+                return  # the commit succeeded, but its response was lost
+            for producer in producers:  # not removed earlier, because a successful commit needs these files
                 producer._clean_all_uncommitted()
             if self._table.metadata.table_uuid != before_uuid:  # its columns have other ids than the files
                 raise RetriableException(f"Table {self._own.name} was replaced")
@@ -287,8 +288,8 @@ def _create_branch(transaction: Transaction, branch: str) -> None:
 
 
 def _is_conflict(error: Exception) -> bool:
-    """Whether another writer was faster. If that writer wrote to another branch, catalogs raise other errors: pyiceberg's raise ValueError,
-    and REST catalogs may return status 400."""
+    """Whether another writer was faster. If that writer wrote to another branch, catalogs raise different errors: pyiceberg's catalogs
+    raise ValueError, and REST catalogs may return status 400."""
     return isinstance(error, CommitFailedException) or _STALE_NUMBER in str(error)
 
 
@@ -316,8 +317,8 @@ def _reject_tag(own: TableSettings, metadata: TableMetadata) -> None:
 
 # The keys whose rows an upsert deletes from an Iceberg table, and the files that may contain such rows.
 class Keys:
-    """The keys whose rows are deleted. Files that may contain such rows pass ``row_filter``, with which pyiceberg excludes files, and then
-    ``may_occur_in``. The latter is needed because pyiceberg itself does not exclude files for more than 200 keys."""
+    """The keys whose rows are deleted. Files that may contain such rows pass two checks: ``row_filter``, with which pyiceberg excludes
+    files, and ``may_occur_in``. The second check is needed because pyiceberg does not exclude files for more than 200 keys."""
 
     def __init__(self, schema: Schema, keys: pa.Table) -> None:
         self.names: list[str] = keys.column_names

@@ -1,6 +1,6 @@
 """Whether an error of a file or a lake's store is transient. Knows nothing of libraries' exceptions.
 
-Errors with known transient causes are retried: an unreachable or busy server, a broken connection. All other errors last until an admin
+Errors with known transient causes are retried: an unreachable or busy server, a broken connection. All other errors persist until an admin
 fixes the cause.
 """
 
@@ -52,7 +52,8 @@ def is_transient(error: Exception, text: str) -> bool:
 
 
 def store_error(error: Exception, text: str, what: str, setting: str) -> ConnectException:
-    """RetriableException for a transient error, else ConnectException. ``what`` is the unusable object, to which ``setting`` refers."""
+    """RetriableException for a transient error, otherwise ConnectException. ``what`` is the unusable object. ``setting`` is the setting
+    that names it."""
     if is_transient(error, text):
         return RetriableException(f"{what} cannot be used now ({setting}): {shorten(text)}")
     return ConnectException(f"{what} cannot be used ({setting}): {shorten(text)}. Fix the cause, and run again")

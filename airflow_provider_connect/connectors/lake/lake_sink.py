@@ -1,4 +1,4 @@
-"""The base of lake sinks. Their connection is a session, which keeps batches and offset rows for one commit of a table."""
+"""The base of lake sinks. The connection of a lake sink is a session, which keeps batches and offset rows for one commit of a table."""
 
 from __future__ import annotations
 
@@ -62,8 +62,8 @@ class Session(Protocol):
 class LakeSink(TransactionalSink):
     """A sink that calls its session. Subclasses define ``open``, ``mistakes`` and ``translate_library_error``.
 
-    An unknown error of a library fails the task, and names the records that may have caused it. The task fails at once, or if
-    ``errors.retry.timeout`` is above 0, after that time without a commit, or with -1, never.
+    An unknown error of a library fails the task, and names the records that may have caused it. By default, the task fails immediately. If
+    ``errors.retry.timeout`` is above 0, it fails after that time without a commit. With -1, it never fails.
     """
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})

@@ -1,4 +1,4 @@
-"""A table's names for fields of records, in another case or as aliases, at any depth. Knows nothing of table formats."""
+"""A table's names for fields of records, at any depth. They may be aliases, or differ in case. Knows nothing of table formats."""
 
 from __future__ import annotations
 

@@ -139,7 +139,7 @@ def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[
                 yield f"{name}.{field.name}"
             else:
                 yield from _lost_fields(field.type, there[field.name].type, f"{name}.{field.name}")
-    elif given.num_fields == there.num_fields == 1:  # a list, or a map, whose entries have a key and a value
+    elif given.num_fields == there.num_fields == 1:  # a list, or a map (its entries have a key and a value)
         yield from _lost_fields(given.field(0).type, there.field(0).type, name)
 
 
@@ -173,8 +173,8 @@ def _cast(column: pa.ChunkedArray, given: pa.Field, type: pa.DataType, decodes_b
 
 @dataclass(frozen=True, slots=True)
 class KeyColumns:
-    """The columns that identify a row: fields of the table, named by their dotted paths, and the table's names for fields of records. Also
-    whether texts for columns of bytes are base64."""
+    """The columns that identify a row: fields of the table, named by their dotted paths, and the table's names for fields of records. A
+    flag shows whether texts for columns of bytes are base64."""
 
     fields: Sequence[pa.Field]
     names: Names
@@ -212,8 +212,8 @@ def column_at(rows: pa.Table, path: str) -> pa.ChunkedArray | None:
 
 
 def split_keys(batch: Batch, rows: pa.Table, columns: KeyColumns | None, first: int) -> tuple[pa.Table, pa.Table | None]:
-    """The rows of the records with a value. With ``columns``, the key columns, also each record's key in the form for ``last_changes``.
-    ``first`` is the number of earlier rows with values."""
+    """The rows of the records with a value. If ``columns`` (the key columns) is given, also each record's key in the form for
+    ``last_changes``. ``first`` is the number of earlier rows with values."""
     is_value = pc.is_valid(batch.value) if batch.value is not None else pa.nulls(len(batch), pa.bool_()).fill_null(False)
     kept = rows.filter(is_value)
     if columns is None:
@@ -258,8 +258,8 @@ def _key_column(batch: Batch, keys: pa.Table | None, field: pa.Field, columns: K
 
 
 def last_changes(keys: pa.Table) -> tuple[pa.Table, pa.Array]:
-    """Each key once, and the numbers of the rows to keep. ``keys`` has the key columns of records in order, and ``ROW``, which is null for
-    a delete."""
+    """Each key once, and the numbers of the rows to keep. ``keys`` has the key columns of records in order, and the column ``ROW``, which
+    is null for a delete."""
     frame: Any = pl.from_arrow(keys)
     names = [name for name in keys.column_names if name != ROW]
     last = frame.unique(names, keep="last", maintain_order=True)

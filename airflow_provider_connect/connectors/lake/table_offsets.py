@@ -24,8 +24,8 @@ _PICKED: Final = "source-snapshot-id"
 
 @dataclass(frozen=True, slots=True)
 class StoredRow:
-    """An offset row in a table. ``lineage`` changes when an admin sets offsets. After that, the partition's offsets in other tables no
-    longer count. ``snapshot`` is the id of the snapshot that wrote the row. ``sequence`` is its sequence number, or 0 if unknown."""
+    """An offset row in a table. ``lineage`` changes when an admin sets offsets. After that, the partition's offsets in other tables are no
+    longer valid. ``snapshot`` is the id of the snapshot that wrote the row. ``sequence`` is its sequence number, or 0 if unknown."""
 
     row: OffsetRow
     lineage: int
@@ -61,10 +61,11 @@ def from_text(text: str | None) -> StoredRows:
 
 
 def stored_rows(metadata: Any, connector: str, branch: str = MAIN) -> StoredRows:  # Any: pyiceberg's TableMetadata
-    """The rows that count for the branch's head. Costs one walk through its history. A missing branch starts at the head of main.
+    """The rows that are valid for the branch's head. Costs one walk through the branch's history. A missing branch starts at the head of
+    main.
 
     A snapshot that is not an ancestor of the head was abandoned by a rollback, or has expired. Sequence numbers, which increase from
-    ancestor to descendant, show which is the case. A replaced table starts a new history, but keeps the property and so the offsets.
+    ancestor to descendant, distinguish the two cases. A replaced table starts a new history. It keeps the property, and so the offsets.
     """
     name = property_name(connector, branch)
     line = _ancestors(metadata, branch)

@@ -53,7 +53,7 @@ class LogFile:
         return self.name != self.stem
 
     def open(self, folder: AllowedFolder) -> Content | None:
-        """Open the uncompressed content. None if now another file, or no file, has the name.
+        """Open the uncompressed content. None if the name now belongs to another file, or to no file.
 
         An inode may be reused as soon as its file is removed, for example for the next copy. So a rotated file must be unchanged since it
         was listed.
@@ -133,7 +133,7 @@ class FolderFiles:
 
     names: NameFilter
     links: dict[str, tuple[int, int]] = field(default_factory=dict)
-    """Included names that are links, which are not followed, with the device and inode of their targets."""
+    """Included names that are links, with the device and inode of the links' targets. Links are not followed."""
     _stems: dict[str, str | None] = field(default_factory=dict)
     _found: dict[tuple[int, int], LogFile] = field(default_factory=dict)
     _sorted: Sequence[LogFile] = ()
@@ -249,7 +249,7 @@ def _unrotated_names(name: str) -> Iterable[str]:
 
 
 def _without_suffixes(text: str) -> Iterator[str]:
-    """``text``, then without its trailing numbers and dates, removed one after another."""
+    """``text`` itself, then ``text`` without its trailing numbers and dates, which are removed one after another."""
     yield text
     while (cut := max(text.rfind(mark) for mark in "-._")) > 0:
         mark = text[cut + 1 :]

@@ -1,11 +1,12 @@
 """The positions up to which files of a folder were read. Files are recognized by identity and content, not by name. Knows nothing of lines
 and topics.
 
-A file is identified by device and inode. Hashes (``position``) show whether it still has the content that was read, because copytruncate
-truncates files, and inodes are reused. Content that is no longer in its inode gets a generation. The hashes identify it in a copy:
-copytruncate's copy, a compressed file, or a file that replaced the original.
+A file is identified by device and inode. Hashes (``position``) show whether the file still has the content that was read, because
+copytruncate truncates files, and inodes are reused. Content that is no longer in its inode gets a generation. The hashes identify such
+content in a copy: copytruncate's copy, a compressed file, or a file that replaced the original.
 
-Source partitions: one per file, and one per folder, whose offset lists the files with positions, so that missing files are known.
+There is one source partition per file, and one per folder. The offset of a folder lists the files with positions, so that missing files are
+known.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ ContentOpener = Callable[[LogFile], Content | None]
 
 @dataclass(slots=True)
 class Unread:
-    """A file with unread data after its position. ``is_final``: the file has been unchanged for so long that its last line counts as
+    """A file with unread data after its position. ``is_final``: the file has been unchanged for so long that its last line is treated as
     complete."""
 
     identity: Identity
@@ -53,7 +54,7 @@ class FolderPositions:
     open_content: ContentOpener
     retention: int
     completion_time: int
-    completes_open_entries: bool  # whether the last entry of a file that may grow completes with time, because entries have several lines
+    completes_open_entries: bool  # whether entries have several lines: then the last entry of a file that may grow completes with time
     changes: list[Change] = field(default_factory=list)
     known: dict[Identity, Position] = field(default_factory=dict)
     failures: Failures = field(default_factory=dict)
@@ -128,7 +129,7 @@ class FolderPositions:
         return waiting
 
     def _rest(self, files: Sequence[LogFile], found: Mapping[Identity, LogFile]) -> None:
-        """After everything was read, compute how long this remains true if no file changes."""
+        """After everything was read, compute how long there is nothing to read if no file changes."""
         left = (file for identity, file in found.items() if self._is_unread(identity, file, self.known[identity], is_final=True))
         ends = [*(file.modified + self.completion_time for file in left), *(since + self.retention for since in self._missing.values())]
         self._unchanged_files, self._unchanged_until = files, min(ends, default=math.inf)
@@ -242,7 +243,8 @@ class FolderPositions:
         return identity
 
     def _origin(self, file: LogFile, content: Content, head: bytes) -> Identity | None:
-        """The missing or overwritten file with whose content this file starts. Of several files, the one that was read furthest.
+        """The missing or overwritten file whose content is at the start of this file. If there are several, the file that was read
+        furthest.
 
         Short files may be equal by chance, so a short file must meet a further condition: it is compressed, the origin's file has new
         content, or the names are equal. Names are equal if a copy replaced a file, or a mount has another device number."""
@@ -259,9 +261,10 @@ class FolderPositions:
         return max(found, key=lambda identity: self.known[identity].bytes, default=None)
 
     def _is_copied(self, file: LogFile, content: Content, head: bytes, other: LogFile) -> bool:
-        """Whether ``file`` is a copy of the unchanged file ``other``, which is read instead until it is truncated or removed.
+        """Whether ``file`` is a copy of the unchanged file ``other``. Then ``other`` is read until it is truncated or removed.
 
-        Also true if ``other`` was truncated after it was recognized. The next scan then finds its content as the origin."""
+        Also true if ``other`` was truncated after it was recognized. The next scan then finds the former content of ``other`` as the
+        origin."""
         if not _may_be_copy(other, file):
             return False
         original = self.open_content(other)
@@ -275,7 +278,7 @@ class FolderPositions:
 
     def _is_prefix(self, file: LogFile, content: Content, head: bytes, original: Content) -> bool:
         """Whether the content of ``file`` is a prefix of ``original``, according to its first and last kilobyte. For a compressed file that
-        may still be written, only the first kilobyte counts."""
+        may still be written, only the first kilobyte is compared."""
         begin = at(original, 0, FINGERPRINT_BYTES)
         length = min(len(begin), len(head))
         if not length or begin[:length] != head[:length]:
@@ -286,7 +289,7 @@ class FolderPositions:
         return at(original, end - len(tail), len(tail)) == tail
 
     def _end(self, file: LogFile, content: Content) -> tuple[int, bytes]:
-        """The number of readable bytes of a file, and its last bytes. For this, compressed files are read once."""
+        """The number of readable bytes of a file, and its last bytes. Compressed files are read once to determine this."""
         if not isinstance(content, GzipContent):
             length = min(file.size, FINGERPRINT_BYTES)
             return file.size, at(content, file.size - length, length)
@@ -340,7 +343,7 @@ def _may_be_copy(other: LogFile, file: LogFile) -> bool:
 
 
 def _read_head(content: Content) -> tuple[bytes, bool]:
-    """The first bytes, and whether there are fewer because of damage."""
+    """The first bytes, and whether there are fewer than usual because of damage."""
     if not isinstance(content, GzipContent):
         return at(content, 0, FINGERPRINT_BYTES), False
     content.seek(0)

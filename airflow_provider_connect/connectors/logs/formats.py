@@ -1,6 +1,6 @@
 """The text of log lines as columns: formats, and the time in a line. Knows nothing of files.
 
-Patterns of a config run in polars' regular expression engine, whose run time is linear in the text.
+polars evaluates a config's patterns, in time that is linear in the length of the text.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class JsonFormat:
 
 @dataclass(frozen=True, slots=True)
 class LogfmtFormat:
-    """A line has words ``key=value`` or ``key``, and becomes a map. Values may be in quotation marks. The last of equal keys counts."""
+    """A line has words ``key=value`` or ``key``, and becomes a map. Values may be in quotation marks. If a key occurs several times, its
+    last value is used."""
 
     name = "logfmt"
 
@@ -126,9 +127,9 @@ LineFormat = TextFormat | JsonFormat | LogfmtFormat | PatternFormat
 
 @dataclass(frozen=True, slots=True)
 class LineTime:
-    """The time of a line: its location (the ``field`` of the line's format, or the match of ``pattern``), its format, and the zone of times
-    without a zone. A time without a year, as in syslog, is in the last twelve months, and at most one day ahead of ``clock`` (in
-    seconds)."""
+    """Reads the time of a line. The time is in the ``field`` of the line's format, or in the match of ``pattern``. Other attributes are the
+    time's format, and the zone of times without a zone. A time without a year, as in syslog, is in the last twelve months, and at most one
+    day ahead of ``clock`` (in seconds)."""
 
     field: str | None
     pattern: str | None
@@ -158,7 +159,8 @@ class LineTime:
         return this.zip_with((this <= int(latest.timestamp() * 1000)).fill_null(value=False), before)
 
     def _read(self, text: pl.Series, form: str) -> pl.Series:
-        """Parse times with a year. ``%f`` means digits after a point or comma, as in Python. In polars, it is a number of nanoseconds."""
+        """Parse times with a year. As in Python, ``%f`` means digits after a point or comma. In polars, ``%f`` is a number of
+        nanoseconds."""
         form = form.replace(".%f", "%.f")
         forms = [form.replace("%f", digits) for digits in ("%3f", "%6f", "%9f")] if "%f" in form else [form]
         instants = pl.Series([None], dtype=pl.Int64).extend_constant(None, len(text) - 1) if len(text) else pl.Series([], dtype=pl.Int64)
@@ -182,13 +184,14 @@ def _has(form: str, directives: Sequence[str]) -> bool:
 
 
 def csv_pattern(fields: Sequence[str], delimiter: str) -> str:
-    """A pattern for a line of CSV. Each field has no quotation marks, or is quoted, with inner quotation marks doubled."""
+    """A pattern for a line of CSV. Each field has no quotation marks, or is in quotation marks, within which quotation marks are
+    doubled."""
     mark = re.escape(delimiter)
     return "^" + mark.join(f'(?:"(?P<{name}>(?:[^"]|"")*)"|(?P<{name}_>[^"{mark}]*))' for name in fields) + "$"
 
 
 def group_names(key: str, pattern: str) -> list[str]:
-    """The names of a pattern's groups, or their numbers. Raises ConfigException for an invalid or too long pattern."""
+    """The names of a pattern's groups, or the numbers of unnamed groups. Raises ConfigException for an invalid or too long pattern."""
     if len(pattern) > LONGEST_PATTERN:
         raise ConfigException.of(key, f"{pattern[:100]}…", f"A pattern may have at most {LONGEST_PATTERN} characters.")
     try:

@@ -1,4 +1,5 @@
-"""The content of a gzip file. For a damaged file, the readable part and the reason. Knows nothing of lines and positions.
+"""The content of a gzip file. For a damaged file, this is the readable part, with the reason of the damage. Knows nothing of lines and
+positions.
 
 Python's own reader raises an exception at damage, and discards data that it has already read.
 """
@@ -65,7 +66,7 @@ class GzipContent:
         return b"".join(parts)
 
     def seek(self, position: int) -> int:
-        """Go to ``position``, or to the last readable position before it. Returns the position reached."""
+        """Go to ``position``, or to the last readable position before it. Returns the new position."""
         if position < self._position:
             self._begin()
         while self._position < position and self.available(min(position - self._position, 1 << 20)):

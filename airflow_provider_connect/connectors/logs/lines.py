@@ -123,7 +123,8 @@ class Entries:
         return Lines(pc.binary_join(listed, "\n"), lines.ends[bounds[1:] - 1])
 
     def _cut(self, begins: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Also start an entry after each ``max_lines`` lines of an entry, and when its bytes pass a multiple of ``max_bytes``."""
+        """Also start an entry after each ``max_lines`` lines of an entry, and each time that the entry's bytes pass a multiple of
+        ``max_bytes``."""
         rows = np.arange(len(begins))
         first = np.maximum.accumulate(np.where(begins, rows, 0))
         share: NDArray[np.int64] = np.maximum((rows - first) // self.max_lines, (offsets - offsets[first]) // self.max_bytes)

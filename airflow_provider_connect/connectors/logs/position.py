@@ -16,7 +16,7 @@ FINGERPRINT_BYTES: Final = 1024
 
 
 class Identity(NamedTuple):
-    """A file, independent of its name. With a ``generation``, one of the file's earlier contents."""
+    """A file, independent of its name. With a ``generation``, it is one of the file's earlier contents."""
 
     device: int
     inode: int
@@ -32,8 +32,8 @@ class Identity(NamedTuple):
 class Position:
     """The position up to which a file was read: ``bytes``, with the hashes of the first bytes (``head``) and the last bytes before the
     position (``tail``). ``is_inside``: the position is within an overlong line, whose rest is skipped. ``size`` and ``modified`` are the
-    file's values when its end was reached. ``is_settled``: the remaining bytes at that end have no line end. ``is_noted``: the loss of the
-    file was reported."""
+    file's values when its end was reached. ``is_settled``: the bytes from the position to that end have no line end. ``is_noted``: the loss
+    of the file was reported."""
 
     bytes: int = 0
     head: str = ""

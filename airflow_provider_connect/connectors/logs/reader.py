@@ -17,7 +17,7 @@ from airflow_provider_connect.data.expansion import MOST_FAULTS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-SKIP_BYTES: Final = 64 << 20  # in a compressed file, at a time
+SKIP_BYTES: Final = 64 << 20  # bytes of a compressed file that are read at a time
 
 
 class ReplacedException(Exception):
@@ -39,7 +39,7 @@ class Piece:
     damage: str | None = None
 
     def unread(self, wrong: Sequence[int], blank: Sequence[int]) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-        """Masks of invalid entries, including entries with a ``wrong`` format, and of ``blank`` entries among the others."""
+        """Two masks: of invalid entries, including entries with a ``wrong`` format, and of ``blank`` entries that are not invalid."""
         is_bad, is_blank = ~np.asarray(self.text.is_valid()), np.zeros(len(self.text), np.bool_)
         is_bad[[row for row in self.errors if row < len(is_bad)]] = True
         is_blank[list(blank)] = True
@@ -99,7 +99,7 @@ class LogReader:
         self._content.close()
 
     def _seek(self) -> bool:
-        """Go to the position. Compressed data must be read up to the position, step by step. False if it is not reached yet."""
+        """Go to the position. Compressed data must be read up to the position, step by step. False if the position is not reached yet."""
         before = max(0, self.position.bytes - FINGERPRINT_BYTES)
         while self._is_compressed and self._skipped + SKIP_BYTES < before:
             self._skipped += SKIP_BYTES

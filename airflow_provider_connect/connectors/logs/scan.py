@@ -52,7 +52,8 @@ class FolderScan:
         return sorted(path_text(os.path.join(path, name)) for path, name, at in links if at not in read)
 
     def has_files(self) -> bool:
-        """Whether there is a file, or a folder that cannot be listed, which a run would report. Does not read files and offsets."""
+        """Whether there is a file. Also true if a folder cannot be listed, because a run would report this. Does not read files and
+        offsets."""
         return any(True for _ in self.files()) or bool(self.failures)
 
     def files(self) -> Iterator[LogFile]:

@@ -45,9 +45,9 @@ log = logging.getLogger(__name__)
 MAX_SCANS: Final = 5
 """Maximum number of scans in a bounded run. Several may be needed, because files may be renamed while the run reads."""
 SCAN_SHARE: Final = 100
-"""Scans use at most this fraction (1/100) of the time …"""
+"""Scans use at most this fraction (1/100) of the time."""
 MAX_INTERVALS: Final = 10
-"""… unless a scan would be delayed by more than this number of intervals."""
+"""However, a scan is delayed by at most this number of intervals."""
 TOLERANCE: Final = "errors.tolerance"
 _REMEDY: Final = f"Replace it with an intact copy, or skip the rest with {TOLERANCE}=all"
 _ROTATE: Final = "Rotate by renaming within the folder, or run more often. Name copies like the log with a number or date: app.log.1"
@@ -84,7 +84,7 @@ class LogSourceTask(SourceTask):
         self._scans, self._next_scan = 0, 0.0
         self._is_incomplete = True  # whether a scan may have missed files
         self._fails_at_errors = str(config.originals.get(TOLERANCE, "none")).lower() != "all"
-        self._config = config  # may raise, so after the attributes that ``stop`` needs
+        self._config = config  # may raise, so the attributes that ``stop`` needs are set before
         self._lines = LineSettings.of(config)
         self._scan = FolderScan(config, self.allowed_paths, self.context.offset)
 
@@ -128,7 +128,8 @@ class LogSourceTask(SourceTask):
                 return [] if self._config[FOLLOW] else None
 
     def _defer(self, flaw: Flaw) -> None:
-        """Postpone an error that ends the run until all other files are read. Reading of this file then continues after the error."""
+        """Postpone an error until all other files are read, because it ends the run. Reading of this file then continues after the
+        error."""
         assert self._opened is not None
         self._deferred.append((flaw, *self._opened))
         self._ready.clear()
@@ -272,7 +273,7 @@ def _without(batch: Batch, is_dropped: NDArray[np.bool_], begin: int, end: int) 
 
 
 def _remaining_lines(piece: Piece, good: Batch, path: str, count: int) -> Iterator[Batch | Flaw]:
-    """The rest after the individually reported errors: valid lines, then one error."""
+    """The part after the individually reported errors: its valid lines, then one error."""
     end = piece.position_at(int(piece.ends[-1]))
     if len(good):
         yield good.replace(source_offset=end.offset(path))
@@ -325,7 +326,7 @@ class LogSourceConnector(SourceConnector):
         LineSettings.of(parsed)
 
     def task_configs(self, max_tasks: int) -> list[Mapping[str, str]]:
-        """As many tasks as there may be folders. Each task finds its own folders, including new folders."""
+        """One task for each folder that there may be. Each task finds its own folders, including new folders."""
         patterns = LogSettings.of(self.config).patterns
         is_fixed = all(pattern.is_one_folder for pattern in patterns)
         count = min(max_tasks, len({pattern.root for pattern in patterns})) if is_fixed else max_tasks
@@ -338,7 +339,8 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a file has changed since it was read to its end, or cannot be read, which a run would report. Lists the folders."""
+        """Whether a file has changed since it was read to its end. Also true if a file cannot be read, because a run would report this.
+        Lists the folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
         if any(unread for _, _, unread in scan.unread()) or scan.failures:
             return True

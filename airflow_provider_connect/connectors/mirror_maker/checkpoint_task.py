@@ -35,15 +35,16 @@ class OffsetTranslation:
         self._syncs: dict[TopicPartition, list[OffsetSync]] = {}
 
     def add(self, sync: OffsetSync) -> None:
-        """Add a sync. If an offset went back, as after a topic was recreated, contradicting syncs are dropped."""
+        """Add a sync. If an offset went back, for example because a topic was recreated, contradicting syncs are dropped."""
         known = self._syncs.setdefault(TopicPartition(sync.topic, sync.partition), [])
         while known and (known[-1].upstream >= sync.upstream or known[-1].downstream > sync.downstream):
             known.pop()
         known.append(sync)
 
     def downstream(self, partition: TopicPartition, upstream: int) -> int | None:
-        """The target offset for a group at source offset ``upstream``. It is the offset of a sync at exactly that offset, else one record
-        after the last earlier sync. The group may read records twice, but does not miss records. None if no sync is that old."""
+        """The target offset for a group at source offset ``upstream``. If a sync has exactly that offset, its target offset; otherwise, the
+        offset one record after the last earlier sync. The group may read records twice, but does not miss records. None if no sync is that
+        old."""
         known = self._syncs.get(partition, [])
         index = bisect.bisect_right(known, upstream, key=lambda sync: sync.upstream) - 1
         return None if index < 0 else known[index].downstream + (known[index].upstream != upstream)
@@ -143,8 +144,8 @@ class MirrorCheckpointTask(SourceTask):
         )
 
     def _sync_group(self, group: str, checkpoints: Sequence[Checkpoint]) -> None:
-        """Write a group's offsets that are ahead of the target cluster's offsets, unless the group has members there, which then own the
-        offsets. Failures are logged, and the next run retries."""
+        """Write a group's offsets that are ahead of the target cluster's offsets. Does nothing if the group has members in the target
+        cluster, because the members then own the offsets. Failures are logged, and the next run retries."""
         admin_client = self._target.admin_client
         try:
             described = self._target.result_of(admin_client.describe_consumer_groups([group])[group], f"describing group {group}")
@@ -165,6 +166,6 @@ def _key(checkpoint: Checkpoint) -> _Key:
 
 
 def _is_newer(checkpoint: Checkpoint, last: Checkpoint | None) -> bool:
-    """Whether the group's target offset has advanced since ``last``, or the group has gone back in the source cluster. Otherwise, the
-    target offset never goes back."""
+    """Whether the group's target offset has advanced since ``last``, or the group has gone back in the source cluster. In all other cases,
+    the target offset does not go back."""
     return last is None or checkpoint.upstream < last.upstream or checkpoint.downstream > last.downstream

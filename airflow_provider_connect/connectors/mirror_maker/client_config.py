@@ -1,7 +1,7 @@
 """The client settings of both clusters in a config, translated for librdkafka. The author of a config is not trusted.
 
-The precedence is the same as in Java: ``source.cluster.`` is overridden by ``consumer.`` (``producer.``, ``admin.``), and both by
-``source.consumer.``. The same applies to the target."""
+The precedence is the same as in Java: ``consumer.`` (``producer.``, ``admin.``) overrides ``source.cluster.``, and ``source.consumer.``
+overrides both. The same applies to the target."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def isolation_level(config: Config, side: str = "source") -> str:
 
 
 def validate_settings(definition: ConfigDef, config: Mapping[str, str], allowed: AllowedPaths) -> list[ConfigValue]:
-    """The values of a connector's settings, with all errors. A client setting with an error is added without its value, which may be
-    secret."""
+    """The values of a connector's settings, with all errors. A client setting with an error is added without its value, because the value
+    may be secret."""
     values = definition.validate(config)
     found = {value.name: value for value in values}
     for key, only in _FIXED_VALUES.items():
@@ -84,7 +84,7 @@ _FIXED_VALUES: Final[Mapping[str, tuple[str, ...]]] = {
 
 
 def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[str, str], dict[str, str]]:
-    """The config's keys by Java setting name, and the settings' values by Java setting name."""
+    """Two maps by Java setting name: the keys in the config, and the values."""
     keys: dict[str, str] = {}
     for prefix in (f"{side}.cluster.", f"{kind}.", f"{side}.{kind}."):
         keys |= {key.removeprefix(prefix): key for key in config if key.startswith(prefix)}
@@ -93,7 +93,7 @@ def _java(config: Mapping[str, str], side: str, kind: ClientKind) -> tuple[dict[
 
 
 def _errors(keys: Mapping[str, str], java: Mapping[str, str], allowed: AllowedPaths) -> Iterator[tuple[str, str]]:
-    """Pairs (key, error) for settings that would use code, files or logins of the host, and for an invalid isolation level."""
+    """A pair (key, error) for each setting that would use code, files or logins of the host, and for an invalid isolation level."""
     for name, text in java.items():
         if names_java_code(name, text):
             yield keys[name], ConfigException.of(keys[name], text, NO_JAVA).message

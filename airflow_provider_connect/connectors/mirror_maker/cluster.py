@@ -108,7 +108,7 @@ class Cluster:
 
     @contextmanager
     def translate_errors(self, stage: str) -> Iterator[None]:
-        """Translate errors of the client to RetriableException if a later attempt may succeed, else to ConnectException."""
+        """Translate errors of the client to RetriableException if a later attempt may succeed, otherwise to ConnectException."""
         try:
             yield
         except client.KafkaException as error:
@@ -166,7 +166,7 @@ class Cluster:
 
     def _await_coordinator(self, group: str) -> None:
         """Wait until the group has a coordinator. librdkafka aborts the process if a broker that is not the coordinator receives a request
-        for offsets (issue 5040). A describe request safely gets the same error, after which librdkafka searches for the coordinator
+        for offsets (issue 5040). A describe request gets the same error without an abort. librdkafka then searches for the coordinator
         again."""
         deadline = time.monotonic() + self._seconds
         while True:
@@ -218,15 +218,15 @@ class Cluster:
         return self.offsets(partitions, admin.OffsetSpec.latest, read_committed=self.isolation == "read_committed")
 
     def ensure_compacted(self, topic: str, config: Config, factor_key: str) -> None:
-        """Create a compacted topic with one partition if it is missing. ``factor_key`` is the setting of its replication factor."""
+        """Create a compacted topic with one partition if it is missing. ``factor_key`` is the setting of the replication factor."""
         if topic not in self.topics():
             for failure in self.create([admin.NewTopic(topic, 1, config[factor_key], config=_COMPACTED)], factor_key).values():
                 raise failure
 
     def create(self, topics: Iterable[admin.NewTopic], factor_key: str) -> dict[str, ConnectException]:
-        """Create topics and wait until brokers list them. Existing topics are accepted. ``factor_key`` is the setting of their replication
+        """Create topics and wait until brokers list them. Existing topics are accepted. ``factor_key`` is the setting of the replication
         factor. Returns the topics that the cluster refuses, with the reasons. Raises RetriableException if the cluster does not respond,
-        and ConnectException if it has too few brokers for ``factor_key``."""
+        and ConnectException if the cluster has too few brokers for ``factor_key``."""
         new = {topic.topic: topic for topic in topics}
         if not new:
             return {}
@@ -262,8 +262,8 @@ class Cluster:
         return refused
 
     def await_partitions(self, counts: Mapping[str, int]) -> None:
-        """Wait until brokers list these numbers of partitions, because they acknowledge a creation earlier. Returns after at most
-        ``admin.timeout.ms``, after which requests that need missing partitions fail."""
+        """Wait until brokers list these numbers of partitions, because brokers acknowledge a creation earlier. Returns after at most
+        ``admin.timeout.ms``. Requests that need partitions that are still missing then fail."""
         deadline = time.monotonic() + self._seconds
         while time.monotonic() < deadline:
             known = self.topics()

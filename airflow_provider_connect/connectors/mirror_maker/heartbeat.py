@@ -49,7 +49,7 @@ class MirrorHeartbeatTask(SourceTask):
 
 
 class MirrorHeartbeatConnector(SourceConnector):
-    """Writes a record in each run, which shows that the clusters are connected. One task, one record per run."""
+    """Writes a record in each run, to show that the clusters are connected. Has one task."""
 
     class_name = "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector"
     aliases = ("MirrorHeartbeat", "MirrorHeartbeatConnector")

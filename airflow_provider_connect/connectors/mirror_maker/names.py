@@ -17,8 +17,8 @@ POLICIES: Final = {f"org.apache.kafka.connect.mirror.{name}ReplicationPolicy": n
 
 @dataclass(frozen=True, slots=True)
 class ReplicationPolicy:
-    """MirrorMaker's default policy, ``alias.topic``. With ``is_identity``, its identity policy, which adds the alias only to heartbeats
-    topics."""
+    """MirrorMaker's default policy, ``alias.topic``. With ``is_identity``, MirrorMaker's identity policy, which adds the alias only to
+    heartbeats topics."""
 
     source: str
     target: str
@@ -50,7 +50,7 @@ class ReplicationPolicy:
         return alias if rest.replace(self.separator, "") else None
 
     def upstream_topic(self, topic: str) -> str | None:
-        """The name in the cluster ``source_of``."""
+        """The topic's name in the cluster that ``source_of`` returns."""
         source = self.source_of(topic)
         if source is None or self._is_unchanged(topic):
             return None if source is None else topic
@@ -102,7 +102,7 @@ def offset_syncs_topic(config: Config) -> str:
 
 
 def name_filter(config: Config, key: str) -> Callable[[str], bool]:
-    """A predicate for names, from the expressions in ``key`` and ``key.exclude``, which must match the whole name. Exclusion has
+    """A predicate for names, from the expressions in ``key`` and ``key.exclude``. An expression must match the whole name. Exclusion has
     precedence.
 
     Raises ConfigException, which names the setting, for an invalid expression. The predicate raises it for an expression that takes too

@@ -133,7 +133,7 @@ HEARTBEAT: Final = ConfigDef(
 
 
 def task_config_def(connector: ConfigDef, *more: ConfigKey) -> ConfigDef:
-    """The settings of a task: the connector's settings, and others that are read but are not in Kafka's definition, such as client
+    """The settings of a task: the connector's settings, and settings that are read but are not in Kafka's definition, such as client
     settings."""
     prefixes = (*CLIENTS, "consumer", "producer", "admin")
     clients = (ConfigKey(f"{prefix}.{name}", Type.STRING, None) for prefix in prefixes for name in sorted(TRANSLATABLE))

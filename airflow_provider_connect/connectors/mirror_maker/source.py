@@ -33,8 +33,8 @@ class MirrorSourceConnector(SourceConnector):
     default_settings = RAW_CONVERTERS
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """Steps: (1) list topics; (2) except in a preview, create missing topics and partitions in the target cluster, and omit refused
-        ones; (3) distribute partitions."""
+        """Steps: (1) list topics; (2) except in a preview, create missing topics and partitions in the target cluster, and omit those that
+        it refuses; (3) distribute partitions."""
         if not self.config["enabled"]:
             return []
         config = task_config_def(SOURCE).parse(self.config)
@@ -53,7 +53,7 @@ class MirrorSourceConnector(SourceConnector):
         ]
 
     def _topics(self, source: Cluster, config: Config) -> dict[str, int]:
-        """The topics to mirror. The worker's internal topics are neither sources nor targets, and their settings are unchanged."""
+        """The topics to mirror. The worker's internal topics are never mirrored or written to, and their settings are not changed."""
         remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
         topics = mirrored_topics(source, config)
         found = {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
@@ -73,7 +73,7 @@ class MirrorSourceConnector(SourceConnector):
                 self._topics(source, parsed)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Only supported with read_committed. Otherwise, records of aborted transactions may be mirrored, and more than once."""
+        """Only supported with read_committed. Otherwise, records of aborted transactions may be mirrored, even more than once."""
         is_committed = isolation_level(SOURCE.parse(config)) == "read_committed"
         return ExactlyOnceSupport.SUPPORTED if is_committed else ExactlyOnceSupport.UNSUPPORTED
 

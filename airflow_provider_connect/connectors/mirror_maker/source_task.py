@@ -102,7 +102,7 @@ class MirrorSourceTask(SourceTask):
 
     def _ranges(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, tuple[int, int]]:
         """The start and end offsets. The consumer's ``auto.offset.reset`` applies to a partition without a committed offset. It also
-        applies if the offset is outside the source's log, because records have expired or the topic was recreated."""
+        applies to an offset that is outside the source's log, because records have expired or the topic was recreated."""
         ends = self._source.ends(partitions)
         highs = self._source.offsets(partitions, admin.OffsetSpec.latest, read_committed=False)
         firsts = self._source.offsets(partitions, admin.OffsetSpec.earliest)
@@ -127,7 +127,7 @@ class MirrorSourceTask(SourceTask):
         return ranges
 
     def _warn_lost(self, begins: Iterable[OffsetSync]) -> None:
-        """Warn about target partitions that have lost their mirrored records, and will only have later records."""
+        """Warn about target partitions that have lost their mirrored records. They will only get later records."""
         for sync in begins:
             if sync.upstream > 0 and sync.downstream == 0 and self._has_position(TopicPartition(sync.topic, sync.partition)):
                 log.warning(
@@ -185,7 +185,7 @@ class OffsetSyncs:
         self._written: dict[TopicPartition, int] = {}
 
     def begin(self, positions: Mapping[TopicPartition, int]) -> Iterable[OffsetSync]:
-        """Keep syncs of the start offsets, so that the offsets of a group at exactly these offsets are translated exactly. Returns these
+        """Keep syncs of the start offsets, so that a group's offset is translated exactly if it equals a start offset. Returns these
         syncs."""
         self._written = dict(positions)
         self._first = self._syncs(positions)
@@ -202,8 +202,8 @@ class OffsetSyncs:
         self._written |= moved
 
     def _syncs(self, positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, OffsetSync]:
-        """Syncs of these offsets with the ends of the mirrored partitions. Missing partitions end at 0. The marker of a committed
-        transaction may not be written yet, so the ends are high watermarks."""
+        """Syncs of these offsets with the ends of the mirrored partitions. Missing partitions end at 0. The ends are high watermarks,
+        because the marker of a committed transaction may not be written yet."""
         remote = {p: TopicPartition(self._policy.remote_topic(p.topic), p.partition) for p in positions}
         ends = self._target.offsets([*remote.values()], admin.OffsetSpec.latest, read_committed=False)
         return {p: OffsetSync(p.topic, p.partition, offset, ends.get(remote[p], 0)) for p, offset in positions.items()}

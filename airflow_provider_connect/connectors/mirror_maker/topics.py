@@ -44,7 +44,7 @@ class TopicSync:
         """Steps: (1) create topics and partitions; (2) sync settings and ACLs, and log errors.
 
         Returns the topics and partitions that can be mirrored. Topics and partitions that the target cluster refuses are logged. If it
-        refuses all topics except heartbeats, raises the refusal."""
+        refuses all topics except heartbeats, raises the exception of a refusal."""
         known = self._target.topics()
         of_source = _describe_configs(self._source, self._topics)
         self._create(known, of_source)  # 1
@@ -100,7 +100,7 @@ class TopicSync:
                 self._target.result_of(future, f"setting the configs of topic {resource.name}")
 
     def _changes(self, source: _Configs, target: _Configs) -> Iterator[admin.ConfigEntry]:
-        """Set the values that the source topic overrides, and remove those that only the target topic overrides."""
+        """Set the values that the source topic overrides, and remove the values that only the target topic overrides."""
         for name, entry in source.items():
             there = target.get(name)
             if there is None:
@@ -118,10 +118,11 @@ class TopicSync:
         return _source_of(entry) != "DEFAULT_CONFIG" or self._config["use.defaults.from"] == "source"
 
     def _sync_acls(self) -> None:
-        """Allow principals that may read a topic to read its counterpart. ACLs for writing are not synced, because only mirroring writes
-        there. ACLs of topic patterns are not synced, because with identity names they would apply to the target cluster's own topics."""
+        """Allow principals that may read a topic to read its counterpart. ACLs for writing are not synced, because only mirroring writes to
+        the counterpart. ACLs of topic patterns are not synced, because with identity names they would apply to the target cluster's own
+        topics."""
         literal, any_operation, any_permission = admin.ResourcePatternType.LITERAL, admin.AclOperation.ANY, admin.AclPermissionType.ANY
-        # None means any name, principal and host, but is not in the client's types
+        # None means any name, principal and host; the client's type hints do not allow it
         asked = admin.AclBindingFilter(admin.ResourceType.TOPIC, None, literal, None, None, any_operation, any_permission)  # type: ignore[arg-type]
         try:
             found = self._source.admin_client.describe_acls(asked).result()

@@ -75,7 +75,7 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A record that shows that mirroring runs. ``timestamp`` is in milliseconds since 1970."""
+    """A record as a sign that mirroring works. ``timestamp`` is in milliseconds since 1970."""
 
     source: str
     target: str

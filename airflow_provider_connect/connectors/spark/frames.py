@@ -25,8 +25,8 @@ _ORDERED: Final = (ByteType, ShortType, IntegerType, LongType, DecimalType, Date
 
 
 def open_session(rows: int = 10_000) -> SparkSession:
-    """A new session of the application. ``rows`` is the maximum number of rows in an Arrow batch. A process without an application starts
-    Spark on this machine. Raises ConnectException if that fails."""
+    """A new session of the application. ``rows`` is the maximum number of rows in an Arrow batch. If the process has no application, Spark
+    is started on this machine. Raises ConnectException if that fails."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas")  # pyspark requires pandas, which is not used here
     try:
@@ -64,7 +64,7 @@ def append_rows(session: SparkSession, settings: FrameSettings, rows: pa.Table) 
 
 
 class Range:
-    """The rows of a frame in ranges of a column whose values only grow."""
+    """The rows of a frame, in ranges of a column whose values only grow."""
 
     def __init__(self, frame: DataFrame, key: str, column: str) -> None:
         """Raises ConfigException, which names the setting ``key``, for a missing column and an unsupported type."""
@@ -95,8 +95,8 @@ def _literal(text: str, type: DataType) -> Column:
 
 
 def read_batches(frame: DataFrame) -> Iterator[pa.RecordBatch]:
-    """The rows in the frame's order, one partition after another. The driver holds at most two partitions: the current one and the next
-    one."""
+    """The rows in the frame's order, one partition after another. The driver holds at most two partitions: the current and the next
+    partition."""
     names = frame.columns
     plain = frame.toDF(*(f"c{number}" for number in range(len(names))))  # mapInArrow interprets dots and backticks in names
     for row in plain.mapInArrow(pack_batches, "rows binary").toLocalIterator(prefetchPartitions=True):

@@ -68,7 +68,7 @@ def options_of(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 def add_errors(values: Sequence[ConfigValue], texts: Mapping[str, str], connector: Connector) -> list[ConfigValue]:
-    """``values`` with the errors of format, path and options, and a value for each option, so that no option counts as unknown."""
+    """``values`` with the errors of format, path and options, and a value for each option, so that no option is reported as unknown."""
     found = [value for value in values if value.name != "option.*"]
     found += [ConfigValue(f"{OPTION}{name}", text) for name, text in options_of(texts).items()]
     by_name: dict[str, Any] = {value.name: value for value in found}

@@ -56,11 +56,11 @@ class SparkSinkTask(SinkTask):
             self._append()
 
     def datasets(self) -> Iterable[Dataset]:
-        """As for SparkSourceTask."""
+        """The path, as in SparkSourceTask."""
         return [Dataset("file", self._settings.url.removeprefix("file://"))] if self._settings.url else []
 
     def stop(self) -> None:
-        """Rows that were not flushed are delivered again."""
+        """Drops rows that were not flushed. They are delivered again."""
 
     def _append(self) -> None:
         from airflow_provider_connect.connectors.spark.frames import append_rows, translate_errors
@@ -74,8 +74,8 @@ class SparkSinkTask(SinkTask):
 
 
 class SparkSinkConnector(SinkConnector):
-    """Appends the records of topics to any format that Spark writes. Values must be structs with a schema. One task reads them, in the
-    driver of the application. The executors write."""
+    """Appends the records of topics to any format that Spark writes. Values must be structs with a schema. One task reads the records, in
+    the driver of the application. The executors write the rows."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SinkTask]] = SparkSinkTask
@@ -97,7 +97,7 @@ class SparkSinkConnector(SinkConnector):
         FrameSettings.of(self.config_def.parse(config), self.allowed_paths)
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """One task, because if two Spark jobs append to a folder, the first job that ends removes the temporary files of the other."""
+        """One task. If two Spark jobs appended to a folder, the first job to end would remove the temporary files of the other."""
         return [self.config.originals]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:

@@ -1,4 +1,4 @@
-"""SparkSource: reads rows of any format that Spark reads into a topic. Can read only new rows, by a column whose values only grow.
+"""SparkSource: reads rows of any format that Spark reads into a topic. Can be limited to new rows, by a column whose values only grow.
 
 Only tasks import pyspark.
 """
@@ -31,8 +31,8 @@ MAX_BYTES: Final = 256 << 20
 
 
 class SparkSourceTask(SourceTask):
-    """Reads the rows in the order of the column, up to its largest value at the start of the run. Each batch ends after the last row of a
-    value, so the value alone is the offset."""
+    """Reads the rows in the order of the column, up to its largest value at the start of the run. All rows with the same value are in one
+    batch, so the value alone is the offset."""
 
     def start(self, config: Config) -> None:
         self._reading = threading.Lock()
@@ -75,7 +75,7 @@ class SparkSourceTask(SourceTask):
             self._rows = self._held = None
 
     def _next(self) -> pa.Table | None:
-        """The next rows, up to the last row of a value. None if there are no more rows."""
+        """The next rows, up to and including all rows of the last value. None if there are no more rows."""
         if self._rows is None:
             self._rows = self._open_batches()
         for batch in self._rows:
@@ -88,7 +88,7 @@ class SparkSourceTask(SourceTask):
                 return found
             held = found if self._held is None else pa.concat_tables([self._held, found])
             column = held[self._column]
-            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # of the rows with the last value; more may follow
+            start = pc.index(pc.equal(column, column[-1]), True).as_py()  # bytes of the rows with the last value; more such rows may follow
             self._held = held.slice(start)
             if start:
                 return held.slice(0, start)
@@ -117,8 +117,8 @@ class SparkSourceTask(SourceTask):
 
 
 class SparkSourceConnector(SourceConnector):
-    """Reads rows with Spark into a topic: all rows in each run, or new rows by a column. One task reads them, in the driver of the
-    application. The executors compute them."""
+    """Reads rows with Spark into a topic: all rows in each run, or new rows by a column. One task reads the rows, in the driver of the
+    application. The executors compute the rows."""
 
     needs_spark: ClassVar[bool] = True
     task_class: ClassVar[type[SourceTask]] = SparkSourceTask
@@ -153,7 +153,7 @@ class SparkSourceConnector(SourceConnector):
         return [config[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Only supported with a column, because without one, a retried run reads the same rows again."""
+        """Only supported with a column. Without a column, a retried run reads the same rows again."""
         return ExactlyOnceSupport.SUPPORTED if config.get(COLUMN) else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here

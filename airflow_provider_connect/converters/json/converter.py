@@ -1,4 +1,4 @@
-"""JsonConverter: values as JSON, with or without an envelope that has their schema (contract §2.2, §11.2)."""
+"""JsonConverter: values as JSON, with or without an envelope that contains the schema (contract §2.2, §11.2)."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ _NO_ENVELOPE: Final = (
 )
 _NOT_READ: Final = "Converting byte[] to Kafka Connect data failed due to serialization error: "
 _NOT_WRITTEN: Final = "Converting Kafka Connect data to byte[] failed due to serialization error: "
-_ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if fewer, more records are read one by one
+_ODD_DISTANCE: Final = 64  # records between two that Arrow cannot parse; if there are fewer, more records are read one by one
 _ODD_GROWTH: Final = 8
 _SHORT: Final = 64  # records in a short run; after _SHORT_RUNS such runs, the next _WINDOW records are grouped by kind
 _SHORT_RUNS, _WINDOW, _MOST_KINDS = 8, 8192, 16
 _PRECHECKED_COLUMNS: Final = 1000  # columns to check before reading, after a column with an unreadable record
-_NO_END: Final = (1 << 31) - 1  # because Arrow fails without an end
+_NO_END: Final = (1 << 31) - 1  # because Arrow fails if the end is missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +71,9 @@ class JsonConverter(DataConverter):
     """JSON text, byte for byte as Kafka Connect writes it.
 
     With ``schemas.enable``, each record is ``{"schema":…,"payload":…}``. Consecutive records that start with the same bytes up to the
-    payload are one run: the schema is parsed once, and the payloads as one column. Without ``schemas.enable``, values are schemaless: a
-    column of strings, integers or booleans if all records of a batch have this type, else the JSON text itself. Null without a schema is a
-    tombstone.
+    payload are one group: the schema is parsed once, and all payloads as one column. Without ``schemas.enable``, values are schemaless: a
+    column of strings, integers or booleans if all records of a batch have one of these types, otherwise the JSON text itself. Null without
+    a schema is a tombstone.
     """
 
     class_name = "org.apache.kafka.connect.json.JsonConverter"
@@ -248,7 +248,8 @@ class JsonConverter(DataConverter):
         return joined_runs(runs)
 
     def _interleaved(self, column: pa.Array) -> list[ColumnRun]:
-        """Runs from the start of a column in which a few kinds of records alternate. The records of each kind are read as one column.
+        """The first runs (``ColumnRun``) of a column in which a few kinds of records alternate. The records of each kind are read as one
+        column.
 
         Empty if they cannot be grouped.
         """
@@ -307,8 +308,8 @@ class JsonConverter(DataConverter):
         return [ColumnRun(count, records.schema, column)]
 
     def _around(self, records: _Records, at: int) -> list[ColumnRun]:
-        """Read records of which Arrow cannot parse record ``at``. The records before it are read as a column, and this record and some
-        after it one by one. The closer such records are, the more records are read one by one."""
+        """Read records of which Arrow cannot parse record ``at``. The records before record ``at`` are read as a column. Record ``at`` and
+        some records after it are read one by one. The closer together unparsable records are, the more records are read one by one."""
         count = self._odd
         self._odd = min(count * _ODD_GROWTH, _NO_END) if at < _ODD_DISTANCE else 1
         with _counted_from(at):

@@ -17,7 +17,7 @@ _TYPES: Final = {name: kind for kind, name in _NAMES.items()}
 
 
 def schema_text(schema: Schema | None, write_default: DefaultWriter, field: str | None = None) -> str:
-    """``schema`` as JSON text; ``null`` for None. ``field`` is the name of the struct field that has this schema."""
+    """``schema`` as JSON text, or ``null`` for None. ``field`` is the name of the struct field that has this schema."""
     if schema is None:
         return "null"
     parts = [f'"type":"{_NAMES[schema.type]}"']

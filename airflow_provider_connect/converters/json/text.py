@@ -1,6 +1,6 @@
 """Parses JSON text as Connect's JsonConverter does with Jackson (contract §2.2). Knows nothing of schemas.
 
-Also finds the end of an envelope's schema, and the records of a column that do not start or end like the first.
+Also finds the end of an envelope's schema, and the records of a column that do not start or end like the first record.
 
 Numbers with a point or an exponent are read as ``Decimal``, with full precision. The limits of ``data.json_text`` apply.
 """
@@ -95,8 +95,8 @@ _DECODER_OF_LONG: Final = json.JSONDecoder(
 _ENVELOPE: Final = re.compile(rb'\s*\{\s*"schema"\s*:')
 _PAYLOAD: Final = re.compile(rb'\s*,\s*"payload"\s*:')
 _STRING_OR_BRACE: Final = re.compile(rb'"(?:[^"\\]|\\.)*+"?|[{}]', re.DOTALL)
-_FIRST_LOOK: Final = 64  # records in the first comparison; each further one has 16 times as many
-_MOST_ODD: Final = 0.01  # of the records; more than this are not exceptions
+_FIRST_LOOK: Final = 64  # records in the first comparison; each further comparison has 16 times as many
+_MOST_ODD: Final = 0.01  # the largest fraction of records that may be exceptions
 _CLOSED_BY: Final = {b"{": b"}", b"[": b"]", b'"': b'"'}
 
 

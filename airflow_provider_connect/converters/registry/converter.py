@@ -52,7 +52,7 @@ class WriterSchema(Generic[Parsed]):
 class RegistryConverter(Converter, Generic[Parsed]):
     """A converter whose schemas are in a registry. Null is a tombstone in both directions.
 
-    Each schema id in a column is requested once. All records with the same id are read as one column, wherever they are.
+    Each schema id in a column is requested once. All records with the same id are read as one column, even if they are not consecutive.
     """
 
     kind: ClassVar[str]
@@ -71,9 +71,9 @@ class RegistryConverter(Converter, Generic[Parsed]):
 
     @abstractmethod
     def parse(self, text: SchemaText, version: int | None, part: int | str = 0) -> tuple[Parsed, Schema]:
-        """Parse a schema of the registry to the format's form and to a Connect schema. ``version`` applies to schemas without a version.
+        """Parse a schema of the registry to the format's form and to a Connect schema. ``version`` is used for schemas without a version.
 
-        ``part`` selects a type if the format's schemas have several types. When reading, it is the part above the id in a result of
+        ``part`` selects a type if the format's schemas have several types. When reading, ``part`` is the bits above the id in a result of
         ``ids``. When writing, it is the name that ``schema_text`` returned.
         """
 

@@ -36,7 +36,7 @@ OPTIONAL, OPTIONAL_PROTO2 = "optional.for.nullables", "optional.for.proto2"
 WRAPPER, RAW = "wrapper.for.nullables", "wrapper.for.raw.primitives"
 STRUCTS, INDEXES, FLATTEN = "generate.struct.for.nulls", "generate.index.for.unions", "flatten.unions"
 _MOST_LEVELS: Final = 30
-_MOST_INDEXES: Final = 1000  # different indexes in all records of a task
+_MOST_INDEXES: Final = 1000  # different message indexes in all records of a task
 _SHIFT: Final = 32
 _NO_INDEXES: Final = "The record has no message indexes after its schema id. Check who writes the topic."
 
@@ -158,7 +158,7 @@ def _read_indexes(data: bytes) -> tuple[int, ...]:
 
 
 def _numbers(data: bytes) -> list[int]:
-    """The consecutive zigzag integers, without an incomplete one at the end."""
+    """The consecutive zigzag integers, without an incomplete integer at the end."""
     found, value, shift = [], 0, 0
     for byte in data:
         value |= (byte & 0x7F) << shift

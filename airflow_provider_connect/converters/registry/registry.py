@@ -30,7 +30,7 @@ _TRANSIENT: Final = frozenset({408, 425, 429, 500, 502, 503, 504})
 
 @dataclass(frozen=True, slots=True)
 class SchemaText:
-    """A schema in the registry: its type (AVRO, JSON, PROTOBUF), its text, and the texts of referenced schemas by name.
+    """A schema in the registry: the type (AVRO, JSON, PROTOBUF), the text, and the texts of referenced schemas by name.
 
     Each referenced schema comes after the schemas that it references itself.
     """
@@ -43,8 +43,8 @@ class SchemaText:
 class Registry:
     """One registry.
 
-    Every method raises UnavailableException if the registry is unavailable or refuses the credentials, and DataException if it refuses or
-    does not know a schema. The constructor raises ConfigException for settings that the client refuses.
+    Every method raises UnavailableException if the registry is unavailable or refuses the credentials, and DataException if the registry
+    refuses a schema or does not have it. The constructor raises ConfigException for settings that the client refuses.
     """
 
     def __init__(self, settings: Mapping[str, Any]) -> None:

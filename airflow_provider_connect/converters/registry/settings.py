@@ -162,7 +162,7 @@ KEEPS_NULLS_KEY: Final = _key(
     "Whether null stays null in an optional field with a default. Otherwise the default is written.",
     importance=Importance.LOW,
 )
-"""For converters whose formats can write both kinds."""
+"""For converters whose formats can write both null and the default."""
 
 
 def client_settings(config: Config, allowed: AllowedPaths) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Fetches Kafka Connect's jars and builds the archive of their classes, so that every later run of a Java connector needs less CPU time.
 
 Run ``python -m airflow_provider_connect.runtime.java.prepare`` after an installation or an upgrade, in images, and on hosts that cannot
-reach a repository later. Skips what exists.
+reach a repository later. Existing jars and archives are kept.
 """
 
 from __future__ import annotations
@@ -46,7 +46,8 @@ def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
 
 
 def _build(class_data: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> None:
-    """Load what a worker loads when it starts, and all classes of Kafka. The JVM writes them to the archive as it ends."""
+    """Load the classes that a worker loads when it starts, and all classes of Kafka. The JVM writes these classes to the archive when it
+    ends."""
     class_data.folder.mkdir()
     jvm = Jvm(java, jars, heap="512m", hide=str, writes=class_data.connect)
     try:
@@ -73,7 +74,7 @@ def _classes(jars: Sequence[Path]) -> Iterator[str]:
 
 
 def _load(jvm: Jvm, names: Iterable[str]) -> None:
-    """Classes that depend on an omitted library cannot be loaded, and are not needed."""
+    """Load the classes ``names``. Classes that depend on an omitted library cannot be loaded, and are not needed."""
     loader = jvm.java.java.lang.Class.forName("org.apache.kafka.connect.runtime.Worker").getClassLoader()
     for name in names:
         try:
@@ -84,7 +85,7 @@ def _load(jvm: Jvm, names: Iterable[str]) -> None:
 
 
 def main() -> None:
-    """Prints the archive's path, or why there is no archive."""
+    """Prints the archive's path, or the reason why there is no archive."""
     cache = cache_directory()
     built = ensure_archive(cache, find_java(cache=cache))
     print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)

@@ -1,6 +1,8 @@
-"""The rules of backfills over plain values. A backfill is a connector that delivers ranges of another connector's data again, and ends.
+"""The rules of backfills, as functions of plain values. A backfill is a connector that delivers ranges of another connector's data again,
+and ends.
 
-It has its own name, and so its own consumer group, claims, transactional ids and rows in a destination. The live connector is unaffected.
+A backfill has its own name, and so its own consumer group, claims, transactional ids and rows in a destination. The live connector is
+unaffected.
 """
 
 from __future__ import annotations
@@ -42,7 +44,7 @@ _NOT_TAKEN_OVER: Final = (
     "consumer.override.group.id",
     "topics.regex",
 )
-"""Settings that limit or name the live connector and its runs. A backfill has one run to the end, with its own schedule and group."""
+"""Settings that limit or name the live connector and its runs. A backfill has a single run, and a schedule and group of its own."""
 
 
 def ranges_of(config: Mapping[str, Any]) -> Ranges:
@@ -51,7 +53,7 @@ def ranges_of(config: Mapping[str, Any]) -> Ranges:
 
 
 def known_ranges(config: Mapping[str, Any]) -> Ranges:
-    """As ``ranges_of``, but empty for malformed ranges, which a run would refuse. For callers that only show a connector."""
+    """Like ``ranges_of``, but empty for malformed ranges, although a run would refuse them. For callers that only show a connector."""
     try:
         return ranges_of(config)
     except ConfigException:
@@ -83,7 +85,7 @@ def ranges_text(ranges: Ranges) -> str:
 
 
 def topics_error(config: Mapping[str, Any]) -> str:
-    """The error of a config whose ranges do not match its topics. Empty: they match."""
+    """The error of a config whose ranges do not match its topics. Empty if they match."""
     ranges = known_ranges(config)
     if not ranges:
         return ""
@@ -105,7 +107,7 @@ def beginnings_within(beginnings: Mapping[TopicPartition, int], ranges: Ranges) 
 
 
 def read_partitions(partitions: Iterable[TopicPartition], ranges: Ranges) -> list[TopicPartition]:
-    """The ``partitions`` that the connector reads. For a backfill, those in its ranges."""
+    """The ``partitions`` that the connector reads. For a backfill, the partitions in its ranges."""
     return [at for at in partitions if at in ranges] if ranges else list(partitions)
 
 
@@ -119,7 +121,8 @@ def backfill_name(connector: str, backfill_id: str) -> str:
 
 
 def is_backfill_of(connector: str, name: str, config: Mapping[str, str]) -> bool:
-    """Whether ``name`` is a backfill of ``connector``, according to its config and its name. Its author needs rights for that name."""
+    """Whether ``name`` is a backfill of ``connector``, according to the backfill's config and name. The backfill's author needs rights for
+    that name."""
     return config.get(OF) == connector and name.startswith(f"{connector}{_MIDDLE}")
 
 
@@ -131,7 +134,7 @@ def takes_backfills(config: Mapping[str, str]) -> bool:
 
 def changed_config(name: str, connector: str, config: Mapping[str, str], changes: Mapping[str, str | None]) -> dict[str, str]:
     """The config of backfill ``name``, without its ranges. It is the config of the live ``connector``, without settings of the connector's
-    runs, and with ``changes``, in which None removes a key.
+    runs, and with ``changes`` applied. In ``changes``, None removes a key.
 
     Raises BadRequestException for changes of keys that a backfill sets itself, and for a backfill of a backfill.
     """

@@ -1,4 +1,4 @@
-"""Requests for backfills, with ranges by offset or time, and the responses. Plain values. Knows nothing of brokers."""
+"""Requests for backfills, with ranges by offset or time, and the responses, as plain values. Knows nothing of brokers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _LATEST_MS = 253_402_300_799_999  # the last millisecond of the year 9999
 @dataclass(frozen=True, slots=True)
 class AskedRange:
     """A range of a topic (None: the connector's only topic), and of a partition (None: all partitions). ``first`` and ``end`` (exclusive)
-    are offsets, or texts with instants. None: the beginning of the partition, and its current end."""
+    are offsets, or texts with instants. None means the beginning of the partition for ``first``, and its current end for ``end``."""
 
     topic: str | None = None
     partition: int | None = None
@@ -37,7 +37,8 @@ class AskedRange:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRequest:
-    """``changes`` are settings in which the backfill differs from its connector. None removes a setting. Its name ends with ``id``."""
+    """``changes`` are settings in which the backfill differs from its connector. None removes a setting. The backfill's name ends with
+    ``id``."""
 
     ranges: Sequence[AskedRange]
     changes: Mapping[str, str | None]
@@ -45,13 +46,14 @@ class BackfillRequest:
 
 
 def time_id(now: float) -> str:
-    """The id of a backfill for which the user has given none: the time in seconds since 1970 as a text, to the millisecond."""
+    """The default id of a backfill: the time as a text, in seconds since 1970, to the millisecond."""
     return datetime.fromtimestamp(now, UTC).strftime("%Y%m%dT%H%M%S%f")[:-3]
 
 
 @dataclass(frozen=True, slots=True)
 class BackfillRange:
-    """One partition in the form of GET offsets, with three offsets: the first, the one after the last, and the next to deliver."""
+    """One partition in the form of GET offsets, with three offsets: the first offset, the offset after the last, and the next offset to
+    deliver."""
 
     partition: Mapping[str, object]
     first: Mapping[str, object] = field(metadata=named("from"))
@@ -66,8 +68,8 @@ class BackfillRange:
 @dataclass(frozen=True, slots=True)
 class Backfill:
     """A backfill, which is connector ``name``. ``state`` is the connector's state, or FAILED if a task is FAILED. ``left`` counts the
-    offsets that are not delivered yet, including transaction markers. The backfill is done when 0 are left. For a source both are unknown
-    (None), and there are no ranges, because the source's own settings limit it."""
+    offsets that are not delivered yet, including transaction markers. The backfill is done when 0 are left. For a source, ``left`` is
+    unknown (None), and there are no ranges, because the source's own settings limit the backfill."""
 
     name: str
     of: str
@@ -97,8 +99,8 @@ def chosen_partitions(asked: AskedRange, counts: Mapping[str, int]) -> list[Topi
 
 
 def bounded_range(at: TopicPartition, asked: AskedRange, held: tuple[int, int], offsets_at: Mapping[int, int]) -> tuple[int, int] | None:
-    """The first offset of a range, and the one after its last. ``held`` has both for the records in the partition. ``offsets_at`` has the
-    first offset at or after each instant. None: there are no records between two instants.
+    """The first offset of a range, and the offset after its last. ``held`` has the same two offsets for the records in the partition.
+    ``offsets_at`` has the first offset at or after each instant. Returns None if there are no records between two instants.
 
     Raises BadRequestException for offsets that the partition does not contain, and for an empty range.
     """

@@ -23,15 +23,15 @@ ALTERED, ALTERING = "altered", ""
 @dataclass(frozen=True, slots=True)
 class BatchRecord:
     """One entry, keyed by its task. A later entry replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
-    one after its last. ``next`` contains all positions that the task knows so far, including those of earlier runs.
+    offset after the run's last. ``next`` contains all positions that the task knows so far, including positions from earlier runs.
 
-    ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. ``distance`` is how far
-    the task was from the end that was known to its run. None: unknown. ``failed`` is the number of records that were skipped because errors
-    are tolerated. ``error`` is the last reason, without secrets. ``destination`` is the exactly-once destination that also committed these
-    positions.
+    ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. ``distance`` is the
+    distance from the task's position to the end that its run knew. None: unknown. ``failed`` is the number of records that were skipped
+    because errors are tolerated. ``error`` is the reason of the last failure, without secrets. ``destination`` is the exactly-once
+    destination that also committed these positions.
 
-    An entry with a sink's offsets that were altered over REST belongs to no run. Its ``run`` is ``altered``, or empty during the change. If
-    the process dies, ``run`` stays empty, and the next run finishes the change."""
+    An entry with a sink's offsets that were altered over REST belongs to no run. The entry's ``run`` is ``altered``, or empty during the
+    change. If the process dies, ``run`` stays empty, and the next run finishes the change."""
 
     task: ConnectorTaskId
     run: str
@@ -67,7 +67,7 @@ class Counted(Protocol):
 
 def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
     """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` delivered no record and some records
-    failed. None: it delivered records, or none failed."""
+    failed. None if the run delivered records, or no record failed."""
     counted = list(tasks)
     failed = sum(each.failed for each in counted)
     if not failed or any(each.records for each in counted):

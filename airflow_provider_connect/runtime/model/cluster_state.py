@@ -27,20 +27,21 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, version_in_force
 
 RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
-"""The settings whose values must not be used by another connector."""
+"""The settings whose values no other connector may use."""
 
 
 @dataclass(slots=True)
 class ClusterConfigState:
     """The config topic up to ``offset`` (the next record to read).
 
-    ``claims`` has each connector's newest claim, ``owners`` the run that made it, unless a verb did, and ``fencing_counts`` how many of its
-    task ids may be alive. ``applied_configs`` has the connector config from which its committed tasks were planned. ``generations`` counts
-    the task sets that this reader has seen committed (in memory only). ``inconsistent`` are the connectors whose last commit record lacked
-    tasks. ``pending_fencing`` are the connectors with a task set committed since their last fencing record. A deleted connector keeps its
-    count, claim and generation. ``log_levels`` are the newest requests by logger, for workers that run when they are written. ``upgrades``
-    are the requested upgrades, by connector. ``notes`` are what sources lack. ``reserved`` has the values of ``RESERVED`` by connector,
-    including connectors that a reader leaves out.
+    ``claims`` has each connector's newest claim. ``owners`` has the run that made the claim, unless a verb made it. ``fencing_counts`` has
+    the number of the connector's task ids that may be alive. ``applied_configs`` has the connector config from which its committed tasks
+    were planned. ``generations`` counts the task sets that this reader has seen committed (in memory only). ``inconsistent`` are the
+    connectors with missing tasks at the last commit record. ``pending_fencing`` are the connectors with a task set committed since their
+    last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest requests by logger. They
+    are for workers that are running when the request is written. ``upgrades`` are the requested upgrades, by connector. ``notes`` are the
+    notes about what sources are missing. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a reader
+    leaves out.
     """
 
     offset: int = 0
@@ -97,8 +98,9 @@ class ClusterConfigState:
         return {task: self.task_configs[ConnectorTaskId(connector, task)] for task in self.tasks(connector)}
 
     def ids_alive(self, connector: str) -> int:
-        """How many task ids of the connector may have a writer: the larger of the last fencing record and the committed count. A claim
-        records this number. With a smaller one, a fenced task with a higher number could commit after a takeover."""
+        """The number of task ids of the connector that may have a writer: the count in the last fencing record, or the number of committed
+        tasks if it is larger. A claim records this number. With a smaller number, a fenced task with a higher id could commit after a
+        takeover."""
         return max(self.fencing_counts.get(connector, 0), self.task_counts.get(connector, 0))
 
     def copy(self) -> "ClusterConfigState":
@@ -112,9 +114,9 @@ _COLLECTIONS = [member.name for member in dataclasses.fields(ClusterConfigState)
 class ConfigLog:
     """Folds the records of the config topic, in order, into ``state``.
 
-    ``topic_id`` is the topic's id, which together with an offset forms a claim. Not thread-safe. The state changes in place, so take a
-    ``copy``. To continue from another reader's end, pass the reader's ``state`` and ``pending``. ``only``: leaves out records of other
-    connectors.
+    ``topic_id`` is the topic's id. A claim consists of this id and an offset. Not thread-safe. The state changes in place, so take a
+    ``copy``. To continue from another reader's end, pass the reader's ``state`` and ``pending``. With ``only``, records of other connectors
+    are left out.
     """
 
     def __init__(
@@ -168,7 +170,7 @@ class ConfigLog:
             case UpgradeRecord() | NoteRecord():
                 self._of_ours(record)
             case _:
-                pass  # restart requests are for workers that run when they are written, and change no state
+                pass  # restart requests are for workers that are running when the request is written, and change no state
         return ""
 
     def _of_ours(self, record: UpgradeRecord | NoteRecord) -> None:
@@ -197,8 +199,8 @@ class ConfigLog:
         self.state.target_states.setdefault(connector, TargetState.STARTED)
 
     def _remove(self, connector: str) -> None:
-        """Removes the config and the tasks. Target state, fencing count, claim, generation and flags remain (contract §2.5), because the
-        target state has a tombstone of its own."""
+        """Removes the config and the tasks. Target state, fencing count, claim, generation and flags remain (contract §2.5). The target
+        state has a tombstone of its own."""
         state = self.state
         state.connector_configs.pop(connector, None)
         state.applied_configs.pop(connector, None)
@@ -261,14 +263,14 @@ class ConfigLog:
         return ""
 
     def _claim_of(self, record: FencingRecord) -> Claim:
-        """The claim that wrote the record. A claim with another topic id is invalid. The record then counts as a claim of its own."""
+        """The claim that wrote the record. A claim with another topic id is invalid. The record itself is then the claim."""
         if record.claim is not None and record.claim.topic_id == (self.topic_id or record.claim.topic_id):
             return record.claim
         return Claim(record.offset, self.topic_id)
 
 
 def connector_of(record: ConfigRecord | Unreadable) -> str:
-    """The connector of a record. Empty if it has none."""
+    """The connector of a record. Empty if the record has no connector."""
     match record:
         case Unreadable() | SessionKeyRecord() | LoggerRecord():
             return ""
@@ -279,7 +281,7 @@ def connector_of(record: ConfigRecord | Unreadable) -> str:
 
 
 def _missing(tasks: int, deferred: Mapping[int, object]) -> str:
-    """The first of the tasks 0 … ``tasks`` - 1 without a config, as a text. Empty: all have a config. Fast even for absurdly large
+    """The first of the tasks 0 … ``tasks`` - 1 that has no config, as a text. Empty if all have a config. Fast even for absurdly large
     counts."""
     first = next((task for task in range(tasks) if task not in deferred), None)
     if first is None:

@@ -1,7 +1,7 @@
-"""Limits on configs, and on how much of a config a response repeats. Knows nothing of plugins or HTTP.
+"""Limits on configs, and on the parts of a config that a response repeats. Knows nothing of plugins or HTTP.
 
 A request body of one megabyte may name twenty thousand aliases, each with a dozen settings to define and errors to list. The limits keep
-the work and the response small.
+the work for such a request, and the response, small.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ MOST_ALIASES: Final = 100
 MOST_ERRORS: Final = 100
 LONGEST_VALUE: Final = 200
 MOST_TASKS: Final = 100_000
-"""Tasks of one connector. Readers of the config topic count up to the number of tasks in a record."""
+"""The maximum number of tasks of a connector. Readers of the config topic count up to the number of tasks in a record."""
 LONGEST_NOTE: Final = 1_000
-"""Characters of the note about what a source is missing."""
+"""The maximum length of the note about what a source is missing, in characters."""
 LONGEST_ERROR: Final = 2000
 _LONGEST_KEY: Final = 200
 TASK_MEMORY: Final = "task.memory.max"
@@ -58,7 +58,7 @@ def check_aliases(name: str, value: Any) -> None:
 
 
 def refuse_many_aliases(config: Mapping[str, str | None]) -> None:
-    """Raises ConfigException if a key lists more than ``MOST_ALIASES``. Call it before any work for each alias."""
+    """Raises ConfigException if a key lists more than ``MOST_ALIASES``. Call this before any work that is done for each alias."""
     for key in ALIAS_KEYS:
         listed = config.get(key) or ""
         count = listed.count(",") + 1
@@ -76,7 +76,7 @@ def cut(text: str, longest: int = LONGEST_VALUE) -> str:
 
 
 def cache_key_part(text: str | None) -> str | None:
-    """A setting's value as part of a cache key. A long value is replaced by its digest, since its author may make it as long as a request
+    """A setting's value as part of a cache key. A long value is replaced by its digest, because a value may be as long as a request
     body."""
     if text is None or len(text) <= _LONGEST_KEY:
         return text
@@ -84,10 +84,10 @@ def cache_key_part(text: str | None) -> str | None:
 
 
 def limit_errors(errors: Iterable[str], config: Mapping[str, str | None]) -> list[str]:
-    """The first ``MOST_ERRORS`` of ``errors``, then the number of the others. Each error has long values of ``config`` truncated, and is
-    not much longer than ``LONGEST_ERROR``.
+    """The first ``MOST_ERRORS`` of ``errors``, then the number of further errors. In each error, long values of ``config`` are truncated.
+    An error is not much longer than ``LONGEST_ERROR``.
 
-    Mask secrets first, because a mask does not recognise a truncated value.
+    Hide secrets before this call, because a truncated secret is not recognized.
     """
     texts = list(errors)
     shown = texts[:MOST_ERRORS]

@@ -1,6 +1,7 @@
-"""A snapshot of the config topic up to an offset, of all connectors or of one. As JSON it is passed to another process.
+"""A snapshot of the config topic up to an offset, of all connectors or of one. It is passed to another process as JSON.
 
-No decision depends on it. Its reader continues from ``offset``, and a claim's transaction decides based on the state at the topic's end.
+No decision depends on a snapshot alone. The reader of a snapshot continues from ``offset``, and a claim's transaction checks the state at
+the topic's end.
 """
 
 import json
@@ -21,8 +22,8 @@ Slice = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ConfigSnapshot:
-    """``slices`` by connector, and ``common``, the rest. Neither is ever modified. ``offset`` is the next record to read of the topic with
-    this id."""
+    """``slices`` has the state by connector, and ``common`` has all other state. Neither is ever modified. ``offset`` is the next record to
+    read, in the topic with this id."""
 
     topic_id: str
     offset: int
@@ -31,12 +32,12 @@ class ConfigSnapshot:
 
     @classmethod
     def of(cls, log: ConfigLog, connectors: Iterable[str] | None = None) -> "ConfigSnapshot":
-        """A snapshot of ``log``. ``connectors`` None: of all connectors."""
+        """A snapshot of ``log``. ``connectors`` None means all connectors."""
         names = _known(log) if connectors is None else connectors
         return cls(log.topic_id, log.state.offset, {name: _slice(log, name) for name in names}, _common(log.state))
 
     def log(self, only: str | None = None) -> ConfigLog:
-        """A log that continues from here. ``only``: leaves out later records of other connectors."""
+        """A log that continues from this snapshot. With ``only``, later records of other connectors are left out."""
         state, pending = ClusterConfigState(offset=self.offset), {}
         for name, known in self.slices.items():
             _put(state, name, known)
@@ -63,7 +64,7 @@ class ConfigSnapshot:
 
 
 def received_snapshot(spec: RunSpec) -> ConfigSnapshot | None:
-    """The snapshot that the run received. None: it reads the whole topic."""
+    """The snapshot that the run received. None: the run reads the whole topic."""
     return None if spec.known is None else ConfigSnapshot.from_json(spec.known)
 
 
@@ -109,7 +110,7 @@ def _put(state: ClusterConfigState, name: str, known: Slice) -> None:
 
 
 def _by_number(configs: Mapping[Any, dict[str, str]]) -> dict[int, dict[str, str]]:
-    """Restores the numbers that are texts in JSON's keys."""
+    """Restores task numbers, because JSON's keys are texts."""
     return {int(number): config for number, config in configs.items()}
 
 

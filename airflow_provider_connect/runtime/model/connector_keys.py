@@ -55,7 +55,7 @@ def _check_regex(name: str, value: Any) -> None:
 
 
 def _check_topics(name: str, value: Any) -> None:
-    """The rule of KIP-1161, in its words, which contain no value."""
+    """Applies the rule of KIP-1161, with its error text, which contains no value."""
     if value and not all(value):
         raise ConfigException(f"Configuration '{name}' values must not be empty.")
     if value and len(set(value)) < len(value):
@@ -67,7 +67,7 @@ def _check_ranges(name: str, value: Any) -> None:
 
 
 def _if_given(validator: Validator) -> Validator:
-    """``validator``, for keys whose default is null."""
+    """``validator``, but for keys whose default is null, so null is accepted."""
 
     def check(name: str, value: Any) -> None:
         if value is not None:
@@ -77,7 +77,7 @@ def _if_given(validator: Validator) -> Validator:
 
 
 def _key(group: str, order: int, width: Width, display_name: str, importance: Importance = MEDIUM) -> dict[str, Any]:
-    """The arguments that place a key in a form. All of Connect's keys have them, in addition to type, default and meaning."""
+    """The arguments that place a key in a form. All of Connect's keys have these arguments, in addition to type, default and meaning."""
     return {"group": group, "order": order, "width": width, "display_name": display_name, "importance": importance}
 
 

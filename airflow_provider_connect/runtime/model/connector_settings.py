@@ -1,6 +1,6 @@
 """A connector's settings for the framework, as one value. Knows nothing of plugins: class names remain names.
 
-``ConnectorSettings.of`` reports all errors of a config at once, in Kafka Connect's words (contract §5.3).
+``ConnectorSettings.of`` reports all errors of a config together, in Kafka Connect's words (contract §5.3).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _CLIENTS: Final = ("producer", "consumer", "admin")
 
 
 class Guarantee(StrEnum):
-    """How often a record arrives after failures."""
+    """The number of times that a record may arrive after failures."""
 
     EXACTLY_ONCE = "exactly_once"
     AT_LEAST_ONCE = "at_least_once"
@@ -34,7 +34,7 @@ class Guarantee(StrEnum):
 
 
 class TransactionBoundary(StrEnum):
-    """When an exactly-once source ends its transactions."""
+    """The event at which an exactly-once source ends a transaction."""
 
     POLL = "poll"
     INTERVAL = "interval"
@@ -43,8 +43,8 @@ class TransactionBoundary(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class PluginSettings:
-    """A plugin that the config names, with the settings under its prefix. The settings are without the prefix, and without
-    ``plugin.version``."""
+    """A plugin that the config names, with the settings under the plugin's prefix. The settings' names are without the prefix.
+    ``plugin.version`` is left out."""
 
     class_name: str
     version: str | None
@@ -76,10 +76,10 @@ class ErrorSettings:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorSettings:
-    """A valid config. None: the worker's settings decide.
+    """A valid config. A value of None means that the worker's setting applies.
 
     ``overrides`` are client settings by kind of client (producer, consumer, admin), without the prefix. ``ranges`` are the ranges that a
-    sink reads. Empty: it reads everything. ``is_backfill``: the connector has a single run, which ends at the end of its data.
+    sink reads. Empty: it reads everything. ``is_backfill``: the connector has a single run, which ends when all data is delivered.
     """
 
     name: str
@@ -113,7 +113,7 @@ class ConnectorSettings:
     def of(cls, config: Mapping[str, str], *, is_sink: bool | None = None) -> ConnectorSettings:
         """The settings of a config whose variables are resolved. Raises ConfigException with all errors.
 
-        ``is_sink`` None: a config with ``topics`` or ``topics.regex`` is a sink's.
+        ``is_sink`` None: the connector is a sink if the config has ``topics`` or ``topics.regex``.
         """
         sink = ("topics" in config or "topics.regex" in config) if is_sink is None else is_sink
         found = [*validate_framework_keys(config, is_sink=sink), *own_config_def().validate(config)]
@@ -154,7 +154,7 @@ class ConnectorSettings:
         )
 
     def reads_topic(self, topic: str) -> bool:
-        """Whether a sink reads this topic. Raises ConfigException if ``topics.regex`` takes too long."""
+        """Whether a sink reads this topic. Raises ConfigException if matching ``topics.regex`` takes too long."""
         return topic in self.topics if self.topics_regex is None else topics_pattern(self.topics_regex).matches(topic)
 
 
@@ -169,8 +169,8 @@ def topics_pattern(expression: str) -> BoundedRegex:
 
 
 def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
-    """The errors of keys and values with forbidden characters, by key. Clients and file systems in C end a value at a NUL, so they would
-    use another value than the one that was checked."""
+    """The errors of keys and values with forbidden characters, by key. Clients and file systems in C end a value at a NUL character. So the
+    value that they use would differ from the value that was checked."""
     errors = {}
     for key, value in config.items():
         if any(character < " " or character == "\x7f" for character in key):
@@ -181,7 +181,7 @@ def text_errors(config: Mapping[str, str | None]) -> dict[str, str]:
 
 
 def validate_framework_keys(config: Mapping[str, str], *, is_sink: bool, defaults: Mapping[str, object] | None = None) -> list[ConfigValue]:
-    """The values of the keys that every connector has, with their errors, followed by one for each other key that is null."""
+    """The values of the keys that every connector has, with their errors. A value for each other key that is null follows."""
     definition = sink_config_def(defaults) if is_sink else source_config_def(defaults)
     found = definition.validate(config)
     by_name = {value.name: value for value in found}
@@ -234,7 +234,7 @@ def _topics(values: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _alias_errors(config: Mapping[str, str], values: Mapping[str, Any]) -> Iterator[str]:
-    """The errors in the keys of transformations and predicates that can be found without their classes."""
+    """The errors in the keys of transformations and predicates, as far as they can be found without the plugins' classes."""
     aliases = {"predicates": dict.fromkeys(values["predicates"] or ()), "transforms": dict.fromkeys(values["transforms"] or ())}
     for kind, alias in ((kind, alias) for kind, names in aliases.items() for alias in names):
         if not config.get(f"{kind}.{alias}.type"):

@@ -1,7 +1,7 @@
 """Finds statuses that contradict the target state, the task set or the runs, and corrects them.
 
-They arise if a process was killed between two steps: a verb after its record, or a run before it reported its end. Knows nothing of the
-launcher of runs: facts about runs are arguments (``RunFacts``).
+Contradictions arise if a process was killed between two steps: a verb after it wrote its record, or a run before it reported its end. Knows
+nothing of the launcher of runs: facts about runs are arguments (``RunFacts``).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _SETTLED = {
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """The facts about a connector's runs. ``is_live``: an application may be alive. ``is_waiting``: a run will start or continue by itself.
+    """The facts about a connector's runs. ``is_live``: an application may be alive. ``is_waiting``: a run will start or continue without a
+    request.
 
     ``ended_ms`` is the end of the last run, in ms since 1970. None: no run has ended. ``failure`` is the reason why the run failed. None:
     it did not fail. ``is_marked``: a user marked the run as failed, and its application may have reported success later.
@@ -41,8 +42,8 @@ class RunFacts:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """The states to write: the connector's (None: unchanged) and its tasks', with ``trace`` for FAILED ones. Also whether a run must start,
-    limited to the tasks in ``rerun`` if there are any."""
+    """The states to write: of the connector (None: unchanged) and of its tasks. ``trace`` is for FAILED states. Also whether a run must
+    start. If ``rerun`` lists tasks, the run is limited to these tasks."""
 
     connector: State | None = None
     tasks: Mapping[int, State] = field(default_factory=dict)
@@ -55,7 +56,7 @@ class Correction:
 
 
 def contradicting_connectors(configs: ClusterConfigState, statuses: StatusState) -> set[str]:
-    """The connectors whose statuses do not match their target state. For most, a run or a verb is about to change that."""
+    """The connectors whose statuses do not match their target state. In most cases, a run or a verb is about to correct them."""
     found = {name for name in statuses.names() if name not in configs}
     found |= {name for name in configs.connector_configs if is_contradicting(configs, statuses, name)}
     return found
@@ -75,7 +76,8 @@ def is_contradicting(configs: ClusterConfigState, statuses: StatusState, name: s
 
 
 def unconsumed_topics(topics: Iterable[str], config: Mapping[str, str]) -> list[str]:
-    """The active topics of a sink that its raw config no longer names (KIP-558). Empty for a source, or if a variable names topics."""
+    """The active topics of a sink that its raw config no longer names (KIP-558). Empty for a source, or if the topics are named with
+    variables."""
     used = list(topics)
     named, pattern = config.get("topics", "").strip(), config.get("topics.regex", "").strip()
     if "${" in named + pattern:
@@ -90,7 +92,8 @@ def unconsumed_topics(topics: Iterable[str], config: Mapping[str, str]) -> list[
 
 
 def correction(configs: ClusterConfigState, statuses: StatusState, name: str, facts: RunFacts) -> Correction:
-    """The correction for a STARTED or PAUSED connector. Empty while an application is alive, because it writes the statuses itself."""
+    """The correction for a STARTED or PAUSED connector. Empty while an application is alive, because the application writes the statuses
+    itself."""
     target = configs.target_state(name)
     if facts.is_live or target is None or target is TargetState.STOPPED:
         return Correction()
@@ -125,7 +128,8 @@ def _started(committed: Iterable[int], connector: ConnectorStatus | None, tasks:
 
 
 def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, missing: State, *, hidden: bool) -> State | None:
-    """The state to write, ``missing`` if there is no status. None: the current state is right, or only a run can correct it."""
+    """The state to write. If there is no status, this is the argument ``missing``. None: the current state is right, or only a run can
+    correct it."""
     if status is None:
         return missing
     if status.state in _PASSING:
@@ -138,7 +142,7 @@ def _instance(status: ConnectorStatus | TaskStatus | None, facts: RunFacts, miss
 
 
 def _outcome(status: ConnectorStatus | TaskStatus, facts: RunFacts) -> State | None:
-    """The state of an instance that was about to start, from the result of a run since then. None: there was no run."""
+    """The state of a connector or task that was about to start, from the result of a later run. None: there was no later run."""
     if not _ended_since(status, facts):
         return None
     return State.RUNNING if facts.failure is None else State.FAILED

@@ -1,4 +1,4 @@
-"""The usage of connectors' runs, and its cost by a table of prices. Knows nothing of where either is stored.
+"""The usage of connectors' runs, and the cost of that usage by a table of prices. Knows nothing of how usage and prices are stored.
 
 Days are in UTC. Money is ``None`` if no price is set, because the cost is then unknown, not 0.
 """
@@ -21,8 +21,8 @@ _EPOCH = date(1970, 1, 1)
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Sums over runs. ``runs`` counts those that delivered records. ``seconds`` and ``cpu_seconds`` are sums over their tasks and
-    attempts."""
+    """Sums over runs. ``runs`` counts the runs that delivered records. ``seconds`` and ``cpu_seconds`` are sums over the tasks and attempts
+    of these runs."""
 
     runs: int = 0
     records: int = 0
@@ -73,7 +73,7 @@ class Prices:
         return any((self.cpu_hour, self.task_hour, self.gigabyte))
 
     def cost(self, used: Usage) -> Cost:
-        """The usage with its price, both rounded to 6 decimals, because the last digits in a sum of many floats have no meaning."""
+        """The usage with its cost. Both are rounded to 6 decimals, because the last digits in a sum of many floats have no meaning."""
         hours = (used.cpu_seconds * self.cpu_hour + used.seconds * self.task_hour) / _HOUR_SECONDS
         money = round(hours + used.bytes * self.gigabyte / _GIGABYTE, _DIGITS) if self.are_set else None
         seconds, cpu_seconds = round(used.seconds, _DIGITS), round(used.cpu_seconds, _DIGITS)
@@ -112,8 +112,8 @@ class RunCost:
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of connectors from ``first_day`` to ``last_day``. ``days``, newest first, are those on which a connector delivered
-    something. ``total`` is their sum."""
+    """The costs of connectors from ``first_day`` to ``last_day``. ``days``, newest first, are the days on which a connector delivered
+    something. ``total`` is the sum over these days."""
 
     first_day: str
     last_day: str
@@ -124,8 +124,8 @@ class Costs:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorCosts:
-    """The costs of one connector. ``runs`` are those that delivered something in these days, newest first. Not ``is_whole``: older runs are
-    left out, because there are too many for a response. ``days`` and ``total`` include all runs."""
+    """The costs of one connector. ``runs`` are the runs that delivered something in these days, newest first. ``is_whole`` false: older
+    runs are left out, because there are too many for a response. ``days`` and ``total`` include all runs."""
 
     first_day: str
     last_day: str
@@ -167,7 +167,8 @@ def costs(found: Sequence[DayUsage], span: Span, prices: Prices) -> Costs:
 
 
 def connector_costs(found: Sequence[DayUsage], runs: Sequence[RunUsage], span: Span, prices: Prices, *, most_runs: int) -> ConnectorCosts:
-    """The costs of one connector. ``runs`` are sorted newest first, with one more than ``most_runs`` if there are more."""
+    """The costs of one connector. ``runs`` are sorted newest first. If there are more than ``most_runs``, one additional run is
+    included."""
     by_day = costs(found, span, prices)
     by_run = [RunCost(each.run, each.last_ms, prices.cost(each.used)) for each in runs[:most_runs]]
     is_whole = len(runs) <= most_runs

@@ -1,6 +1,6 @@
-"""The history of one connector for users: revisions of its config, changes of its offsets, and the effects of going back.
+"""The history of one connector for users: revisions of its config, changes of its offsets, and the effects of restoring earlier offsets.
 
-Pure values and rules. The SQL mirror has the lines, and the herder carries out the changes.
+Pure values and rules. The SQL mirror stores the lines of the history, and the herder carries out the changes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.model.view_json import OMITTED
 from airflow_provider_connect.runtime.model.views import OffsetView
 
 MOST_PAGE_BYTES = 1_048_576
-"""Bytes of recorded JSON in one page of a history. A longer line is a page of its own."""
+"""The maximum bytes of recorded JSON in one page of a history. A longer line is a page of its own."""
 
 MOST_RETURNS = 1000
 """The maximum number of partitions in the response to an undo."""
@@ -57,15 +57,15 @@ class Page:
 
 
 def page_of(sizes: Sequence[tuple[int, int]], limit: int, most_bytes: int = MOST_PAGE_BYTES) -> tuple[Sequence[int], int | None]:
-    """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, newest first, with one line
-    more than ``limit`` if there are more."""
+    """The numbers of the lines in a page, and its ``next_before``. ``sizes`` has number and bytes of each line, newest first. If there are
+    more than ``limit`` lines, it has one additional line."""
     fitting = _fitting([size for _, size in sizes[:limit]], most_bytes)
     numbers = [number for number, _ in sizes[:fitting]]
     return numbers, numbers[-1] if len(sizes) > fitting else None
 
 
 def _fitting(sizes: Sequence[int], most_bytes: int) -> int:
-    """How many lines, beginning with the first, have at most ``most_bytes`` together. At least 1 if there is a line."""
+    """The number of lines from the start that have at most ``most_bytes`` together. At least 1 if there is a line."""
     return max(sum(total <= most_bytes for total in accumulate(sizes)), min(len(sizes), 1))
 
 
@@ -95,14 +95,15 @@ class ConfigRevision:
 
 @dataclass(frozen=True, slots=True)
 class ConfigHistory:
-    """The revisions, newest first. ``next_before`` is the value of ``before`` that requests older ones. None: there are no older ones."""
+    """The revisions, newest first. ``next_before`` is the value of ``before`` that requests older revisions. None: there are no older
+    revisions."""
 
     revisions: Sequence[ConfigRevision]
     next_before: int | None = None
 
 
 def config_history(page: Page, redact: Redact, left_out: Iterable[str] = ()) -> ConfigHistory:
-    """The lines of ``page`` as revisions, without the keys in ``left_out``, which control only the DAG."""
+    """The lines of ``page`` as revisions, without the keys in ``left_out``. These keys control only the DAG."""
     hidden_keys = frozenset(left_out)
 
     def visible(text: str | None) -> Config | None:
@@ -128,7 +129,7 @@ def key_changes(old: Config, new: Config) -> list[KeyChange]:
 
 
 class Effect(StrEnum):
-    """What the connector would do after its offset in a partition was set back."""
+    """The effect on the connector of setting back its offset in a partition."""
 
     AGAIN = "read again"
     FROM_BEGINNING = "read from the beginning"
@@ -148,7 +149,7 @@ class OffsetMove:
 @dataclass(frozen=True, slots=True)
 class OffsetChange:
     """The changes of offsets by one run, or by one request of a user. ``run`` is an Airflow run, ``who`` a user. None: unknown. ``entry``
-    is the number by which the change, together with all later ones, can be undone."""
+    is the number with which a user can undo the change, together with all later changes."""
 
     entry: int
     from_ms: int
@@ -161,7 +162,7 @@ class OffsetChange:
 
 @dataclass(frozen=True, slots=True)
 class OffsetHistory:
-    """The changes, newest first. ``begins_ms`` is the earliest instant to which offsets can go back. None: there is no such instant.
+    """The changes, newest first. ``begins_ms`` is the earliest instant whose offsets can be restored. None: there is no such instant.
     ``next_before`` as in ``ConfigHistory``."""
 
     changes: Sequence[OffsetChange]
@@ -171,8 +172,8 @@ class OffsetHistory:
 
 @dataclass(frozen=True, slots=True)
 class OffsetReturn:
-    """The effect of going back in one partition. ``records`` counts the records of a sink's topic that are read again or skipped. For a
-    source, only the connector could count them."""
+    """The effect of restoring an earlier offset in one partition. ``records`` counts the records of a sink's topic that are read again or
+    skipped. For a source, only the connector could count them."""
 
     partition: Mapping[str, object]
     now: Mapping[str, object] | None
@@ -183,8 +184,9 @@ class OffsetReturn:
 
 @dataclass(frozen=True, slots=True)
 class OffsetUndo:
-    """The response to an undo. ``to_ms`` is the instant of the offsets. ``returns`` are the partitions that differ. ``dry_run``: nothing
-    was changed. ``message`` is the server's text. ``left_out`` is how many differing partitions are not listed."""
+    """The response to an undo. ``to_ms`` is the instant whose offsets are restored. ``returns`` are the partitions whose offsets differ.
+    ``dry_run``: nothing was changed. ``message`` is the server's text. ``left_out`` is the number of differing partitions that are not
+    listed."""
 
     to_ms: int
     dry_run: bool
@@ -220,7 +222,7 @@ def _change(lines: Sequence[Line]) -> OffsetChange:
 
 
 def offsets_before(lines: Iterable[Line]) -> dict[str, OffsetView]:
-    """By ``partition_key``: the offset of each partition before the first of ``lines``, which are sorted oldest first."""
+    """The offset of each partition before the first of ``lines``, by ``partition_key``. ``lines`` are sorted oldest first."""
     before: dict[str, OffsetView] = {}
     for line in lines:
         partition = json.loads(line.subject)
@@ -253,7 +255,7 @@ def by_partition(offsets: Iterable[OffsetView]) -> dict[str, object]:
 
 
 def instant_ms(text: str | int) -> int:
-    """An instant in ms since 1970, given as such a number or in ISO 8601 with a time zone. Raises BadRequestException."""
+    """An instant in ms since 1970. ``text`` is such a number, or an instant in ISO 8601 with a time zone. Raises BadRequestException."""
     if isinstance(text, int) or (len(text) <= _MOST_DIGITS and text.isascii() and text.isdecimal()):
         return int(text)
     try:

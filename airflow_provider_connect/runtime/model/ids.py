@@ -51,7 +51,7 @@ class ConnectorTaskId(NamedTuple):
 
 
 def consumer_group(connector: str, overrides: Mapping[str, str] | None = None, worker: Mapping[str, str] | None = None) -> str:
-    """The group of a sink's offsets: the connector's ``consumer.override.group.id``, else the worker's ``consumer.group.id``, else
+    """The group of a sink's offsets: the connector's ``consumer.override.group.id``, or else the worker's ``consumer.group.id``, or else
     ``connect-«connector»`` (contract §7.2). ``overrides`` is the connector's config."""
     return (overrides or {}).get("consumer.override.group.id") or (worker or {}).get("consumer.group.id") or f"connect-{connector}"
 
@@ -69,7 +69,7 @@ def transactional_id(group_id: str, connector: str, task: int) -> str:
 def offsets_change_id(group_id: str, connector: str) -> str:
     """The id under which a connector's offsets are altered and reset while none of its tasks runs (KIP-875).
 
-    It ends with a word, whereas task ids end with a number. So a change of offsets for ``orders-0`` cannot fence task 0 of ``orders``.
+    This id ends with a word, but task ids end with a number. So a change of offsets for ``orders-0`` cannot fence task 0 of ``orders``.
     """
     return f"{group_id}-{connector}-offsets"
 
@@ -105,7 +105,7 @@ def check_name(connector: str) -> None:
 
 
 def is_shortened(dag_id: str) -> bool:
-    """Whether ``dag_id_for`` truncated the name. Then ``connector_for`` returns None, but the DAG's tasks have the name."""
+    """Whether ``dag_id_for`` truncated the name. If so, ``connector_for`` returns None, but the DAG's tasks have the full name."""
     return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 
@@ -128,7 +128,7 @@ def _quoted(byte: int, rest: str, *, first: bool) -> str:
 
 
 def connector_for(dag_id: str) -> str | None:
-    """The connector whose DAG has this id. None: the id is not from ``dag_id_for``, or it is shortened."""
+    """The connector whose DAG has this id. None: ``dag_id_for`` did not create the id, or has truncated it."""
     if not dag_id.startswith(DAG_ID_PREFIX) or len(dag_id) > DAG_ID_LENGTH or is_shortened(dag_id):
         return None
     quoted = dag_id.removeprefix(DAG_ID_PREFIX).encode()
@@ -175,5 +175,6 @@ def murmur2(key: bytes) -> int:
 
 
 def partition_for(key: bytes, partitions: int) -> int:
-    """The partition that Kafka's Java producer would choose for ``key``, because a key must never be in two partitions (contract §2.1)."""
+    """The partition that Kafka's Java producer would choose for ``key``. Both must choose the same, because a key must never be in two
+    partitions (contract §2.1)."""
     return (murmur2(key) & 0x7FFFFFFF) % partitions

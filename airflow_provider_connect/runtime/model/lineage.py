@@ -25,7 +25,8 @@ FieldJson = dict[str, Any]
 
 @dataclass(slots=True)
 class Fields:
-    """Converts schemas to at most ``left`` fields, because a foreign schema may have any number. ``hide`` masks secrets."""
+    """Converts schemas to at most ``left`` fields, because a schema from outside may have any number of fields. ``hide`` hides secrets in
+    texts."""
 
     hide: Callable[[str], str]
     left: int = MOST_FIELDS
@@ -35,7 +36,7 @@ class Fields:
         return str(self.hide(str(text)))[:LONGEST_TEXT]
 
     def of(self, schema: Schema | Mapping[str, str] | None) -> list[FieldJson]:
-        """The columns of a dataset. Empty: unknown, or values are not structs."""
+        """The columns of a dataset. Empty if they are unknown, or if values are not structs."""
         if schema is None:
             return []
         if isinstance(schema, Schema):
@@ -61,8 +62,8 @@ class Fields:
 
 
 def type_name(schema: Schema) -> str:
-    """The name of a type: Kafka Connect's name, the last word of a logical type's name, and for arrays and maps the name with the element
-    types."""
+    """The name of a type: Kafka Connect's name. For a logical type, the last word of its name. For arrays and maps, the name with the
+    element types."""
     if schema.logical_name is not None:
         return schema.logical_name.rpartition(".")[2].lower()
     if schema.type is SchemaType.ARRAY and schema.value_schema is not None:
@@ -116,7 +117,7 @@ def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -
 
 
 def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:
-    """By topic and partition: the first and the next offset of each range that contains records."""
+    """The first and the next offset of each range that contains records, by topic and partition."""
     topics: dict[str, dict[str, list[list[int]]]] = {}
     for task in tasks:
         for topic, partitions in task.ranges.items():

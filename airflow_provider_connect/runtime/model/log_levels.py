@@ -24,7 +24,7 @@ def set_level(name: str, level: str) -> list[str]:
     """Sets the level of a logger and of all loggers whose names begin with its name. The root's name means all loggers.
 
     Returns the sorted names of the loggers whose effective level changed. Raises NotFoundException for an unknown level,
-    BadRequestException for an empty one.
+    BadRequestException for an empty level.
     """
     number, name = _LEVELS[checked_level(level)], logger_name(name)
     concerned = {name, *(known for known in logger_names() if name == ROOT or known.startswith(name))}
@@ -42,7 +42,7 @@ def apply_levels(records: Iterable[LoggerRecord]) -> None:
 
 
 def checked_level(level: str) -> str:
-    """``level`` as one of Log4j's levels. Raises as ``set_level``."""
+    """``level`` as one of Log4j's levels. Raises the same exceptions as ``set_level``."""
     word = level.strip().upper()
     if not word:
         raise BadRequestException(f"'level' is empty; valid levels: {', '.join(_LEVELS)}")
@@ -68,5 +68,5 @@ def logger_of(name: str) -> logging.Logger:
 
 
 def level_word(level: int) -> str:
-    """The name of a level. A level between two has the name of the lower one."""
+    """The name of a level. A level between two named levels has the name of the lower level."""
     return max(((value, word) for word, value in _LEVELS.items() if value <= level), default=(1, "ALL"))[1]

@@ -1,4 +1,5 @@
-"""Log records as lines of text. In this form, the processes of a run send them to the log of its Airflow task. Knows nothing of Airflow.
+"""Log records as lines of text. In this form, the processes of a run send log records to the log of the run's Airflow task. Knows nothing
+of Airflow.
 
 A line is ``LEVEL logger: text``, which is readable in an executor's log. All lines of a longer text except the last have ``|`` instead of
 ``:``.
@@ -23,7 +24,8 @@ def write_logs(stream: TextIO | None = None) -> None:
 
 
 def escape_unprintable(stream: TextIO) -> None:
-    """Makes ``stream`` escape characters that its encoding lacks, such as half a surrogate pair. Otherwise their lines would be lost."""
+    """Makes ``stream`` escape characters that its encoding lacks, such as half a surrogate pair. Otherwise lines with such characters would
+    be lost."""
     if isinstance(stream, TextIOWrapper):
         stream.reconfigure(errors="backslashreplace")
 
@@ -35,7 +37,7 @@ def quiet_libraries() -> None:
 
 
 class LineFormatter(logging.Formatter):
-    """Formats a record as lines. Its text includes the trace."""
+    """Formats a record as lines. The text includes the trace."""
 
     def format(self, record: logging.LogRecord) -> str:
         head = f"{record.levelname} {record.name}"
@@ -50,7 +52,7 @@ class LineReader:
         self._begun: dict[tuple[str, str], list[str]] = {}
 
     def read(self, line: str) -> bool:
-        """Logs the text once its record is complete. False: the line is not a line of a log, and was ignored."""
+        """Reads one line. Logs the text when its record is complete. False: the line is not a line of a log, and was ignored."""
         found = _LINE.fullmatch(line.rstrip("\r\n"))
         if found is None:
             return False
@@ -83,7 +85,7 @@ class KeptLines(logging.Handler):
 
 
 def _log(name: str, level: int, text: str) -> None:
-    """Logs a text of another process. Passes records below INFO too, since that process has decided about the level."""
+    """Logs a text of another process. Also passes records below INFO, because that process has already applied its log levels."""
     logger = logging.getLogger(name)
     if level < logging.INFO or logger.isEnabledFor(level):
         record = logger.makeRecord(name, level, "", 0, text, (), None)

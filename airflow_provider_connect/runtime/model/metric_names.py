@@ -1,6 +1,7 @@
-"""The metrics by group and name, each with its meaning and kind: Kafka Connect's (contract §14), those of KIP-891 and KIP-1278, and ours.
+"""The metrics by group and name, each with its meaning and kind: Kafka Connect's metrics (contract §14), the metrics of KIP-891 and
+KIP-1278, and ours.
 
-Knows nothing of the source and destination of values. ``docs/metrics.md`` lists the same metrics.
+Knows nothing of where values come from and where they are sent. ``docs/metrics.md`` lists the same metrics.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,7 +19,7 @@ class Kind(StrEnum):
     """How the values of different runs are combined."""
 
     TOTAL = "total"  # added
-    GAUGE = "gauge"  # the newest value counts
+    GAUGE = "gauge"  # the newest value is used
     TEXT = "text"  # a word, shown as a label of the value 1
 
 
@@ -162,14 +163,14 @@ TOTALS = frozenset(metric.name for metric in METRICS if metric.kind is Kind.TOTA
 
 
 def merge_metrics(newer: Mapping[str, float], older: Mapping[str, float]) -> dict[str, float]:
-    """The metrics of two runs: totals are added, of the others the newer value counts."""
+    """The metrics of two runs. Totals are added. For other metrics, the newer value is used."""
     totals = {name: value + older.get(name, 0.0) for name, value in newer.items() if name in TOTALS}
     return {**older, **newer, **totals}
 
 
 def group_of(name: str, *, is_source: bool) -> str:
-    """The group of a task's metric. A metric may date from before the connector changed its class, or lost the plugin that has a direction.
-    Then the group is that of the other direction. Raises KeyError for an unknown name."""
+    """The group of a task's metric. A metric may be older than a change of the connector's class, or the plugin may be missing. The group
+    may then be that of the other direction. Raises KeyError for an unknown name."""
     own, other = (SOURCE_TASK, SINK_TASK) if is_source else (SINK_TASK, SOURCE_TASK)
     for group in (own, TASK, TASK_ERROR, STATUS_STORE, other):
         if (group, name) in BY_NAME:

@@ -1,7 +1,7 @@
 """Checks offsets of sources and sinks from users and connectors, and converts them to the stored form.
 
-A source's offsets are maps of its own, on the offsets topic. A sink's offsets are Kafka's, in its consumer group. Knows nothing of either
-store.
+A source's offsets are maps that the source defines, on the offsets topic. A sink's offsets are Kafka's offsets, in the sink's consumer
+group. Knows nothing of how either are stored.
 """
 
 import base64
@@ -18,13 +18,14 @@ from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 
 TOPIC, PARTITION, OFFSET = "kafka_topic", "kafka_partition", "kafka_offset"
 CLAIM_MARK, ALTERED_MARK = "claim=", "altered="
-"""The beginning of the metadata of a group's offset that a task of ours committed, or that was altered over our REST API. Other metadata
-comes from another writer: a real Connect, or an admin tool."""
+"""The first characters of the metadata of a group's offset: one mark for offsets that our tasks commit, and one for offsets that were
+altered over our REST API. Other metadata comes from another writer: a real Connect, or an admin tool."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRecord:
-    """A source partition's offset, as read. ``offset`` None: removed. A lookup finds it by ``key``, the record's key."""
+    """A source partition's offset, as read. ``offset`` None means that it was removed. A lookup finds the offset by ``key``, the record's
+    key."""
 
     connector: str
     partition: Mapping[str, object]
@@ -51,7 +52,7 @@ def requested_offsets(body: object) -> list[tuple[object, object]]:
 
 def checked_source_offset(value: object) -> Mapping[str, object]:
     """Returns ``value`` if it is a valid source partition or offset: a map of text to null, booleans, 64-bit integers, floats, text and
-    bytes. Raises DataException in Connect's words, with the field."""
+    bytes. Raises DataException in Connect's words, which name the field."""
     if not isinstance(value, Mapping):
         raise DataException("Offsets must be specified as a Map")
     for name, member in value.items():
@@ -69,9 +70,9 @@ def _schema_type(value: object) -> str:
 
 
 def normalised(value: Mapping[str, object]) -> dict[str, object]:
-    """A checked partition or offset as after a round trip through the offsets topic in a real worker: bytes are base64 text, NaN and the
-    infinities are their names, and the entries have the order of a Java HashMap (contract §2.2). Offsets that users alter are converted to
-    this form, so that every reader finds them by the bytes of their key."""
+    """A checked partition or offset in the form that it would have after a round trip through the offsets topic in a real worker. Bytes are
+    base64 text, NaN and the infinities are their names, and entries have the order of a Java HashMap (contract §2.2). Offsets that users
+    alter are converted to this form, so that every reader finds them by the bytes of their key."""
     return in_hash_order((name, _read_back(member)) for name, member in value.items())
 
 
@@ -89,8 +90,8 @@ def _read_back(value: object) -> object:
 
 
 def sink_offsets(pairs: Iterable[tuple[object, object]]) -> dict[tuple[str, int], int | None]:
-    """Maps topic and partition to the offset. None: the offset is to be removed. If two pairs have the same partition, the later one
-    counts.
+    """Maps topic and partition to the offset. None: the offset is to be removed. If two pairs have the same partition, the later pair is
+    used.
 
     Numbers may be text. Raises BadRequestException in Connect's words for the first wrong pair.
     """
@@ -178,7 +179,8 @@ SOURCE_WRITE_TIMEOUT = "Timed out while attempting to modify offsets for source 
 
 
 def beyond_end(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> str | None:
-    """A note about a sink's offsets beyond the ends of their partitions, which Kafka accepts. None: there are no such offsets."""
+    """A note about a sink's offsets that are beyond the ends of their partitions. Kafka accepts such offsets. None: there are no such
+    offsets."""
     found = sorted(at for at, offset in offsets.items() if at in ends and offset > ends[at])
     if not found:
         return None

@@ -1,4 +1,4 @@
-"""The responses for the page in Airflow's UI, in addition to those of Kafka Connect's API: rows of its list, runs, lags, dead-letter
+"""The responses for the page in Airflow's UI, in addition to those of Kafka Connect's API: rows of the page's list, runs, lags, dead-letter
 records.
 
 Fields are named as in JSON.
@@ -41,9 +41,9 @@ class RunView:
 
 @dataclass(frozen=True, slots=True)
 class AttemptView:
-    """An attempt of one of Airflow's tasks in a run of a connector: the ``number``-th of ``most``. ``state`` is Airflow's. None: not
-    scheduled yet. ``map_index`` is -1 and ``label`` None if the run has one application. ``next_ms`` is the start of the next attempt,
-    since 1970. None: unknown, or not planned."""
+    """An attempt of one of Airflow's tasks in a run of a connector: attempt ``number`` of at most ``most``. ``state`` is Airflow's state.
+    None: not scheduled yet. If the run has one application, ``map_index`` is -1 and ``label`` is None. ``next_ms`` is the start of the next
+    attempt, since 1970. None: unknown, or not planned."""
 
     run: str
     task: str
@@ -57,8 +57,8 @@ class AttemptView:
 
 @dataclass(frozen=True, slots=True)
 class PlanView:
-    """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past. None: no run starts by itself. ``attempt``
-    belongs to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
+    """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past. None: no run is scheduled. ``attempt`` belongs
+    to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
 
     next_run_ms: int | None
     owner: str | None
@@ -70,11 +70,11 @@ class PlanView:
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
     """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a trace.
-    ``note`` is something that the source is missing, such as its file. ``last_run`` is the last known application that delivered something.
-    ``lag`` is the number of records between a sink's positions and the ends of its topics. None: unknown, or a source. ``left`` is the same
-    for a sink. For a source, it is how many of ``left_unit`` remained before the end that was known to its last run. None: unknown.
-    ``hours`` has records by hour, ending with the current hour. Empty: no records, or unknown. ``plan`` None: Airflow has no DAG of the
-    connector. If ``has_dag`` is None, that is unknown."""
+    ``note`` names something that the source is missing, such as its file. ``last_run`` is the last known application that delivered
+    something. ``lag`` is the number of records between a sink's positions and the ends of its topics. None: unknown, or a source. For a
+    sink, ``left`` is the same. For a source, it is the number of ``left_unit`` that remained before the end that the last run knew. None:
+    unknown. ``hours`` has records by hour, ending with the current hour. Empty: no records, or unknown. ``plan`` None: Airflow has no DAG
+    of the connector. ``has_dag`` None: it is unknown whether Airflow has one."""
 
     name: str
     dag_id: str
@@ -108,9 +108,9 @@ class ConnectorRows:
 
 @dataclass(frozen=True, slots=True)
 class ProgressView:
-    """The deliveries of the running applications since their start. ``rate`` is in records per second. ``left`` is how many of
-    ``left_unit`` remain, for a sink the records before the ends of its topics. ``seconds_left`` is the time for these at this rate. None:
-    unknown."""
+    """The deliveries of the running applications since their start. ``rate`` is in records per second. ``left`` is the number of
+    ``left_unit`` that remain. For a sink, these are the records before the ends of its topics. ``seconds_left`` is the time for the rest at
+    this rate. None: unknown."""
 
     records: int | None
     bytes: int | None
@@ -131,9 +131,10 @@ class FailedRun:
 @dataclass(frozen=True, slots=True)
 class ConnectorDetail:
     """One connector with its runs, newest first. ``target`` is the state that users requested: STARTED, PAUSED or STOPPED. The status
-    follows it. ``defined_in`` is the DAG file with its config. None: REST may change the config. ``attempts`` are those of the newest run.
-    ``progress`` None: no application runs, or it is not known yet. ``dag_config`` has the ``airflow.*`` keys of its config, which Connect's
-    responses do not contain, with secrets hidden. ``failed_runs`` are sorted newest first."""
+    changes later. ``defined_in`` is the DAG file with the connector's config. None: REST may change the config. ``attempts`` are the
+    attempts of the newest run. ``progress`` None: no application is running, or its progress is not known yet. ``dag_config`` has the
+    ``airflow.*`` keys of the config, with secrets hidden. Connect's responses do not contain these keys. ``failed_runs`` are sorted newest
+    first."""
 
     row: ConnectorRow
     target: str
@@ -148,7 +149,7 @@ class ConnectorDetail:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorClass:
-    """One version of a connector class of which users may create connectors. ``summary`` is by its author. None: unknown."""
+    """One version of a connector class of which users may create connectors. ``summary`` is by the author of the class. None: unknown."""
 
     class_name: str = field(metadata=named("class"))
     type: str
@@ -158,7 +159,7 @@ class ConnectorClass:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The lag of a sink in one partition. ``position`` None: it has no committed offset, and ``lag`` counts from the beginning."""
+    """The lag of a sink in one partition. ``position`` None: there is no committed offset, and ``lag`` counts from the beginning."""
 
     topic: str
     partition: int
@@ -169,8 +170,8 @@ class PartitionLag:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorLag:
-    """The partitions that a sink reads. If there are too many, those with the largest lags, and ``left_out`` counts the others. ``lag`` is
-    the sum over all."""
+    """The partitions that a sink reads. If there are too many, only the partitions with the largest lags are listed, and ``left_out``
+    counts the others. ``lag`` is the sum over all partitions."""
 
     partitions: Sequence[PartitionLag]
     lag: int
@@ -183,9 +184,9 @@ LAG_SPANS: Final = {1: 60, 24: 300, 168: 2400}
 
 @dataclass(frozen=True, slots=True)
 class LagHistory:
-    """A connector's distances to the end of its data, for a sink to the ends of its topics. ``distances`` has the largest in each span of
-    ``step_ms`` from ``from_ms`` on. None: not measured. Empty: no history is stored here. ``unit`` is the newest unit, and distances in
-    other units are left out. None: nothing was measured."""
+    """A connector's distances to the end of its data. For a sink, these are the ends of its topics. ``distances`` has the largest distance
+    in each span of ``step_ms`` from ``from_ms`` on. None: not measured. Empty: no history is stored here. ``unit`` is the newest unit.
+    Distances in other units are left out. ``unit`` None: nothing was measured."""
 
     from_ms: int
     step_ms: int
@@ -195,10 +196,10 @@ class LagHistory:
 
 @dataclass(frozen=True, slots=True)
 class DeadLetters:
-    """The newest records of a sink's dead letter queue, newest first. Each is in the form of ``herder.dead_letters.row_of``, with
-    ``is_whole``, whether key and value are complete, and ``is_replayed``. ``topic`` None: the connector has no queue. ``has_headers``: its
-    records name the connector. Without headers, no records are shown. Not ``is_whole``: the search timed out. ``left_out`` is the number of
-    older requested records that did not fit into the response."""
+    """The newest records of a sink's dead letter queue, newest first. Each record is in the form of ``herder.dead_letters.row_of``, with
+    two flags: ``is_whole`` (key and value are complete) and ``is_replayed``. ``topic`` None: the connector has no queue. ``has_headers``:
+    the queue's records name the connector. Without headers, no records are shown. ``is_whole`` false: the search timed out. ``left_out`` is
+    the number of older requested records that did not fit into the response."""
 
     topic: str | None
     has_headers: bool
@@ -209,8 +210,9 @@ class DeadLetters:
 
 @dataclass(frozen=True, slots=True)
 class ReplayView:
-    """The last replay of a sink's dead-letter records, or None. ``connector`` replays them, and its DAG is ``dag_id``. ``run`` is the
-    newest run of that DAG. None: unknown, or the user may not read that connector. ``may_replay``: the user may request a replay."""
+    """The last replay of a sink's dead-letter records, or None. ``connector`` is the connector that replays the records, and ``dag_id`` is
+    its DAG. ``run`` is the newest run of that DAG. None: unknown, or the user may not read that connector. ``may_replay``: the user may
+    request a replay."""
 
     replay: Replay | None
     connector: str
@@ -232,8 +234,8 @@ class BackfillRow:
 
 @dataclass(frozen=True, slots=True)
 class BackfillRows:
-    """A connector's backfills that a user may read, newest first. ``may_create``: the user may create a backfill. ``of`` is the connector
-    of which this one is a backfill. None: it is not a backfill."""
+    """A connector's backfills that a user may read, newest first. ``may_create``: the user may create a backfill. ``of`` is set if this
+    connector is itself a backfill: the connector whose data it delivers. Otherwise None."""
 
     backfills: Sequence[BackfillRow]
     may_create: bool
@@ -250,7 +252,7 @@ def row_of(
     hours: Sequence[int] = (),
     planned: Mapping[str, PlanView] | None = None,
 ) -> ConnectorRow:
-    """The connector as a row of the list, which contains nothing of its config except the class. ``planned`` is by DAG. None: unknown."""
+    """The connector as a row of the list. The row contains nothing of the config except the class. ``planned`` is by DAG. None: unknown."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
     first = next((_reason(trace) for trace in traces if trace and trace.strip()), None)
@@ -276,7 +278,7 @@ def row_of(
 
 
 def _reason(trace: str) -> str:
-    """The message of the last cause, without its class. If it has no message, its class."""
+    """The message of the last cause, without the exception's class. If there is no message, the class."""
     lines = trace.strip().splitlines()
     causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
     line = causes[-1] if causes else lines[0]

@@ -45,17 +45,17 @@ class Declared:
 
 @dataclass(slots=True)
 class Declarations:
-    """The plugins of one location or distribution, and the problems of its other declarations."""
+    """The plugins of one location or distribution, and the problems of declarations that are not valid."""
 
     plugins: list[Declared]
     problems: list[str]
 
 
 def hash_version(content: bytes) -> str:
-    """The version of a module file that declares none. It is older than any declared version, and changes with each edit."""
+    """The version of a module file that declares no version. It is older than any declared version, and changes with each edit."""
     return f"0-{hashlib.sha256(content).hexdigest()[:12]}"
 
 
 def is_hash_version(version: str) -> bool:
-    """Whether ``hash_version`` created it. Of two such versions, neither is known to be newer."""
+    """Whether ``hash_version`` created ``version``. Of two such versions, neither is known to be newer."""
     return re.fullmatch(r"0-[0-9a-f]{12}", version) is not None

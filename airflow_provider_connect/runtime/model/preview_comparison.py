@@ -43,8 +43,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """``equal_records`` counts those of the ``records`` read by both versions that are equal byte by byte. ``has_seen_enough`` False: the
-    old version found no record, so there is nothing to compare."""
+    """Both versions read ``records``. ``equal_records`` of them are equal byte by byte. ``has_seen_enough`` false: the old version found no
+    record, so there is nothing to compare."""
 
     old_version: str
     new_version: str
@@ -70,7 +70,7 @@ class Comparison:
 
 
 def compare_previews(old: Preview, new: Preview) -> Comparison:
-    """Compares the previews. ``old`` ran first, so the new version may have found a few more records at the source's end."""
+    """Compares the previews. ``old`` ran first, so the new version may have found a few more records at the end of the data."""
     before, after = ({topic.topic: topic for topic in preview.topics} for preview in (old, new))
     differences = [*_topics(before, after), *_fields(Subject.OFFSETS, "", old.offsets, new.offsets), *_counts(old, new)]
     for name in before.keys() & after.keys():
@@ -94,7 +94,7 @@ def _topics(before: Mapping[str, PreviewedTopic], after: Mapping[str, PreviewedT
 
 
 def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iterator[Difference]:
-    if not before or not after:  # one has no records, so there is nothing to compare
+    if not before or not after:  # one version has no records, so there is nothing to compare
         return
     for path in before.keys() | after.keys():
         old, new = before.get(path), after.get(path)
@@ -104,7 +104,7 @@ def _fields(subject: Subject, topic: str, before: Fields, after: Fields) -> Iter
 
 
 def _counts(old: Preview, new: Preview) -> Iterator[Difference]:
-    """Reports fewer read records, or a different number of resulting records from the same number of read ones."""
+    """Reports if the new version read fewer records, or if the same number of read records resulted in a different number of records."""
     if new.read < old.read:
         yield Difference(Subject.COUNT, Change.CHANGED, "", "read", str(old.read), str(new.read))
         return

@@ -14,7 +14,7 @@ Fields = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True)
 class PreviewRequest:
-    """``config`` is raw. ``version`` is a version or range that replaces the config's own. None: the version that a run would use.
+    """``config`` is raw. ``version`` is a version or range that replaces the version in the config. None: the version that a run would use.
     ``seconds`` is the time limit for reading."""
 
     connector: str
@@ -25,19 +25,19 @@ class PreviewRequest:
 
 
 class PreviewEnd(StrEnum):
-    """Why a task stopped reading."""
+    """The reason why a task stopped reading."""
 
-    RECORDS = "records"  # it has read the requested number
+    RECORDS = "records"  # the task has read the requested number
     END = "end"  # its source has no more records
     IDLE = "idle"  # no record arrived for a while
-    TIME = "time"  # the time of the preview is over
+    TIME = "time"  # the time limit of the preview has passed
     NOT_ASKED = "not_asked"  # not started: earlier tasks have read all records of the preview
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTask:
-    """One planned task. ``config`` is as on the config topic, with secrets hidden. ``partitions`` are the source partitions that it read,
-    or the sink's topic partitions with the next offset."""
+    """One planned task. ``config`` is as on the config topic, with secrets hidden. ``partitions`` are the source partitions that the task
+    read. For a sink, they are the topic partitions with the next offset."""
 
     task: int
     config: Mapping[str, str]
@@ -48,7 +48,8 @@ class PreviewedTask:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedTopic:
-    """The records to a topic, or from it. ``bytes`` counts keys and values. ``digests`` are those of the records, in order."""
+    """The records that are written to a topic, or read from it. ``bytes`` counts keys and values. ``digests`` has the digest of each
+    record, in order."""
 
     topic: str
     records: int
@@ -60,10 +61,10 @@ class PreviewedTopic:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedRecord:
-    """One record for display. ``offset`` None: not on Kafka yet. ``source_offset`` None: the record is a sink's, or its source cannot
-    resume after it. In a replay of dead-letter records, ``source_offset`` is the partition and offset in the queue. A key, value or header
-    that consists of bytes is text if the bytes are UTF-8, else ``0x`` and hexadecimal. Other values without a form in JSON are text.
-    ``is_cut``: a part was too long."""
+    """One record for display. ``offset`` None: the record is not in Kafka yet. ``source_offset`` None: the record is a sink's, or the
+    source cannot resume after this record. In a replay of dead-letter records, ``source_offset`` is the partition and offset in the queue.
+    A key, value or header that consists of bytes is text if the bytes are UTF-8, otherwise ``0x`` and hexadecimal digits. Other values
+    without a form in JSON are text. ``is_cut``: a part was too long."""
 
     task: int
     topic: str
@@ -81,16 +82,16 @@ class StepOutcome(StrEnum):
     """The outcome of a transformation of a record."""
 
     APPLIED = "applied"
-    SKIPPED = "skipped"  # its predicate does not apply to the record, which passes unchanged
+    SKIPPED = "skipped"  # the predicate does not apply to the record, which passes unchanged
     DROPPED = "dropped"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class PreviewedStep:
-    """One transformation of one record. ``predicate`` is the alias of its predicate, after ``not`` if it is negated. None: it applies to
-    all records. ``records`` are its results, several if it splits the record. Empty if the record was skipped, or all results were dropped
-    or failed. ``error``: why a record failed, or cannot be shown."""
+    """One transformation of one record. ``predicate`` is the alias of the predicate, after ``not`` if it is negated. None: the
+    transformation applies to all records. ``records`` are the results, several if the transformation splits the record. Empty if the record
+    was skipped, or all results were dropped or failed. ``error`` is the reason why a record failed, or cannot be shown."""
 
     alias: str
     class_name: str
@@ -102,8 +103,8 @@ class PreviewedStep:
 
 @dataclass(frozen=True, slots=True)
 class PreviewedSteps:
-    """A record as it was read, and its ``transforms`` in order. The last one may have dropped the record. ``is_cut``: some were left out,
-    because the preview's limits were reached."""
+    """A record as it was read, and its ``transforms`` in order. The last transformation may have dropped the record. ``is_cut``: some
+    transformations were left out, because the preview's limits were reached."""
 
     read: PreviewedRecord
     transforms: Sequence[PreviewedStep]
@@ -113,9 +114,9 @@ class PreviewedSteps:
 @dataclass(frozen=True, slots=True)
 class Preview:
     """A complete preview. ``read`` counts the records before transformations. ``offsets`` is the structure of a source's offsets.
-    ``records`` are the first ones, as many as may be shown. ``skipped`` counts failed records that are left out, and ``failures`` has the
-    first reasons. ``steps`` are those of the first few records. Empty without transformations. ``missing`` is what a run waits for. None:
-    everything that the config names exists."""
+    ``records`` are the first records, as many as may be shown. ``skipped`` counts failed records that are left out, and ``failures`` has
+    the first reasons. ``steps`` has the steps of the first few records. It is empty without transformations. ``missing`` names what a run
+    waits for. None: everything that the config names exists."""
 
     connector: str
     type: str

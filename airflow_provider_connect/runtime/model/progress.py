@@ -15,7 +15,7 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The deliveries of a connector's running applications since their start. ``rate`` is in records per second, ``left`` as in
+    """The deliveries of a connector's running applications since their start. ``rate`` is in records per second. ``left`` is as in
     ``WorkerView``. None: unknown."""
 
     records: int | None = None
@@ -30,8 +30,8 @@ class Progress:
 
 
 class Rates:
-    """Records per second in the last half minute, from the counts of successive calls. Before the second call, the average of the whole
-    run."""
+    """Computes records per second in the last half minute from the counts of successive calls. Before the second call, the rate is the
+    average of the whole run."""
 
     def __init__(self) -> None:
         self._samples: dict[Key, list[tuple[float, int]]] = {}
@@ -51,7 +51,8 @@ class Rates:
         }
 
     def of(self, counts: Mapping[Key, tuple[int, float | None]], at: float) -> dict[Key, float | None]:
-        """The rates. ``counts`` are records and, if known, the seconds of their delivery. ``at`` is a monotonic time in seconds."""
+        """The rates. ``counts`` has the number of records and, if known, the seconds that their delivery took. ``at`` is a monotonic time
+        in seconds."""
         kept = {
             key: [*(each for each in self._samples.get(key, ()) if at - each[0] <= _WINDOW_SECONDS), (at, records)]
             for key, (records, _) in counts.items()
@@ -82,7 +83,7 @@ def _bytes(applications: Iterable[WorkerView]) -> int | None:
 
 
 def _left(applications: Iterable[WorkerView]) -> tuple[int | None, str | None]:
-    """The sum and its unit, if all applications report the same unit."""
+    """The sum of ``left`` and its unit, if all applications report the same unit."""
     known = [(each.left, each.left_unit) for each in applications]
     units = {unit for _, unit in known}
     if len(units) != 1 or any(left is None for left, _ in known):

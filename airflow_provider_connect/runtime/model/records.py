@@ -1,7 +1,7 @@
 """The records of the config topic as values, and ``Unreadable``, for a record on any of our topics that cannot be decoded.
 
 ``offset`` is the record's own offset on its topic, -1 for a record that is not written yet. Two records with different offsets may be
-equal. ``author`` is the user who requested the change, for the history. It is written, but read only for configs, and has no effect.
+equal. ``author`` is the user who requested the change, for the history. ``author`` is read only for configs, and has no effect.
 """
 
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ class Unreadable:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRecord:
-    """``connector-«c»``: a connector's config as the user wrote it, with ``${…}`` unresolved. None: it was deleted."""
+    """``connector-«c»``: a connector's config as the user wrote it, with ``${…}`` unresolved. None: the connector was deleted."""
 
     connector: str
     config: Mapping[str, str] | None
@@ -44,7 +44,8 @@ class TargetStateRecord:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """``task-«c»-«t»``: one task's config, without effect until a commit record. None: another writer removed the task's config."""
+    """``task-«c»-«t»``: one task's config. It has no effect until a commit record follows. None: another writer removed the task's
+    config."""
 
     task: ConnectorTaskId
     config: Mapping[str, str] | None
@@ -73,9 +74,9 @@ class RestartRecord:
 
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
-    """``tasks-fencing-«c»``: how many task ids may be alive. Without ``claim``, the record is a new claim with its own offset. With
-    ``claim``, it is a later count by the holder of that claim. ``owner`` identifies the run that made the claim. None: a verb made it, to
-    end the tasks of a run."""
+    """``tasks-fencing-«c»``: the number of task ids that may be alive. Without ``claim``, the record is a new claim, with the record's own
+    offset. With ``claim``, it is a later count by the holder of that claim. ``owner`` identifies the run that made the claim. None: a verb
+    made the claim, to end the tasks of a run."""
 
     connector: str
     count: int
@@ -106,7 +107,7 @@ class LoggerRecord:
 
 @dataclass(frozen=True, slots=True)
 class UpgradeRecord:
-    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: it has ended."""
+    """``upgrade-«c»``, a key of ours, which Kafka Connect skips: an upgrade of the connector's plugin. None: the upgrade has ended."""
 
     connector: str
     upgrade: Upgrade | None

@@ -1,4 +1,4 @@
-"""Requests for replays of dead-letter records, and the progress of the last one. Fields are named as in JSON."""
+"""Requests for replays of dead-letter records, and the progress of the last replay. Fields are named as in JSON."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.view_json import OMITTED
 
 Edits = Mapping[str, Mapping[str, str | None]]
-"""By ``PARTITION:OFFSET``: the new ``key``, the new ``value``, or both. None is null."""
+"""The new ``key``, the new ``value``, or both, by ``PARTITION:OFFSET``. None is null."""
 
 
 @dataclass(frozen=True, slots=True)
 class ReplayRequest:
-    """The records of a sink's queue to replay, and the changes to them. Every record meets an empty condition.
+    """The records of a sink's queue to replay, and the changes to these records. An empty condition matches every record.
 
     ``offsets`` are entries such as ``0:5-20``, ``PARTITION:RANGE``. ``from_topics`` are the topics on which records failed. ``exceptions``
-    are class names, in full or their last part. ``topic`` is the destination. None: each record's original topic. ``transforms`` are
-    settings such as ``transforms`` and ``transforms.a.type``, with ``predicates`` if they use some. ``replay`` identifies the request: a
-    repeated one is the same replay. None: each request is a new replay.
+    are class names, either in full or only the last part. ``topic`` is the destination. None: each record's original topic. ``transforms``
+    are settings such as ``transforms`` and ``transforms.a.type``, with ``predicates`` if the transformations use predicates. ``replay``
+    identifies the request: a repeated request is the same replay. None: each request is a new replay.
     """
 
     offsets: Sequence[str] = ()
@@ -35,9 +35,9 @@ class ReplayRequest:
 class Replay:
     """The last replay of a sink's dead-letter records. With ``preview``, a dry run.
 
-    ``connector`` is the connector that replays. ``queue`` is the topic that it reads, ``until`` the topic's ends by partition. ``records``
-    is the number written so far. ``is_done``: everything was read. ``state`` is the worst state of the connector and its task. None: not
-    known yet. ``failure`` is the first line of the trace if the state is FAILED.
+    ``connector`` is the connector that replays. ``queue`` is the topic that it reads. ``until`` has the topic's ends by partition.
+    ``records`` is the number of records written so far. ``is_done``: everything was read. ``state`` is the worst state of the connector and
+    its task. None: not known yet. If the state is FAILED, ``failure`` is the first line of the trace.
     """
 
     connector: str

@@ -1,7 +1,7 @@
 """One run of a connector as two values: the input of a Spark application, and its report.
 
-The run's directory has mode 0700. Its files are ``run.json`` (JSON, written before spark-submit with mode 0600, because it contains
-secrets), ``driver.pid`` and ``claim.json`` (written by the application as it starts) and ``result.json`` (JSON, written last, by rename).
+The run's directory has mode 0700. ``run.json`` (JSON) is written before spark-submit, with mode 0600, because it contains secrets. The
+application writes ``driver.pid`` and ``claim.json`` when it starts. ``result.json`` (JSON) is written last, by rename.
 """
 
 import dataclasses
@@ -13,7 +13,7 @@ from typing import Any
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
-"""The result so far, written after each task, in case the driver dies before the last task ends."""
+"""The result so far. It is written after each task, in case the driver dies before the last task ends."""
 UNREPORTED = "The application ended and did not report this task."
 
 
@@ -21,7 +21,7 @@ UNREPORTED = "The application ended and did not report this task."
 class Claim:
     """The right to write for a connector: the offset of a ``tasks-fencing-`` record on the config topic. The larger claim is newer.
 
-    Claims with different topic ids cannot be compared: the config topic was recreated, and the claim on the current topic is valid.
+    Claims with different topic ids cannot be compared: the config topic was recreated, so only a claim on the current topic is valid.
     """
 
     offset: int
@@ -41,11 +41,11 @@ class Claim:
 class RunSpec:
     """The input of an application. ``tasks`` are the ids to run. None: all tasks of the connector.
 
-    ``claim`` is set if an earlier step of the run claimed and planned (``tasks.per.application``). None: the application does both.
-    ``define`` is the raw config of a connector that a DAG file defines, written to the config topic if the topic has no config of it.
-    ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their values. ``known`` is a
-    ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds``: the run stays that long, and
-    reads on when it has read everything; None: it ends when it has.
+    ``claim`` is set if an earlier step of the run made the claim and planned the tasks (``tasks.per.application``). None: the application
+    does both. ``define`` is the raw config of a connector that a DAG file defines. It is written to the config topic if the topic has no
+    config of that connector. ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their
+    values. ``known`` is a ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds`` is the
+    time for which the run lasts. It then keeps reading new data. None: the run ends when it has read everything.
     """
 
     connector: str
@@ -71,7 +71,7 @@ class RunSpec:
 
 
 class RunState(StrEnum):
-    """How an application ended."""
+    """The way in which an application ended."""
 
     DONE = "done"  # every task reached the end of its data
     STOPPED = "stopped"  # ended early: paused, stopped, deleted, killed gracefully, or replaced by a newer claim
@@ -82,10 +82,10 @@ class RunState(StrEnum):
 @dataclass(slots=True)
 class TaskResult:
     """The result of one task in one run. ``ranges`` maps topic and partition to the first and the next offset of written (source) or
-    delivered (sink) records. ``trace`` is None unless the task FAILED. ``stopped_by`` is None if it reached the end of its data. For
-    lineage, ``topics`` maps used topics to the fields of their values (``model.lineage``), and ``datasets`` are those outside of Kafka,
-    each ``{"namespace", "name", "fields"}``. ``failed`` is the number of records skipped because errors are tolerated. ``error`` is the
-    last reason, without secrets."""
+    delivered (sink) records. ``trace`` is None unless the task FAILED. ``stopped_by`` is None if the task reached the end of its data. For
+    lineage, ``topics`` maps used topics to the fields of their values (``model.lineage``), and ``datasets`` are the datasets outside of
+    Kafka, each ``{"namespace", "name", "fields"}``. ``failed`` is the number of records skipped because errors are tolerated. ``error`` is
+    the reason of the last failure, without secrets."""
 
     task: int
     state: str = "RUNNING"

@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterator
 
 HIDDEN = "[hidden]"
-"""Shown instead of a secret."""
+"""The text that is shown instead of a secret."""
 
 SHORTEST = 4
-"""The minimum length of a secret that is hidden in texts. Shorter ones would hide ordinary words."""
+"""The minimum length of a secret that is hidden in texts. Hiding shorter secrets would also hide ordinary words."""
 
 _NAME = re.compile(
     r"password|passwd|passphrase|pwd|secret|token|credential|private[._-]?key|keystore[._-]?key|api[._-]?key|access[._-]?key|user[._-]?info|authorization|jaas",

@@ -38,8 +38,8 @@ def connector_state_for(target: TargetState, current: State | None = None) -> St
 
 
 def task_state_for(target: TargetState, current: State | None = None) -> State:
-    """The state of a task once ``target`` is reached: DESTROYED (its status is removed) when stopped, and PAUSED even if it had FAILED
-    (contract §6.3). Resuming leaves it FAILED. Only a restart changes that."""
+    """The state of a task once ``target`` is reached. A stopped task is DESTROYED (its status is removed). A paused task is PAUSED, even if
+    it was FAILED (contract §6.3). Resuming leaves a FAILED task FAILED; only a restart changes that."""
     if target is TargetState.STOPPED:
         return State.DESTROYED
     if target is TargetState.PAUSED:

@@ -1,7 +1,7 @@
 """The state of the status topic: the states of connectors and tasks, and the topics that each connector has used (contract §2.9).
 
 A status of ours has the claim of the run that wrote it. A status without a claim is a real worker's, and is always applied. ``author`` is
-the user whose restart or reset wrote the status, for the history. It is written, but not read here.
+the user whose restart or reset wrote the status, for the history. This module does not read it.
 """
 
 from collections.abc import Mapping
@@ -16,7 +16,8 @@ from airflow_provider_connect.runtime.model.states import State
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatus:
-    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in ours, so a real worker's always replaces it."""
+    """``status-connector-«c»``. State DESTROYED is the tombstone. ``generation`` is 0 in our statuses, so a real worker's status always
+    replaces them."""
 
     connector: str
     state: State
@@ -32,8 +33,8 @@ class ConnectorStatus:
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """``status-task-«c»-«t»``, otherwise as ConnectorStatus. ``failures`` is the number of consecutive applications in which the task has
-    FAILED, without the running one. A restart or a change of the config resets it."""
+    """``status-task-«c»-«t»``, otherwise like ConnectorStatus. ``failures`` is the number of consecutive applications in which the task has
+    FAILED, not counting the running application. A restart or a change of the config resets this number."""
 
     connector: str
     task: int
@@ -55,8 +56,8 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class FailedStatuses:
-    """The FAILED statuses of a connector and its tasks that one process writes, under the claim for which it works. Traces must not contain
-    secrets. They are shortened here."""
+    """The FAILED statuses of a connector and its tasks that one process writes, under that process's claim. Traces must not contain
+    secrets. Long traces are shortened here."""
 
     connector: str
     worker_id: str
@@ -72,7 +73,8 @@ class FailedStatuses:
         return ConnectorStatus(self.connector, State.RUNNING, self.worker_id, version=self.version, claim=self.claim)
 
     def of_task(self, task: int, trace: str, *, failures: int = 0) -> TaskStatus:
-        """``failures`` is as in TaskStatus. With 0 the failure delays no later run, since the check before a run has found it."""
+        """``failures`` is as in TaskStatus. With 0, the failure does not delay later runs. This is for failures that the check before a run
+        has found."""
         trace = shorten(trace)
         return TaskStatus(
             self.connector, task, State.FAILED, self.worker_id, trace=trace, version=self.version, claim=self.claim, failures=failures
@@ -109,7 +111,8 @@ _NO_TASKS: Mapping[int, TaskStatus] = {}
 
 
 class StatusState:
-    """Folds status records. Each key is in one partition, so its records arrive in order. Records of different keys arrive in any order.
+    """Folds status records. Each key is in one partition, so the records of a key arrive in order. Records of different keys arrive in any
+    order.
 
     Not thread-safe. It changes in place, so take a ``copy``. ``version`` increases with every change.
     """
@@ -154,7 +157,7 @@ class StatusState:
         return list(self.task_map(connector).values())
 
     def task_map(self, connector: str) -> Mapping[int, TaskStatus]:
-        """The statuses of the connector's tasks by number, in order. It is the same object until one of them changes."""
+        """The statuses of the connector's tasks by number, in order. The same object is returned until one of the statuses changes."""
         return self._tasks.get(connector, _NO_TASKS)
 
     def topics_of(self, connector: str) -> list[str]:
@@ -169,10 +172,11 @@ class StatusState:
         return reason
 
     def _superseded(self, record: StatusRecord) -> str:
-        """The reason to skip the status of a fenced run, whose claim is older than the newest one of the same key. Empty: apply it.
+        """The reason to skip the status of a fenced run, whose claim is older than the newest claim of the same key. Empty: apply the
+        status.
 
-        The newest claim counts even if its status was replaced or removed. Claims are compared per key, because a run rewrites only the
-        statuses of the tasks that it hosts. The other statuses keep their older claim.
+        The newest claim is remembered even if its status was replaced or removed. Claims are compared per key, because a run rewrites only
+        the statuses of the tasks that it hosts. The other statuses keep their older claim.
         """
         claim, key = record.claim, _key(record)
         if claim is None:
@@ -200,15 +204,16 @@ class StatusState:
         return ""
 
     def _remove(self, tombstone: ConnectorStatus) -> None:
-        """Removes the connector and its tasks, except those that were written after the tombstone, which may be read before it."""
+        """Removes the connector and its tasks. Statuses that were written after the tombstone stay, because they may be read before the
+        tombstone."""
         self.connectors.pop(tombstone.connector, None)
         tasks = self.task_map(tombstone.connector)
         later = {n: task for n, task in tasks.items() if tombstone.timestamp >= 0 and task.timestamp > tombstone.timestamp}
         self._put_tasks(tombstone.connector, later)
 
     def _task(self, status: TaskStatus) -> str:
-        """Applies a task's status. A real worker may report that it gave up a task after another worker has started it. For our writers,
-        the claim decides."""
+        """Applies a task's status. A real worker may report that it gave up a task after another worker has started the task. For statuses
+        of ours, the claims decide."""
         known = self.task(status.connector, status.task)
         is_running = known is not None and known.state is State.RUNNING and known.generation >= status.generation
         if is_running and status.state is State.UNASSIGNED and status.claim is None:

@@ -25,7 +25,7 @@ _PARTITIONS: Final = "Number of partitions must be positive, or -1 to use the br
 
 @dataclass(frozen=True, slots=True)
 class TopicGroup:
-    """The settings of one group's new topics. Partitions and replication factor -1: the broker's default."""
+    """The settings of one group's new topics. For partitions and replication factor, -1 means the broker's default."""
 
     name: str
     partitions: int
@@ -50,7 +50,8 @@ class TopicCreation:
 
     @classmethod
     def of(cls, config: Mapping[str, str]) -> TopicCreation | None:
-        """The groups of a config whose variables are resolved. None: it has no key under ``topic.creation.``, and creates no topics.
+        """The groups of a config whose variables are resolved. None: the config has no key under ``topic.creation.``, so no topics are
+        created.
 
         Raises ConfigException with all errors.
         """
@@ -86,7 +87,7 @@ def _group_in(key: str, names: set[str]) -> bool:
 
 
 def _parsed(config: Mapping[str, str], group: str, partitions: object, replicas: object, errors: list[str]) -> dict[str, Any]:
-    """A group's own four settings, by their names without the prefix. Adds errors to ``errors``."""
+    """The four settings of a group, by their names without the prefix. Adds errors to ``errors``."""
     prefix = f"{PREFIX}{group}."
     is_default = group == DEFAULT  # the default group includes every topic and excludes none, whatever the config
     patterns = (
@@ -129,7 +130,7 @@ def _group(config: Mapping[str, str], name: str, values: Mapping[str, Any]) -> T
 
 
 def _topic_configs(config: Mapping[str, str], prefix: str) -> Iterator[tuple[str, str]]:
-    """All other settings under the prefix: those of the topic itself."""
+    """All other settings under the prefix, which are settings of the topic itself."""
     for key, text in config.items():
         name = key.removeprefix(prefix)
         if key.startswith(prefix) and name not in ("include", "exclude", "partitions", "replication.factor"):

@@ -37,7 +37,8 @@ def _unknown(name: str, known: Collection[str], given: Iterable[str]) -> str:
 
 
 def misspellings(errors: Iterable[str], warnings: Iterable[str]) -> list[str]:
-    """The unknown settings among ``warnings`` if one of ``errors`` is a missing setting, because one of them may be its misspelled name."""
+    """The unknown settings among ``warnings``, if one of ``errors`` is about a missing setting. An unknown setting may be the misspelled
+    name of the missing one."""
     if not any(error.startswith(_MISSING) for error in errors):
         return []
     return [warning for warning in warnings if warning.startswith(_UNKNOWN)]
@@ -49,9 +50,9 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 
 
 def _nearest_setting(name: str, known: Iterable[str]) -> str | None:
-    """The most similar setting. Settings share many words, so a name with full stops must be more similar, or be the end of another name
-    (``schemas.enable``)."""
-    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # reversed: the value's before the key's
+    """The most similar setting. Settings share many words. So a name with full stops must be more similar than other names, or be the end
+    of another name (``schemas.enable``)."""
+    whole = sorted((each for each in known if each.endswith(f".{name}")), reverse=True)  # value.converter's before key.converter's
     if whole:
         return whole[0]
     near = nearest(name, known)

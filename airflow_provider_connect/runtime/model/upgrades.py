@@ -1,7 +1,7 @@
-"""An upgrade of a connector to another version of its plugin: its state, and the version that runs use. Plain values.
+"""An upgrade of a connector to another version of its plugin, as plain values: the state of the upgrade, and the version that runs use.
 
-It is on the config topic, like the connector's config, so every process sees it, and one transaction changes both. The config does not
-change before the new version has succeeded in a run.
+An upgrade is on the config topic, like the connector's config. So every process sees the upgrade, and one transaction can change both. The
+config changes only after the new version has succeeded in a run.
 """
 
 import dataclasses
@@ -23,18 +23,19 @@ class UpgradeState(StrEnum):
     REQUESTED = "REQUESTED"  # the next run compares the versions first; runs use the old version
     HELD = "HELD"  # the comparison found differences that prevent the upgrade; runs use the old version
     TRIAL = "TRIAL"  # the comparison found no such differences; the first run with the new version is due, or running
-    DONE = "DONE"  # that run succeeded; runs use the requested version
-    ROLLED_BACK = "ROLLED_BACK"  # that run failed; runs use the old version
+    DONE = "DONE"  # the first run with the new version succeeded; runs use the requested version
+    ROLLED_BACK = "ROLLED_BACK"  # the first run with the new version failed; runs use the old version
 
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """``to`` is the requested range, ``new`` the exact version to which it resolved, ``old`` the previous exact version. ``named`` and
-    ``class_name`` are version and class in the config at the time of the request. The upgrade does not apply to a config with other ones.
+    """``to`` is the requested range. ``new`` is the exact version to which the range resolved. ``old`` is the previous exact version.
+    ``named`` and ``class_name`` are version and class in the config at the time of the request. The upgrade does not apply to a config with
+    another version or class.
 
-    ``claim`` is that of the run that tries the new version. None: no run has started. ``passed`` are its tasks that have succeeded.
-    ``is_replanned``: whether the old version has planned the tasks again after a failure. ``comparison`` is a Comparison as JSON. Times are
-    epoch ms.
+    ``claim`` is the claim of the run that tries the new version. None: no such run has started. ``passed`` are the tasks that have
+    succeeded in that run. ``is_replanned``: whether the old version has planned the tasks again after a failure. ``comparison`` is a
+    Comparison as JSON. Times are epoch ms.
     """
 
     state: UpgradeState
@@ -63,7 +64,7 @@ class Upgrade:
         return config.get(VERSION_KEY) == self.named and config.get(CLASS_KEY) == self.class_name
 
     def version(self, *, is_trying: bool = True) -> str:
-        """The version, or range, that runs use now. Without ``is_trying``, the version that has succeeded."""
+        """The version, or range, that runs use now. Without ``is_trying``, an untried new version is not returned."""
         if self.state is UpgradeState.TRIAL and is_trying:
             return self.new
         return self.to if self.state is UpgradeState.DONE else self.old
@@ -125,7 +126,7 @@ def roll_back(upgrade: Upgrade, reason: str) -> Upgrade:
 
 
 def pass_tasks(upgrade: Upgrade, tasks: Collection[int], of: int) -> Upgrade:
-    """The upgrade after ``tasks``, of ``of`` in total, succeeded in the trial: DONE once all have succeeded."""
+    """The upgrade after ``tasks`` succeeded in the trial. It is DONE once all ``of`` tasks have succeeded."""
     together = tuple(sorted({*upgrade.passed, *tasks}))
     state = UpgradeState.DONE if set(together) >= set(range(of)) else upgrade.state
     return dataclasses.replace(upgrade, passed=together, state=state)

@@ -1,8 +1,8 @@
 """Finds and hides passwords in URLs. Knows no driver, so it hides any text that a driver may interpret as a password.
 
-Drivers disagree about the characters of a password and about its end. So a setting is read liberally. Its user-info extends to the last
-``@``, and an option to the next ``&`` or ``;``, whatever is between them. In a text with other words, URLs end at white space. All
-functions take time linear in the length of the text.
+Drivers disagree about the characters of a password and about its end. So a setting is read liberally. The user-info of a URL extends to the
+last ``@``, and an option extends to the next ``&`` or ``;``, whatever characters it contains. In a text with other words, URLs end at white
+space. All functions take time linear in the length of the text.
 """
 
 import re
@@ -43,7 +43,8 @@ def text_without_url_passwords(text: str) -> str:
 
 
 def url_passwords(setting: str) -> list[str]:
-    """The texts that ``without_url_passwords`` hides in ``setting``, as written and decoded, and the parts that a stricter reader uses."""
+    """The texts that ``without_url_passwords`` hides in ``setting``, both as written and decoded. Also the parts of these texts that a
+    stricter reader would use."""
     found: dict[str, None] = {}
     for start, end in _of_setting(setting):
         hidden = setting[start:end]
@@ -115,7 +116,7 @@ def _user_infos(text: str, is_one: bool) -> Iterator[Span]:
 
 
 def _end_in_text(text: str, start: int) -> int:
-    """The end of the URL whose ``://`` is at ``start``: the end of its word, or a later ``@`` that can only be due to a password."""
+    """The end of the URL whose ``://`` is at ``start``: the end of the word, or a later ``@`` that can only belong to a password."""
     tail = start + 3
     word = _WORD_END.search(text, tail)
     end = word.start() if word else len(text)
@@ -190,7 +191,7 @@ def _options_of_semicolons(text: str) -> Iterator[Span]:
 
 
 def _options_of_brackets(text: str) -> Iterator[Span]:
-    """``(user=…,password=…)`` and ``(user=…)(password=…)``, up to the end."""
+    """``(user=…,password=…)`` and ``(user=…)(password=…)``, each option up to its end."""
     found = next((each for each in _OPTION_OF_BRACKETS.finditer(text) if _is_secret_name(each[1])), None)
     if found is not None:
         yield found.end(), len(text)
@@ -205,7 +206,7 @@ def _is_secret_name(name: str) -> bool:
 
 
 def _holds_encoded(value: str) -> bool:
-    """Whether an option's value is another URL or a list of options, encoded, that contains a password."""
+    """Whether an option's value is an encoded URL, or an encoded list of options, that contains a password."""
     return "%" in value and bool(_of_text(unquote_plus(value)))
 
 

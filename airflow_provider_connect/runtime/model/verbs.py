@@ -1,7 +1,7 @@
 """The verbs of Kafka Connect's REST API, and our own: one table for routes, clients, hooks and command line (contract §3).
 
-A verb's name is the name of its method in the herder and in the clients. The table gives a verb its route (``rest.routes``) and its request
-(``client.calls``). Exceptions to the table are written out in these modules.
+A verb's name is the name of its method in the herder and in the clients. The table determines the route (``rest.routes``) and the request
+(``client.calls``) of a verb. These two modules define the exceptions themselves.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from airflow_provider_connect.runtime.model.views import (
 )
 
 WARNINGS_HEADER: Final = "X-Config-Warnings"
-"""The response header of ``validate``: ``Validation.warnings`` as a JSON list in ASCII. Absent without warnings."""
+"""The response header of ``validate``: ``Validation.warnings`` as a JSON list in ASCII. The header is absent if there are no warnings."""
 
 
 _MOST_DIGITS: Final = 18
@@ -48,7 +48,7 @@ _MOST_DIGITS: Final = 18
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A query parameter. ``about`` is for the OpenAPI document. ``default`` is its value if it is not given, or given without a value.
+    """A query parameter. ``about`` is for the OpenAPI document. ``default`` is the value if the parameter is missing, or has no value.
     ``span`` has the first and last allowed number."""
 
     about: str
@@ -77,10 +77,10 @@ class Parameter:
 class Verb:
     """One verb. ``path`` has the names of its parameters in braces. ``about`` is for the OpenAPI document.
 
-    ``answer`` is a type for ``view_json``. None: an empty response. ``also`` has the types of further statuses. Statuses from 400 on are
-    responses here, not errors. ``query`` has the query parameters by name. ``is_repeatable``: a request whose response was lost may be sent
-    again. ``removes``: status 404 to such a repeated request means that the first request was carried out. ``is_trial``: the verb changes
-    nothing, whatever its method.
+    ``answer`` is a type for ``view_json``. None: an empty response. ``also`` has the types of further statuses. Statuses from 400 on in
+    ``also`` are responses, not errors. ``query`` has the query parameters by name. ``is_repeatable``: a request whose response was lost may
+    be sent again. ``removes``: status 404 to such a repeated request means that the first request was carried out. ``is_trial``: the verb
+    changes nothing, whatever its method.
     """
 
     name: str
@@ -112,7 +112,7 @@ class Verb:
         return {argument_of(name): each.read(name, texts.get(name, ())) for name, each in self.query.items()}
 
     def query_of(self, arguments: Mapping[str, object]) -> list[tuple[str, str]]:
-        """The reverse: names and texts of a query. None is left out. A list becomes one text for each of its entries."""
+        """The inverse of ``arguments``: names and texts of a query. None is left out. A list becomes one text for each of its entries."""
         named = [(name, arguments[argument]) for name in self.query if (argument := argument_of(name)) in arguments]
         if len(named) < len(arguments):
             raise TypeError(f"{self.name} has the query parameters {list(self.query)}, not {list(arguments)}")
@@ -121,7 +121,7 @@ class Verb:
 
 
 def argument_of(parameter: str) -> str:
-    """The argument name, in the verb's methods, of a query parameter: ``only_failed`` for ``onlyFailed``."""
+    """The name that a query parameter has as an argument of the verb's methods: ``only_failed`` for ``onlyFailed``."""
     return re.sub("[A-Z]", lambda capital: f"_{capital[0].lower()}", parameter)
 
 

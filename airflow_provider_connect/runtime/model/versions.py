@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.model.config_limits import cut
 
 LATEST = "latest"
 UNDEFINED = "undefined"  # the version of a plugin without one; less than every version that begins with a number above zero
-MAX_LENGTH = 200  # of a version; parts nest, so this also limits their depth
+MAX_LENGTH = 200  # characters of a version; parts nest, so this also limits their depth
 
 _QUALIFIERS = ("alpha", "beta", "milestone", "rc", "snapshot", "", "sp")
 _OTHER_NAMES = {"cr": "rc", "ga": "", "final": "", "release": ""}
@@ -21,7 +21,7 @@ _ONE_LETTER = {"a": "alpha", "b": "beta", "m": "milestone"}
 
 @dataclass(frozen=True, slots=True)
 class _Number:
-    """Digits without leading zeros, of any length, and therefore compared as text."""
+    """Digits without leading zeros. They may have any length, so they are compared as text."""
 
     digits: str
 
@@ -38,7 +38,7 @@ class _Word:
 
     @property
     def rank(self) -> tuple[int, str]:
-        """Known qualifiers in order, then unknown ones by their text."""
+        """The order of qualifiers: known qualifiers first, in their order, then unknown qualifiers by their text."""
         return (_QUALIFIERS.index(self.text), "") if self.text in _QUALIFIERS else (len(_QUALIFIERS), self.text)
 
 
@@ -102,7 +102,7 @@ class _Parser:
         return self.top
 
     def _change(self, at: int) -> None:
-        """Digits begin or end at ``at``."""
+        """Called where digits begin or end, at ``at``."""
         if at > self.start:
             self._begin_word_list()
             self._end_part(at, is_before_number=not self.is_number)
@@ -111,7 +111,7 @@ class _Parser:
         self.is_number = not self.is_number
 
     def _begin_word_list(self) -> None:
-        """``1.0.x`` counts as ``1.0-x``."""
+        """``1.0.x`` is treated as ``1.0-x``."""
         if not self.is_number and self.list:
             self._begin_list()
 
@@ -178,7 +178,7 @@ def _kind(part: _Part) -> int:
 
 @dataclass(frozen=True, slots=True)
 class Restriction:
-    """An interval of versions. A bound of None is open."""
+    """An interval of versions. A bound of None means no limit."""
 
     lower: MavenVersion | None
     upper: MavenVersion | None
@@ -197,7 +197,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A union of intervals, or with ``recommended`` a preferred version."""
+    """A union of intervals. With ``recommended``, a preferred version instead."""
 
     restrictions: tuple[Restriction, ...]
     recommended: MavenVersion | None = None
@@ -252,7 +252,7 @@ def _restriction(spec: str) -> Restriction:
 
 
 def requirement(spec: str | None) -> VersionRange | None:
-    """The versions that a ``….plugin.version`` setting allows. None: the latest (unset, or exactly ``latest``).
+    """The versions that a ``….plugin.version`` setting allows. None means the latest version (the setting is unset, or is ``latest``).
 
     A bare version is a hard requirement. Raises ConfigException for a malformed range.
     """
@@ -268,7 +268,7 @@ def oldest_first(versions: Iterable[str]) -> list[str]:
 
 
 def choose_version(plugin: str, installed: Sequence[str], spec: str | None) -> str:
-    """The newest installed version of ``plugin`` that satisfies ``spec``. Of several with equal rank, the last.
+    """The newest installed version of ``plugin`` that satisfies ``spec``. Of several versions with equal rank, the last is returned.
 
     Raises ConfigException for a malformed ``spec``, PluginVersionException if no installed version satisfies it, and
     PluginNotFoundException if no version is installed.

@@ -1,7 +1,7 @@
 """Converts values to JSON and back by the fields and types of dataclasses and named tuples: the codec of Connect's responses.
 
-A class with ``to_json`` and ``of_json`` converts itself. Reading does not check texts, numbers and booleans. It ignores unknown fields,
-because newer servers may add some.
+A class with ``to_json`` and ``of_json`` converts itself. Reading does not check texts, numbers and booleans. Reading ignores unknown
+fields, because newer servers may add fields.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def named(name: str, *, formerly: str | None = None) -> dict[str, str | None]:
 
 @dataclass(frozen=True, slots=True)
 class JsonField:
-    """One field of a class. ``hint`` is its resolved type. ``default`` MISSING: the JSON must contain the field."""
+    """One field of a class. ``hint`` is its resolved type. If ``default`` is MISSING, the JSON must contain the field."""
 
     attribute: str
     name: str
@@ -60,7 +60,7 @@ def to_json(value: Any) -> Any:
     if value is None or isinstance(value, str | int | float):
         return value
     if isinstance(value, Mapping):
-        return {key: inner if inner.__class__ is str else to_json(inner) for key, inner in value.items()}  # nearly all are configs
+        return {key: inner if inner.__class__ is str else to_json(inner) for key, inner in value.items()}  # nearly all dicts are configs
     if hasattr(value, "to_json"):
         return value.to_json()
     if fields := json_fields(value.__class__):

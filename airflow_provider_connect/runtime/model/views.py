@@ -63,8 +63,8 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The response of ``GET /connectors/«c»/status``. ``note``, which Kafka Connect's JSON does not have, names what the source is missing,
-    or the WAL that its database retains."""
+    """The response of ``GET /connectors/«c»/status``. ``note`` names what the source is missing, or the WAL that its database retains.
+    Kafka Connect's JSON does not have ``note``."""
 
     name: str
     connector: StateView
@@ -75,8 +75,8 @@ class ConnectorStatusView:
 
 @dataclass(frozen=True, slots=True)
 class RetainedWalView:
-    """The WAL that a connector's replication slot retains on its server, in bytes. None: the slot has lost it. ``note`` is the text for its
-    users. None: the slot is in order."""
+    """The WAL that a connector's replication slot retains on its server, in bytes. None: the slot has lost its WAL. ``note`` is the text
+    for users. ``note`` None: the slot is in order."""
 
     held_bytes: int | None
     note: str | None = None
@@ -84,7 +84,7 @@ class RetainedWalView:
 
 @dataclass(frozen=True, slots=True)
 class ExpandedConnector:
-    """One connector in a list with ``expand``. Null: it is being deleted, or has no status yet."""
+    """One connector in a list with ``expand``. Null: the connector is being deleted, or has no status yet."""
 
     status: ConnectorStatusView | None = field(default=None, metadata=OMITTED)
     info: ConnectorInfo | None = field(default=None, metadata=OMITTED)
@@ -116,7 +116,8 @@ class ActiveTopics:
 
 @dataclass(frozen=True, slots=True)
 class OffsetView:
-    """One partition with its offset. Offset None: it was removed, or is to be removed. Partition None: missing in the request."""
+    """One partition with its offset. Offset None: the offset was removed, or is to be removed. Partition None: the request had no
+    partition."""
 
     partition: Mapping[str, object] | None
     offset: Mapping[str, object] | None
@@ -183,8 +184,8 @@ class ValidatedKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Validation:
-    """A complete validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters. For these, Connect counts the
-    keys with errors, not the errors. ``warnings`` are about settings that nothing reads, and are sent in a header."""
+    """A complete validation. The last ``counted_by_key`` of ``configs`` are keys of clients and converters. For these keys, Connect counts
+    how many have errors, instead of the number of errors. ``warnings`` are about settings that nothing reads, and are sent in a header."""
 
     name: str
     error_count: int
@@ -213,8 +214,8 @@ class WorkerView:
     """One running Spark application: its host and process, its claim, and the tasks that it hosts.
 
     ``records`` and ``bytes`` are the deliveries of these tasks since the application's start. ``seconds`` is the time of the task that took
-    longest. ``left`` is how many of ``left_unit`` remain before the ends that are known to the tasks. None: unknown. A worker without
-    Airflow counts only records, since the start of its process.
+    longest. ``left`` is the number of ``left_unit`` that remain before the ends that the tasks know. None: unknown. A worker without
+    Airflow counts only records, from the start of its process.
     """
 
     worker_id: str

@@ -1,8 +1,8 @@
-"""What plugins report of themselves and of configs, for processes that must not run their code.
+"""Answers of plugins about themselves and about configs, for processes that must not run the plugins' code.
 
-REST, herder and command line use it. The plugins' code runs in other processes, which are kept warm. Their time and memory are limited
-(``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``). So a plugin that hangs, dies or exhausts its memory fails only its own
-request. The list of plugins needs no such process.
+REST, herder and command line use this module. The plugins' code runs in other processes, which are kept warm. The time and memory of these
+processes are limited (``plugin.probe.timeout.ms``, ``plugin.probe.memory.bytes``). So a plugin that hangs, dies or exhausts the memory
+fails only its own request. The list of plugins needs no such process.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ _PASSED_ON: Final = (
     *_SETTINGS_OF_PLUGINS,
     *(f"{key}.{VERSION_ENDING}" for key in _SETTINGS_OF_PLUGINS),
 )
-"""The worker settings that a validation needs. The others, with their secrets, never reach the plugins' process."""
+"""The worker settings that a validation needs. Other settings, with their secrets, never reach the plugins' process."""
 
 _POLICY: Final = "ConnectorClientConfigOverridePolicy"
 _PROVIDER_CLASS: Final = re.compile(r"config\.providers\.[^.]{1,255}\.class")
@@ -75,8 +75,8 @@ Given = Mapping[str, str | None]
 
 
 class PluginProbe:
-    """Safe to share between threads. One probe serves a whole process. ``secrets`` returns the values of Airflow's variables in a config.
-    Its processes end after ``idle_seconds`` without a request. None: they stay."""
+    """May be used from several threads. One probe serves a whole process. ``secrets`` returns the values of Airflow's variables in a
+    config. The plugins' processes end after ``idle_seconds`` without a request. None: they never end."""
 
     def __init__(
         self, settings: WorkerSettings, *, secrets: Callable[[Given], Mapping[str, str]] = lambda _: {}, idle_seconds: float | None = None
@@ -126,7 +126,8 @@ class PluginProbe:
         return [*keys, *(key_view(key) for key in more if key.name not in defined)]
 
     def validate(self, plugin: str | None, config: Given) -> Validation:
-        """The validation of ``config`` by plugin and framework. Its variables are unresolved; the answer contains none of their values.
+        """The validation of ``config`` by plugin and framework. Variables in ``config`` are unresolved. The answer does not contain their
+        values.
 
         ``plugin`` must be a suffix of the config's class, as in the request's path. None: any class. Raises BadRequestException or
         ConfigException if nothing can be validated, ConnectException if the plugin's code does not answer.
@@ -165,11 +166,12 @@ class PluginProbe:
         config: Mapping[str, str],
         offsets: Sequence[tuple[Mapping[str, object] | None, Mapping[str, object] | None]] | None,
     ) -> bool:
-        """Call the connector's ``alter_offsets`` with these offsets. None: all are reset. Returns False if the connector has no such
-        method, or cannot decide.
+        """Call the connector's ``alter_offsets`` with these offsets. None: all offsets are reset. Returns False if the connector has no
+        such method, or cannot decide.
 
-        Raises what the method raises, with its text: NotImplementedError, RetriableException, BadRequestException, ConfigException, or
-        ConnectException for everything else. Also raises RetriableException if it does not answer in time.
+        Raises the method's own exception, with its text, if it is a NotImplementedError, RetriableException, BadRequestException or
+        ConfigException. Raises ConnectException for any other exception. Also raises RetriableException if the method does not answer in
+        time.
         """
         providers = self._settings.config_providers(connector)
         secrets = config_providers.airflow_values(config, providers, self._secrets)
@@ -187,7 +189,7 @@ class PluginProbe:
         """The values of the connector's settings of type PASSWORD. Empty if the config names no known connector."""
         try:
             keys = self.config_keys(resolved.get(CLASS_KEY) or "", resolved.get(VERSION_KEY), resolved.get(LOCATION_KEY))
-        except ConnectException:  # without its definition, the probe calls none of its code
+        except ConnectException:  # without the connector's definition, the probe calls none of the connector's code
             return set()
         return {text for key in keys if key.type == "PASSWORD" and (text := resolved.get(key.name))}
 
@@ -205,13 +207,13 @@ class PluginProbe:
         self._java.close()
 
     def _require_class(self, name: str) -> None:
-        """Raises ConfigException for a class that no plugin has, with the remedy. The text contains only the class of the config, so it is
-        not masked. A mask would reveal which words are secrets, as in ``io.[hidden].connect``."""
+        """Raises ConfigException for a class that no plugin has, with the remedy. The text contains only the class in the config, so
+        secrets in it are not hidden. Hiding would reveal which words are secrets, as in ``io.[hidden].connect``."""
         if not self._catalog.named(name, CONNECTOR_KINDS):
             self._catalog.find_connector(name)
 
     def _java_connector(self, config: Given) -> Plugin | None:
-        """The connector of ``config`` if it is a Java connector. None also if there is no connector, which the validation reports."""
+        """The connector of ``config`` if it is a Java connector. Also None if there is no connector. The validation reports this."""
         try:
             plugin = self._choice.connector(config.get("name"), {key: text for key, text in config.items() if text is not None})
         except ConnectException:
@@ -225,7 +227,7 @@ class PluginProbe:
         self.close()
 
     def _has_no_settings(self, name: str) -> bool:
-        """Whether it is a class of Kafka Connect or of the worker settings whose kind the API does not describe."""
+        """Whether ``name`` is a class of Kafka Connect or of the worker settings whose kind the API does not describe."""
         declared = {text.strip().replace(":", ".") for key, text in self._settings.originals.items() if _PROVIDER_CLASS.fullmatch(key)}
         known = {*_WITHOUT_SETTINGS, *declared}
         simple = {each.rpartition(".")[2] for each in known}
@@ -244,7 +246,7 @@ class PluginProbe:
             raise BadRequestException(error.message) from error
 
     def _own_keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """Requested once for each version and each state of its files."""
+        """The plugin's own settings. They are requested once for each version and each state of the plugin's files."""
         loaded = _fingerprints([plugin])
         known = (plugin, "".join(fingerprint for _, fingerprint in loaded))
         if known not in self._keys:
@@ -278,7 +280,7 @@ class PluginProbe:
 
 @contextmanager
 def _masking(mask: Mask) -> Iterator[None]:
-    """Masks secrets in exceptions."""
+    """Hides secrets in exceptions of the block."""
     try:
         yield
     except ConfigException as error:
@@ -290,7 +292,7 @@ def _masking(mask: Mask) -> Iterator[None]:
 
 
 def _plugin_view(plugin: Plugin) -> PluginView:
-    """Includes the location of a Java plugin, since a Python plugin may have the same name."""
+    """The plugin as a view. Includes the location of a Java plugin, because a Python plugin may have the same name."""
     location = plugin.location.name if plugin.is_java and plugin.location is not None else None
     return PluginView(plugin.class_name, str(plugin.kind), None if plugin.version == UNDEFINED else plugin.version, location)
 
@@ -321,7 +323,7 @@ def _warned(validation: Validation, warnings: Sequence[str]) -> Validation:
 
 
 def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | None], mask: Mask) -> Validation:
-    """Replaces the values of variables by the variables, except public ones, and hides secrets. ``config`` has the texts to show."""
+    """Replaces the values of variables by the variables, except public values, and hides secrets. ``config`` has the texts to show."""
 
     def visible(value: ConfigValueView) -> ConfigValueView:
         text = value.value
@@ -346,7 +348,7 @@ def _masked(validation: Validation, config: Given, resolved: Mapping[str, str | 
 
 
 def _masked_key(key: ConfigKeyView, mask: Mask) -> ConfigKeyView:
-    """Masks a key, because definitions may also contain text of a config: aliases of transformations, and text that plugins' own code
+    """Hides secrets in a key. Definitions may also contain text of a config: aliases of transformations, and text that plugins' own code
     adds."""
     return dataclasses.replace(
         key,

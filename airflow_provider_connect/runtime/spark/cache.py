@@ -1,6 +1,6 @@
 """The folder for files that are built once and used by every run: Java and Spark shims, class-data archives, zips of code, jars.
 
-Its content can be deleted at any time, and is rebuilt when needed. Knows nothing of Java or Spark.
+The folder's content can be deleted at any time, and is rebuilt when needed. Knows nothing of Java or Spark.
 """
 
 import fcntl
@@ -18,9 +18,10 @@ CACHE_VARIABLE = "AIRFLOW_PROVIDER_CONNECT_CACHE"
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """The cache folder, created with mode 0700: from the environment variable, else the user's, else one in the temporary folder.
+    """The cache folder, created with mode 0700: the folder in the environment variable, or else the user's cache folder, or else a folder
+    in the temporary directory.
 
-    JVMs run code from it. Raises ConnectException for a folder that another user owns or may write to.
+    Raises ConnectException for a folder that another user owns or may write to, because JVMs run code from the folder.
     """
     environ = os.environ if environ is None else environ
     if CACHE_VARIABLE in environ:
@@ -58,7 +59,8 @@ def _private(directory: Path) -> Path:
 def made_once(target: Path, make: Callable[[Path], None]) -> Path:
     """Returns ``target``, a file or folder. If it is missing, ``make`` fills a path next to it, which is then renamed.
 
-    If several processes call it at once, one builds and the others wait. Leftovers of a ``make`` that raised are removed.
+    If several processes call this at the same time, one process builds, and the others wait. Leftovers of a ``make`` that raised are
+    removed.
     """
     if target.exists():
         return target
@@ -75,15 +77,15 @@ def made_once(target: Path, make: Callable[[Path], None]) -> Path:
 
 
 def forget_old(folder: Path, now: float, *, days: float = 14, pattern: str = "*") -> None:
-    """Deletes folders in ``folder`` that are older than ``days`` and match ``pattern``. If still needed, they are rebuilt. A process with
-    open files keeps them."""
+    """Deletes folders in ``folder`` that are older than ``days`` and match ``pattern``. Folders that are still needed are rebuilt. A
+    process can still use files that it has open."""
     for entry in folder.glob(pattern):
         if entry.is_dir() and not entry.name.startswith(".") and entry.stat().st_mtime < now - days * 86400:
             shutil.rmtree(entry, ignore_errors=True)
 
 
 def note_use(folder: Path, now: float, *, days: float = 1) -> None:
-    """Makes ``folder`` count as new for ``forget_old``, at most once in ``days``. Does nothing if it cannot be changed."""
+    """Marks ``folder`` as new for ``forget_old``, at most once in ``days``. Does nothing if the folder cannot be changed."""
     with suppress(OSError):
         if folder.stat().st_mtime < now - days * 86400:
             os.utime(folder)
@@ -91,7 +93,7 @@ def note_use(folder: Path, now: float, *, days: float = 1) -> None:
 
 @contextmanager
 def locked(path: Path) -> Iterator[None]:
-    """Hold an inter-process lock on ``path``. It is released if the process dies."""
+    """Hold an inter-process lock on ``path`` during the block. The lock is released if the process dies."""
     with path.open("a") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,8 +1,9 @@
 """Archives of loaded classes, which a JVM maps instead of reading and verifying jars: one for Spark's driver, one for its launcher.
 
-An archive is valid for one Java, one set of jars and one class path, and its folder is named by a hash of these. With another archive, a
-JVM silently runs without it, slowly. A separate process builds the archive, at set-up or after a run that lacked it, never in a run. A
-truncated archive crashes the JVM. So sizes are recorded and compared, and an archive is deleted if a JVM that used it crashed.
+An archive is valid for one Java, one set of jars and one class path. Its folder is named by a hash of these three. If an archive is not
+valid, a JVM silently ignores it, and is slow. A separate process builds the archive at set-up, or after a run that had no archive, but
+never during a run. A truncated archive crashes the JVM. So sizes are recorded and compared, and an archive is deleted after a crash of a
+JVM that used it.
 """
 
 import hashlib
@@ -45,7 +46,7 @@ logger.native.level = ERROR
 
 @dataclass(frozen=True, slots=True)
 class ClassData:
-    """The archives of one Java and one Spark, or the one of Kafka Connect's runtime. ``folder`` need not exist."""
+    """The archives for one Java and one Spark, or the archive of Kafka Connect's runtime. ``folder`` need not exist."""
 
     folder: Path
 
@@ -63,7 +64,7 @@ class ClassData:
 
     @property
     def is_built(self) -> bool:
-        """Whether all archives exist with their recorded sizes. Damaged archives are deleted. Intact ones are marked as used today."""
+        """Whether all archives exist with their recorded sizes. Damaged archives are deleted. Intact archives are marked as used today."""
         try:
             sizes = json.loads((self.folder / _SIZES).read_text())
         except (OSError, ValueError):
@@ -87,7 +88,7 @@ class ClassData:
         (self.folder / _SIZES).write_text(json.dumps({archive.name: _size(archive) for archive in archives}))
 
     def note_failure(self, reason: str) -> None:
-        """Record a failed build, which is not retried while the folder exists."""
+        """Record a failed build. It is not retried while the folder exists."""
         (self.folder / _FAILED).write_text(reason)
 
 
@@ -101,19 +102,19 @@ def class_data_for(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, st
 
 
 def mark_of(java: JavaRuntime) -> list[object]:
-    """Values that differ for another Java, even if it is installed at the same path."""
+    """Values that identify a Java. They differ for another Java, even if it is installed at the same path."""
     return [str(java.home), str(java.real_home), java.version, _size(java.real_home / "lib" / "server" / "libjvm.so")]
 
 
 def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
-    """Builds missing archives for local and standalone masters, which takes ten seconds. For set-up steps."""
+    """Builds missing archives for local and standalone masters. This takes ten seconds. For set-up steps."""
     environ = os.environ if environ is None else environ
     cache = cache or cache_directory(environ)
     java, spark = find_java(environ, cache=cache), find_spark("local", environ, cache=cache)
     found = class_data_for(java, spark, environ, cache)
     if not found.is_built:
         (cache / "class-data").mkdir(exist_ok=True)
-        # archives of earlier versions would fill the disk; Kafka Connect's stay, because no run rebuilds them
+        # archives of earlier versions would fill the disk; Kafka Connect's archives stay, because no run rebuilds them
         forget_old(cache / "class-data", time.time(), pattern="[0-9a-f]" * _NAME_LENGTH)
         made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
     return found
@@ -134,7 +135,8 @@ def build_in_background(class_data: ClassData | None) -> None:
 
 
 def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
-    """Deletes the archives if a JVM that used them crashed. Returns whether it did. ``return_code`` is Popen's or a shell's."""
+    """Deletes the archives if a JVM that used them crashed. Returns whether the JVM crashed. ``return_code`` is from Popen or from a
+    shell."""
     if class_data is None or return_code is None:
         return False
     crashed = -return_code in _CRASHES or return_code - 128 in _CRASHES
@@ -189,9 +191,9 @@ def _size(file: Path) -> int:
 
 
 def driver_options(spark: SparkHome, cache: Path, *, frame: bool = False) -> list[str]:
-    """The driver's JVM options. ``frame``: the JVM moves the data, so it keeps its optimising compiler.
+    """The driver's JVM options. ``frame``: the JVM moves the data, so its optimizing compiler stays on.
 
-    An installation with a ``conf`` folder logs by its settings. Any other logs only warnings and errors.
+    A Spark installation with a ``conf`` folder uses the log settings there. Any other installation logs only warnings and errors.
     """
     options = ["-XX:-UsePerfData", *QUIET]
     if not frame:

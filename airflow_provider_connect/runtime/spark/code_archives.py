@@ -1,11 +1,11 @@
-"""Zips of this package and of installed plugins. spark-submit sends them to executors on other machines, so that these run the driver's
-code.
+"""Zips of this package and of installed plugins. spark-submit sends the zips to executors on other machines, so that executors run the same
+code as the driver.
 
 The package's zip contains sources and bytecode. An executor with another Python version rejects the bytecode and uses the source.
 
-A plugin is named by an entry point of the group ``airflow_provider_connect.plugins``. Its zip contains the top-level module or package, and
-the metadata by which the executor finds it and its version. Dependencies are not included. Executors have them, or get a packed Python
-environment.
+An entry point of the group ``airflow_provider_connect.plugins`` names a plugin. The plugin's zip contains the top-level module or package,
+and the metadata by which an executor finds the plugin and its version. Dependencies are not included. They must be installed on executors,
+or be in a packed Python environment.
 """
 
 import hashlib
@@ -65,8 +65,8 @@ class _Plugin:
 
 
 def plugin_archives(cache: Path) -> list[Path]:
-    """One zip per distribution, written if a file has changed since. A distribution with compiled code cannot be imported from a zip, and
-    is left out with a warning. A distribution that is already a zip is left out, since it is on the command line."""
+    """One zip per distribution. A zip is written again if a file has changed. A distribution with compiled code cannot be imported from a
+    zip, and is left out with a warning. A distribution that is already a zip is left out, because it is on the command line."""
     by_distribution: dict[str, tuple[Distribution, list[EntryPoint]]] = {}
     for entry in entry_points(group=GROUP):
         if entry.dist is not None:
@@ -88,7 +88,7 @@ def _plugin(distribution: Distribution, entries: list[EntryPoint]) -> _Plugin | 
 
 
 def _files_of(module: str) -> dict[str, Path]:
-    """The files of a top-level module or package by their path below ``sys.path``. Empty if it does not consist of files."""
+    """The files of a top-level module or package by their path below ``sys.path``. Empty if the module does not consist of files."""
     spec = importlib.util.find_spec(module)
     if spec is None:
         return {}

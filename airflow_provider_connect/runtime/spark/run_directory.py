@@ -25,7 +25,7 @@ class RunDirectory:
 
     @classmethod
     def make(cls, base: Path, dag_id: str, run_id: str, *, map_index: int = -1, try_number: int = 1) -> "RunDirectory":
-        """Create the directory of a try, mode 0700. Airflow may start a second copy of a try, which gets its own directory."""
+        """Create the directory of a try, with mode 0700. If Airflow starts a second copy of a try, the copy gets its own directory."""
         run = base / _directory_name(dag_id) / _directory_name(run_id)
         if map_index >= 0:
             run /= str(map_index)
@@ -54,7 +54,7 @@ class RunDirectory:
         return path
 
     def result(self) -> RunResult | None:
-        """The application's result. None: it ended without one."""
+        """The application's result. None: the application ended without a result."""
         return _result(self.path / RESULT_FILE)
 
     def driver_pid(self) -> int | None:
@@ -65,7 +65,7 @@ class RunDirectory:
             return None
 
     def tasks_left(self) -> list[int] | None:
-        """The tasks that earlier tries of this run did not finish. None: all tasks, as far as is known here."""
+        """The tasks that earlier tries of this run did not finish. None: all tasks, as far as this host knows."""
         newest: dict[int, TaskResult] = {}
         for result in self._earlier_results():
             newest |= {task.task: task for task in result.tasks if task.task not in newest or not _is_done(newest[task.task])}
@@ -88,8 +88,8 @@ class RunDirectory:
 
 
 def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
-    """Remove ``run.json`` of runs of this DAG that were killed before they removed it: a driver has read it, or it is an hour old. Called
-    at the start of a run. ``now`` is in seconds since 1970."""
+    """Remove the files ``run.json`` of runs of this DAG that were killed before they removed the file. A file is removed if a driver has
+    read it, or if it is an hour old. Called at the start of a run. ``now`` is in seconds since 1970."""
     for pattern in (RUN_FILE, f".{RUN_FILE}"):
         for file in (base / _directory_name(dag_id)).rglob(pattern):
             try:
@@ -100,8 +100,8 @@ def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
 
 
 def remove_stale_runs(base: Path, dag_id: str, *, now: float) -> None:
-    """Remove the directories of runs of this DAG that have not changed for a week. Successful runs remove their own. ``now`` is in seconds
-    since 1970."""
+    """Remove the directories of runs of this DAG that have not changed for a week. Successful runs remove their own directories. ``now`` is
+    in seconds since 1970."""
     for run in (base / _directory_name(dag_id)).glob("*"):
         try:
             if now - run.stat().st_mtime > _STALE_SECONDS:

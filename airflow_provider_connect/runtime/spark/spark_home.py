@@ -1,4 +1,4 @@
-"""The Spark that spark-submit starts: PySpark's own or SPARK_HOME's, through a Spark home in the cache that starts sooner.
+"""The Spark that spark-submit starts: PySpark's own or the one in SPARK_HOME. A Spark home in the cache makes it start sooner.
 
 spark-submit puts ``$SPARK_HOME/python/lib/pyspark.zip``, which has no bytecode, first on the path of the driver and of Python workers. The
 home in the cache has only links to ``bin`` and ``jars``, so driver and workers import the installed PySpark. This works for local and
@@ -17,12 +17,13 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
 
 TESTED_PAIR = ("pyspark==4.2.0", "pyspark-client==4.2.0")
-"""The versions that setup.cfg pins. Not every pyspark has a pyspark-client of the same version: 4.2.1 and 4.3.0 have none."""
+"""The versions that setup.cfg pins. Not every pyspark has a pyspark-client of the same version: pyspark 4.2.1 and 4.3.0 have none."""
 
 
 @dataclass(frozen=True, slots=True)
 class SparkHome:
-    """``path`` is the value for SPARK_HOME, ``real`` the installation, ``conf`` its folder of settings, if it has one."""
+    """``path`` is the value for SPARK_HOME. ``real`` is the installation. ``conf`` is the installation's folder of settings, if it has
+    one."""
 
     path: Path
     real: Path
@@ -49,9 +50,9 @@ def starts_from_links(master: str) -> bool:
 
 
 def find_spark(master: str, environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> SparkHome:
-    """The Spark for ``master``: the one of SPARK_HOME if set, else the installed PySpark's.
+    """The Spark for ``master``: the installation in SPARK_HOME if it is set, otherwise the installed PySpark.
 
-    Raises ConnectException if it is missing, or if its jars and the Python package have different versions.
+    Raises ConnectException if Spark is missing, or if its jars and the Python package have different versions.
     """
     environ = os.environ if environ is None else environ
     package = _package()
@@ -88,8 +89,8 @@ def _jars_version(home: Path) -> str:
 
 
 def _check_package(package: Path, home: Path, version: str) -> None:
-    """Raises ConnectException for different versions. pyspark and pyspark-client own the same files. The one that was unpacked last decides
-    the version of the Python part."""
+    """Raises ConnectException for different versions. The distributions pyspark and pyspark-client contain the same files. The distribution
+    that was unpacked last determines the version of the Python part."""
     found = re.search(r"^__version__\b[^=]*=\s*[\"']([^\"']+)", (package / "version.py").read_text(), re.MULTILINE)
     python_version = found[1] if found else "unknown"
     if python_version.partition("+")[0] != version:

@@ -1,6 +1,6 @@
-"""The options of spark-submit, as plain values. With them a connector's application starts soon and is not retried by Spark.
+"""The options of spark-submit, as plain values. With these options, a connector's application starts sooner, and Spark does not retry it.
 
-The Airflow operator, ``connect-run`` and the demonstration use it. Starts no process, except once to fill the cache.
+The Airflow operator, ``connect-run`` and the demonstration use this module. It starts no process, except once to fill the cache.
 """
 
 import os
@@ -22,9 +22,10 @@ _REMOVED = ("PYTHONDONTWRITEBYTECODE", "SPARK_ENV_LOADED")
 
 @dataclass(frozen=True, slots=True)
 class SubmitOptions:
-    """Options of spark-submit. ``env`` is for the process's environment (see ``environment``). The rest are command-line options.
+    """Options of spark-submit. ``env`` is for the process's environment (see ``environment``). The other fields are command-line options.
 
-    ``class_data`` is for ``class_data.note_exit`` and ``build_in_background`` after the application. None: no archive is used.
+    ``class_data`` is passed to ``class_data.note_exit`` and ``build_in_background`` after the application has ended. None: no archive is
+    used.
     """
 
     spark_submit: str
@@ -62,9 +63,9 @@ def submit_options(
 ) -> SubmitOptions:
     """The options for one application on ``master``, in client mode.
 
-    ``frame``: the JVM moves the data (DataFrames), so it may use its optimising compiler. ``python_archive``: a packed Python environment
-    (conda-pack, venv-pack) that executors on other machines unpack and run instead of this machine's path of Python. ``scratch``: a
-    folder of the run for temporary files, so that a killed application leaves none elsewhere.
+    ``frame``: the JVM moves the data (DataFrames), so it may use its optimizing compiler. ``python_archive``: a packed Python environment
+    (conda-pack, venv-pack) that executors on other machines unpack and run instead of this machine's path of Python. ``scratch``: a folder
+    of the run for temporary files, so that a killed application leaves none elsewhere.
     """
     environ = os.environ if environ is None else environ
     cache = cache or cache_directory(environ)
@@ -111,7 +112,7 @@ def _env(java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], archiv
 
 def _conf(master: str) -> dict[str, str]:
     conf = {
-        "spark.task.maxFailures": "1",  # retries are Airflow's task
+        "spark.task.maxFailures": "1",  # Airflow is responsible for retries
         "spark.speculation": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",

@@ -1,4 +1,4 @@
-"""Lines of the history, and how they are written."""
+"""Lines of the history, and the function that writes them."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -12,16 +12,16 @@ from airflow_provider_connect.runtime.sql_mirror.tables import history
 
 
 class Kind(StrEnum):
-    """What changed. It decides the content of ``subject``, ``old`` and ``new``."""
+    """The kind of a change. It determines the content of ``subject``, ``old`` and ``new``."""
 
     CONFIG = "config"  # the connector's config as JSON
     TARGET_STATE = "target-state"  # STARTED, PAUSED or STOPPED
     TASKS = "tasks"  # the committed task configs as a JSON list
     RESTART = "restart"  # a request as JSON; ``old`` is None
-    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, None once it has ended; ``old`` is None, ``note`` is the reason
+    UPGRADE = "upgrade"  # an upgrade of the connector's plugin as JSON, None after it has ended; ``old`` is None, ``note`` is the reason
     STATUS = "status"  # state, worker_id, version and trace of the connector as JSON
     TASK_STATUS = "task-status"  # the same for the task with the number ``subject``
-    TOPIC = "topic"  # the topic ``subject`` is used; as JSON, since when and by which task
+    TOPIC = "topic"  # the connector uses the topic ``subject``: the time and task of the first use, as JSON
     OFFSET = "offset"  # the offset, as JSON, of the source or sink partition ``subject``, as JSON
     LOG_LEVEL = "log-level"  # the level of the logger ``subject`` in all processes, not tied to a connector; ``old`` is None
     MIRROR = "mirror"  # the mirror itself; ``subject`` is a topic

@@ -27,8 +27,8 @@ from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 DEFINED_IN = "airflow.defined.in"
 
 Hide = Callable[[Mapping[str, str], Mapping[str, str] | None], Mapping[str, str]]
-"""Returns a config with ``[hidden]`` for the passwords that its plugins define. The second argument is the connector's config, for a
-task's."""
+"""Returns a config with ``[hidden]`` for the passwords that its plugins define. For a task's config, the second argument is the connector's
+config."""
 
 _Kept = ConnectorRecord | TargetStateRecord | TaskRecord | CommitRecord | RestartRecord | UpgradeRecord | LoggerRecord
 
@@ -42,12 +42,12 @@ def masked(config: Mapping[str, str], of: Mapping[str, str] | None = None) -> di
 
 
 def holds_hidden(config: Mapping[str, str] | None) -> bool:
-    """Whether a value is hidden. Two such configs may differ although they look equal."""
+    """Whether a value is hidden. Two configs with hidden values may differ although they look equal."""
     return any(HIDDEN in value for value in (config or {}).values())
 
 
 def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hide = masked) -> list[Entry]:
-    """Apply the records to the rows, in order. Returns the changes. ``hide`` hides secrets that ``masked`` does not recognise."""
+    """Apply the records to the rows, in order. Returns the changes. ``hide`` hides secrets that ``masked`` does not recognize."""
     kept = [(record, value) for record in records if (value := kept_of(record.value)) is not None]
     tables = _Tables(database, {_connector(value) for _, value in kept})
     log, entries = tables.log(), []
@@ -59,7 +59,7 @@ def take_configs(database: Database, records: Sequence[StateRecord], *, hide: Hi
 
 
 def kept_of(value: object) -> _Kept | None:
-    """The record in its mirrored form, with secrets hidden. None: it is not mirrored."""
+    """The record in its mirrored form, with secrets hidden. None: the record is not mirrored."""
     match value:
         case ConnectorRecord(config=config) | TaskRecord(config=config):
             value = replace(value, config=None if config is None else masked(config))
@@ -73,7 +73,7 @@ def kept_of(value: object) -> _Kept | None:
 
 
 def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> _Kept:
-    """``kept`` without the values that ``hide`` hides, given the raw record."""
+    """``kept`` with ``[hidden]`` for the values that ``hide`` hides in the raw record."""
     match raw:
         case ConnectorRecord(config=config) if config is not None and isinstance(kept, ConnectorRecord):
             return replace(kept, config=masked(hide(config, None)))
@@ -83,7 +83,7 @@ def _hidden(raw: object, kept: _Kept, state: ClusterConfigState, hide: Hide) -> 
 
 
 def _connector(record: _Kept) -> str:
-    """The record's connector. Empty if it concerns none."""
+    """The record's connector. Empty if the record does not concern a connector."""
     match record:
         case TaskRecord(task):
             return task.connector
@@ -100,7 +100,7 @@ def _applied(log: ConfigLog, record: StateRecord, value: _Kept) -> list[Entry]:
 
 
 def _about(state: ClusterConfigState, value: _Kept) -> object:
-    """The part of the state that the record concerns."""
+    """The part of the state that the record can change."""
     match value:
         case ConnectorRecord(connector):
             return state.connector_configs.get(connector)

@@ -1,8 +1,9 @@
 """Fills the mirror from the topics. Knows nothing of threads: its thread calls ``MirrorFollower.step`` repeatedly.
 
-Several processes may do so at once, but only the holder of the lease reads. Even if two read at once, each record is applied once. One
-transaction applies a batch: 1 the lease, whose row serializes followers 2 the positions, by compare-and-set 3 the rows 4 the history. After
-a process has died, the next follower continues from the last transaction.
+Several processes may have a follower, but only the holder of the lease reads. If two nevertheless read at the same time, each record is
+still applied only once. One transaction applies a batch. Steps: (1) hold the lease, whose row serializes followers; (2) move the positions,
+by compare-and-set; (3) write the rows; (4) write the history. After a process has died, the next follower continues from the last
+transaction.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ LEASE_SECONDS = 15.0
 _CHECK_SECONDS = 5.0
 _COMPLETE_SECONDS = 60.0
 _SKIP_SECONDS = 600.0
-"""How long a connector's own offsets topic is skipped after it could not be read. Configs name such topics, which must not block others."""
+"""The time for which a connector's own offsets topic is skipped after it could not be read. Configs name such topics, and these must not
+block other topics."""
 
 _Apply = Callable[[Database, Sequence[StateRecord]], list[Entry]]
 _SweepRows = Callable[[Sweep, Sequence[StateRecord]], None]
@@ -48,7 +50,7 @@ _log = logging.getLogger(__name__)
 class MirrorFollower:
     """``sessions`` opens a transaction that commits when its body ends and rolls back when it raises; ``now`` is in seconds since 1970.
 
-    ``holder`` is the unique name of this follower. ``hide`` hides secrets of configs that ``masked`` does not recognise. Not thread-safe.
+    ``holder`` is the unique name of this follower. ``hide`` hides secrets of configs that ``masked`` does not recognize. Not thread-safe.
     """
 
     def __init__(self, settings: WorkerSettings, sessions: Sessions, *, holder: str, now: Callable[[], float], hide: Hide = masked) -> None:
@@ -66,7 +68,7 @@ class MirrorFollower:
         self._held_at = self._checked_at = 0.0
 
     def step(self, wait_seconds: float) -> bool:
-        """Apply new records, and wait for them up to ``wait_seconds``. Returns False at once if another process follows.
+        """Apply new records, and wait for them up to ``wait_seconds``. Returns False immediately if another process holds the lease.
 
         Raises the exceptions of the stores and the database. A later step continues from the last commit.
         """
@@ -87,7 +89,7 @@ class MirrorFollower:
             raise
 
     def close(self) -> None:
-        """Release the lease, so that another process can follow at once."""
+        """Release the lease, so that another process can take it immediately."""
         if self._held_at:
             with self._sessions() as database:
                 drop_lease(database, LEASE, self._holder)
@@ -133,12 +135,12 @@ class MirrorFollower:
             yield database
 
     def _reset(self) -> None:
-        """Forget what was read but not committed."""
+        """Discard records that were read but not committed."""
         self._positions, self._next, self._held_at = {}, {}, 0.0
         self._stream.unfollow()
 
     def _start(self) -> None:
-        """Find each partition's position, sweep topics whose removals may have been missed, and continue reading."""
+        """Find each partition's position, sweep topics in which removals may have been missed, and continue reading."""
         with self._sessions() as database:
             known, wanted = read_positions(database), self._wanted(database)
         started = self._now()
@@ -183,12 +185,12 @@ class MirrorFollower:
         return at.topic in self._identities and at.partition < self._identities[at.topic].partitions
 
     def _sweep_reason(self, positions: dict[TopicPartition, ReadPosition], held: Held) -> str | None:
-        """Why a topic's rows may be out of date. None: they are current."""
+        """The reason why a topic's rows may be out of date. None: they are current."""
         topic = next(iter(positions)).topic
         identity, ids = self._identities.get(topic), {read.topic_id for read in positions.values()}
         silent = self._now() - min(read.complete_ms for read in positions.values()) / 1000
         trusted = self._trusted_seconds.get(topic, KEPT_MS / 2000)
-        if identity is None:  # deleted, or only absent until a broker has started
+        if identity is None:  # the topic was deleted, or is only absent until a broker has started
             return f"it has been gone for {silent:.0f} s" if silent > trusted else None
         if ids != {identity.id}:
             return f"the topic was created anew: its id was {', '.join(sorted(ids))} and is {identity.id}"
@@ -201,8 +203,8 @@ class MirrorFollower:
         return None
 
     def _sweep(self, topic: str, positions: dict[TopicPartition, ReadPosition], held: Held, reason: str) -> None:
-        """Remove rows whose records the topic no longer contains. A recreated topic is then read from its beginning, others from their
-        positions."""
+        """Remove rows whose records the topic no longer contains. A recreated topic is then read from its beginning, and other topics from
+        their positions."""
         _log.warning("Topic %s is read again from its beginning for the mirror: %s", topic, reason)
         started, identity = self._now(), self._identities.get(topic)
         records = [] if identity is None else self._stream.read_whole(topic)
@@ -273,7 +275,7 @@ class MirrorFollower:
                 raise PositionMovedException(f"topic {topic} was recreated")
 
     def _check(self) -> None:
-        """Check the topics after some seconds without records. Once a minute, record which topics are read to their end."""
+        """Check the topics after some seconds without records. Once a minute, record the time at which topics were read to their end."""
         self._check_identities()
         now, ends = self._now(), self._stream.ends(self._positions)
         complete = {
@@ -299,11 +301,11 @@ def _ms(seconds: float) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ReadPosition:
-    """The next offset of a partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to read.
-    The row's ``since_ms`` is written once, and changed only by ``forget_history``.
+    """The next offset of a partition. Records below ``noted`` are already in the history. At the time ``complete_ms``, no record was left
+    to read. The row's ``since_ms`` is written once, and after that only ``forget_history`` changes it.
 
-    Stored in the database, and advanced by compare-and-set in the same transaction as the records that were read. So a crash or a second
-    follower neither loses nor duplicates a record.
+    Stored in the database, and advanced by compare-and-set in the same transaction as the records that were read. So no record is lost or
+    duplicated by a crash or a second follower.
     """
 
     topic_id: str
@@ -357,8 +359,8 @@ def _count(database: Database, statement: Update) -> int:
 def rebuild(database: Database, *, keep_history: bool = True) -> None:
     """Empty the tables of the current state, so that the follower rereads every topic from its beginning within some seconds.
 
-    The history stays, and no line is written twice. With ``keep_history`` false, history and metrics of runs are also rebuilt, from what
-    the topics still contain. The caller commits. A follower may be running meanwhile.
+    The history stays, and no line is written twice. If ``keep_history`` is false, history and metrics of runs are also rebuilt, from the
+    records that the topics still contain. The caller commits. A follower may be running meanwhile.
     """
     database.execute(update(lease).where(lease.c.name == LEASE).values(until=lease.c.until))  # a follower's transactions wait for this row
     if keep_history:

@@ -1,4 +1,5 @@
-"""The distances of connectors from the ends of what they read, as rows. Each row covers the time in which the distance did not change.
+"""The distances of connectors from the ends of the data that they read, as rows. Each row covers the time in which the distance did not
+change.
 
 Knows nothing of Kafka: the caller passes the distances, once a minute.
 """
@@ -18,7 +19,7 @@ from airflow_provider_connect.runtime.sql_mirror.rows import Database, Row, remo
 from airflow_provider_connect.runtime.sql_mirror.tables import LONGEST_WORD, connector_config, lag
 
 LARGEST: Final = 2**53 - 1
-"""The largest distance that is stored. The web page would round a larger one."""
+"""The largest distance that is stored. The web page would round a larger distance."""
 KEPT_MS: Final = 7 * 86_400_000
 _MINUTE_MS: Final = 60_000
 _HOUR_MS: Final = 3_600_000
@@ -31,8 +32,8 @@ def write_distances(database: Database, distances: Mapping[str, Distance], *, no
     """Add the distances of this minute. A connector's last row is extended while its distance stays the same, across up to two missed
     minutes.
 
-    A row that another process has written for this minute stays. Connectors that the mirror does not know are left out: those that are just
-    being created, deleted ones, and names that a database cannot store.
+    A row that another process has written for this minute stays. Connectors that are not in the mirror are left out: connectors that are
+    just being created, deleted connectors, and names that a database cannot store.
     """
     minute = now_ms // _MINUTE_MS * _MINUTE_MS
     known = set(database.scalars(select(connector_config.c.connector)))
@@ -56,7 +57,7 @@ def write_distances(database: Database, distances: Mapping[str, Distance], *, no
 
 
 def _last_rows(database: Database, minute: int) -> dict[str, Found[Any]]:
-    """By connector, the last rows that were measured a short time ago. Rows of a clock that was far ahead do not count."""
+    """By connector, the last rows that were measured a short time ago. Rows from a clock that was far ahead are ignored."""
     recent = lag.c.until_ms.between(minute - _MOST_MISSED_MS, minute + _MOST_MISSED_MS)
     statement = select(lag).where(recent).order_by(lag.c.until_ms)
     return {row.connector: row for row in database.execute(statement)}
@@ -82,8 +83,8 @@ def lag_history(database: Database, connector: str, *, hours: int, now_ms: int) 
 
 
 def largest_by_point(spans: Iterable[tuple[int, int, int]], points: int) -> list[int | None]:
-    """For each of ``points`` the largest distance of the ``spans`` that cover it. None: no span does. A span is a first point, a last
-    point, and a distance."""
+    """For each of ``points``, the largest distance of the ``spans`` that cover the point. None: no span covers it. A span is a first point,
+    a last point, and a distance."""
     largest: list[int | None] = [None] * points
     for begin, end, distance in spans:
         for at in range(max(begin, 0), min(end, points - 1) + 1):
@@ -98,7 +99,7 @@ def forget_distances(database: Database, *, now_ms: int, most: int = _MOST_ROWS)
 
 
 def forget_deleted(database: Database, entries: Iterable[Entry]) -> None:
-    """Delete the rows of each connector whose deletion is one of the ``entries``. A later connector of its name has a history of its
+    """Delete the rows of each connector whose deletion is one of the ``entries``. A later connector of the same name has a history of its
     own."""
     names = sorted({entry.connector for entry in entries if entry.kind is Kind.CONFIG and entry.new is None})
     for at in range(0, len(names), _NAMES_AT_ONCE):

@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.sql_mirror.rows import (
 from airflow_provider_connect.runtime.sql_mirror.tables import batch, sink_position, source_offset
 from airflow_provider_connect.runtime.stores.state_stream import StateRecord
 
-_MOST_SECONDS = 1e9  # limit with which sums fit into databases and JSON
+_MOST_SECONDS = 1e9  # with this limit, sums fit into databases and JSON
 _NOT_IN_BATCH_LOG = "the batch log no longer has it: offsets were altered or reset"
 
 
@@ -93,7 +93,7 @@ def batch_tasks(records: Iterable[StateRecord]) -> set[ConnectorTaskId]:
 
 
 def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
-    """The record, if every database can store it. None: it is not mirrored."""
+    """The record, if every database can store it. None: the record is not mirrored."""
     match value:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
@@ -125,8 +125,8 @@ def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
 
 
 class _Positions:
-    """The positions of some sinks. Each task has its own rows. For a partition that moved between tasks, the row of the newest claim
-    counts."""
+    """The positions of some sinks. Each task has its own rows. For a partition that moved between tasks, the row of the newest claim is
+    used."""
 
     def __init__(self, database: Database, connectors: Collection[str]) -> None:
         self.rows = Rows(database, sink_position, sink_position.c.connector, connectors)
@@ -141,7 +141,7 @@ class _Positions:
         self._by_partition.setdefault((task.connector, at), {})[task.task] = row
 
     def moved(self, record: StateRecord, value: BatchRecord | BatchReset) -> list[Entry]:
-        """Replace all positions of the task by those of the entry. A reset entry has none."""
+        """Replace all positions of the task by the positions in the entry. A reset entry has no positions."""
         wanted = _positions(value.next) if isinstance(value, BatchRecord) and value.type is ConnectorType.SINK else {}
         entries = []
         for at in sorted({*self._by_task.get(value.task, ()), *wanted}):

@@ -45,8 +45,8 @@ class Agreement:
 
 
 def agreement_key(connector: str) -> str:
-    """The key of a connector's agreement: its name. If the name is too long for the column, the key is a line break, which no name
-    contains, and its DAG's id."""
+    """The key of a connector's agreement: its name. If the name is too long for the column, the key is a line break followed by the id of
+    the connector's DAG. No name contains a line break."""
     return connector if len(connector) <= LONGEST_NAME else f"\n{dag_id_for(connector)}"
 
 
@@ -86,7 +86,7 @@ def hold_lease(session: Database, name: str, holder: str, *, now: float, seconds
 
 
 def drop_lease(session: Database, name: str, holder: str) -> None:
-    """Release the lease, so that another holder can take it at once."""
+    """Release the lease, so that another holder can take it immediately."""
     session.execute(delete(lease).where(lease.c.name == name, lease.c.holder == holder))
 
 
@@ -159,7 +159,7 @@ def changes(
     before_id: int | None = None,
     limit: int = 100,
 ) -> list[Change]:
-    """Lines of history below ``before_id``, newest first: of one connector or all, of the ``kinds`` or all."""
+    """Lines of history below ``before_id``, newest first. They are limited to one connector and to ``kinds``, if given."""
     runs = runs_by_claim()
     statement = (
         select(history, runs.c.run)
@@ -179,7 +179,7 @@ def changes(
 
 def offsets_before(session: Database, connector: str, change_id: int) -> list[OffsetView]:
     """The offsets that undo every change of the connector's offsets from line ``change_id`` on: each changed partition with its previous
-    offset. None: it had no offset. Empty: nothing has changed since."""
+    offset. Offset None: the partition had no offset. Empty list: no offset has changed since."""
     of_these = (history.c.connector == connector, history.c.kind == str(Kind.OFFSET), history.c.id >= change_id)
     statement = select(history.c.subject, history.c.old).where(*of_these).order_by(history.c.id)
     first: dict[str, str | None] = {}
@@ -189,7 +189,7 @@ def offsets_before(session: Database, connector: str, change_id: int) -> list[Of
 
 
 def run_metrics(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
-    """The runs that delivered something, newest first: of one connector or all, with their last entry before ``before_ms``."""
+    """The runs that delivered something, newest first, of one connector or of all. Their last entry is before ``before_ms``."""
     last = func.max(batch.c.last_ms)
     statement = _run_metrics().order_by(last.desc(), batch.c.connector, batch.c.run).limit(limit)
     if connector is not None:
@@ -200,8 +200,8 @@ def run_metrics(session: Database, connector: str | None = None, *, before_ms: i
 
 
 class KeptRead(Generic[_T]):
-    """Caches the result of ``read`` until the mirror has read something or old lines were deleted. One small query checks this. Safe to
-    share between threads."""
+    """Caches the result of ``read`` until the mirror has read a record or old lines were deleted. One small query checks this. May be used
+    from several threads."""
 
     def __init__(self, read: Callable[[Database], _T]) -> None:
         self._read = read
@@ -215,7 +215,7 @@ class KeptRead(Generic[_T]):
 
 
 def _version(session: Database) -> list[tuple[Any, ...]]:
-    """Changes with each transaction of the mirror, which commits its positions together with the rows."""
+    """A value that changes with each transaction of the mirror, because the mirror commits its positions together with the rows."""
     columns = [position.c[name] for name in ("topic", "topic_partition", "topic_id", "position", "since_ms")]
     return sorted(map(tuple, session.execute(select(*columns))))
 
@@ -224,7 +224,7 @@ def last_runs(session: Database) -> list[RunMetrics]:
     """The deliveries of the newest claim of each existing connector: the last try of its last run with work.
 
     Reads first the claims, then their rows. In a single statement, query planners would read all rows of each connector. The rows are
-    summed here, because nearly every claim has one row, and a database would sort them all.
+    summed in this process. Nearly every claim has one row, and a database would sort all rows.
     """
     latest = batch.alias()
     of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
@@ -243,8 +243,8 @@ def last_runs(session: Database) -> list[RunMetrics]:
 
 
 def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:
-    """The records that each existing connector has delivered in each of the last ``HOURS`` hours, ending with the current one. A run counts
-    in the hour of its last entry. Connectors without records are left out.
+    """The records that each existing connector has delivered in each of the last ``HOURS`` hours, ending with the current one. A run is
+    counted in the hour of its last entry. Connectors without records are left out.
 
     Queries some connectors at a time, so that query planners use the index of connector and time instead of reading the rows of every run.
     """
@@ -301,8 +301,8 @@ def offset_topics(session: Database) -> list[str]:
 
 
 def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
-    """Delete older lines of history and metrics of runs, at most ``most`` of each, to keep the transaction short. Returns whether some may
-    remain. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
+    """Delete older lines of history and metrics of runs, at most ``most`` of each, to keep the transaction short. Returns whether older
+    lines may remain. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
     session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
     found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
     for table, rows in zip((batch, history), found, strict=True):

@@ -1,6 +1,6 @@
-"""The history of one connector, read from the mirror: lines of its config and offsets, and since when they are complete.
+"""The history of one connector, read from the mirror: lines of its config and offsets, and the time from which they are complete.
 
-It serves views, and the values that a restore writes. The changes themselves go to the topics, since the mirror may lag.
+The history is for views, and for the values that a restore writes. A restore itself writes to the topics, because the mirror may lag.
 """
 
 import json
@@ -30,7 +30,7 @@ Sessions = Callable[[], AbstractContextManager[Any]]
 
 
 class RecordedHistory:
-    """See the module. Safe to share between threads. Each call is its own transaction."""
+    """See the module. May be used from several threads. Each call is a separate transaction."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -61,7 +61,8 @@ class RecordedHistory:
             return found
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """The offset at this time of each partition that has changed since, by ``model.history.partition_key``. None: it had no offset."""
+        """For each partition whose offset has changed since ``at_ms``: its offset at that time, by ``model.history.partition_key``. None:
+        it had no offset."""
         where = (*_of(connector, Kind.OFFSET), history.c.topic == topic, history.c.at_ms > at_ms)
         firsts = select(func.min(history.c.id).label("id")).where(*where).group_by(history.c.subject).subquery()
         columns = (history.c.id, history.c.subject, history.c.at_ms, history.c.old)
@@ -76,7 +77,7 @@ class RecordedHistory:
             return by_partition(_sink_offsets(database, connector) if is_sink else _source_offsets(database, connector, topics))
 
     def begins_ms(self, topic: str) -> int | None:
-        """The time from which the history of a topic is complete. None: the mirror does not follow it."""
+        """The time from which the history of a topic is complete. None: the mirror does not follow the topic."""
         with self._sessions() as database:
             found: int | None = database.scalar(select(func.max(position.c.since_ms)).where(position.c.topic == topic))
             return found
@@ -87,7 +88,7 @@ class RecordedHistory:
             return connectors_used(database, span)
 
     def usage_by_day(self, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
-        """One row per connector and day, unordered, at most ``most``."""
+        """One row per connector and day, unordered, at most ``most`` rows."""
         with self._sessions() as database:
             return usage_by_day(database, connectors, span, most=most)
 
@@ -136,7 +137,7 @@ def _octet_length(found: _Bytes, compiler: SQLCompiler, **options: Any) -> str:
 
 
 def _lines(database: Database, *where: Any) -> list[Line]:
-    """Newest first."""
+    """The lines, newest first."""
     runs = runs_by_claim()
     columns = [history.c[name] for name in ("id", "subject", "at_ms", "old", "new", "who", "claim", "note")]
     statement = (
@@ -163,7 +164,7 @@ def _sink_offsets(database: Database, connector: str) -> list[OffsetView]:
 
 
 # The usage of runs in a span of days, summed by the database: by connector and day, and by the runs of one connector. Each attempt of a
-# run's task counts on the day of its last entry in the batch log, so a run may be on two days.
+# run's task is counted on the day of its last entry in the batch log, so a run may be on two days.
 CONNECTORS_AT_ONCE = 100
 _SUMMED = ("records", "bytes", "seconds", "cpu_seconds")
 
@@ -174,7 +175,7 @@ def connectors_used(session: Database, span: Span) -> list[str]:
 
 
 def usage_by_day(session: Database, connectors: Sequence[str], span: Span, *, most: int) -> list[DayUsage]:
-    """A row for each of the connectors and each day, unordered, at most ``most``.
+    """A row for each of the connectors and each day, unordered, at most ``most`` rows.
 
     Queries some connectors at a time, so that query planners use the index of connector and time instead of reading the rows of every run.
     """
@@ -206,7 +207,7 @@ def usage_by_run(session: Database, connector: str, span: Span, *, most: int) ->
 
 
 def _within(span: Span) -> tuple[ColumnElement[bool], ...]:
-    """Leaves out entries about offsets that users have altered, which belong to no run."""
+    """Conditions for entries in the span. Entries about offsets that users have altered are left out, because they belong to no run."""
     return batch.c.last_ms >= span.first_ms, batch.c.last_ms < span.end_ms, batch.c.run != ALTERED
 
 

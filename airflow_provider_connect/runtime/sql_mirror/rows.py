@@ -1,4 +1,4 @@
-"""Some rows of one table, as loaded and as wanted. Writes the differences, in SQL that every database supports."""
+"""Some rows of one table, in their loaded and their wanted state. Writes the differences in SQL that every database supports."""
 
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -34,7 +34,7 @@ class Rows:
         return tuple(row[name] for name in self._keys)
 
     def put(self, row: Row) -> None:
-        """Add the row, or replace the one with the same key."""
+        """Add the row, or replace the row with the same key."""
         self.now[self.key(row)] = row
 
     def write(self, database: Database) -> None:
@@ -103,10 +103,10 @@ def is_claim(claim: Claim | None) -> bool:
 
 
 def is_integer(number: int) -> bool:
-    """Whether ``number`` is valid for a task or a partition."""
+    """Whether ``number`` is valid as the number of a task or a partition."""
     return 0 <= number <= 0x7FFFFFFF
 
 
 def is_count(number: int) -> bool:
-    """Whether ``number`` is valid for records or bytes. The sum of thousands fits into 64 bits."""
+    """Whether ``number`` is valid as a number of records or bytes. The sum of thousands of such numbers fits into 64 bits."""
     return 0 <= number <= 1 << 50

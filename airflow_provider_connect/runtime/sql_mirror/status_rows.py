@@ -131,8 +131,8 @@ class _Tables:
         self._topics = Rows(database, active_topic, active_topic.c.connector, connectors)
 
     def state(self, database: Database, records: Iterable[StatusRecord]) -> StatusState:
-        """The rows as state. Claims of removed statuses also count. If a fenced run may have written a record, they are read from the
-        history."""
+        """The rows as state. Claims of removed statuses are also needed. If a fenced run may have written a record, these claims are read
+        from the history."""
         state = StatusState()
         uncertain = {value.connector for value in records if value.claim is not None and not self._claimed(value)}
         for removed in _last_claims(database, uncertain):
@@ -147,7 +147,7 @@ class _Tables:
         return state
 
     def _claimed(self, value: StatusRecord) -> bool:
-        """Whether a row of the record's key has a claim. That claim is then the newest."""
+        """Whether a row of the record's key has a claim. If so, that claim is the newest."""
         match value:
             case ConnectorStatus():
                 row = self._connectors.now.get((value.connector,))

@@ -64,12 +64,12 @@ class Sweep:
         self._remove(source_offset, offset_ids(records), lambda row: (Kind.OFFSET, row["source_partition"], row["source_offset"]))
 
     def batches(self, records: Sequence[StateRecord]) -> None:
-        """Removes no metrics of runs."""
+        """Remove sink positions, but no metrics of runs."""
         self._remove(sink_position, batch_tasks(records), _position)
 
     def _remove(self, table: Table, held: Collection[Any], describe: Callable[[Row], _Line] | None = None) -> None:
-        """Delete the rows whose key does not begin with one of ``held``: names, or tuples of as many columns. Without ``describe`` no line
-        is written, because the line of the connector's config is enough."""
+        """Delete the rows whose key does not begin with one of ``held``. These are names, or tuples of the first columns. Without
+        ``describe``, no line is written, because the line of the connector's config is enough."""
         width = len(next(iter(held))) if held and not isinstance(next(iter(held)), str) else 1
         names = [column.name for column in table.primary_key.columns][:width]
         statement = select(table).where(table.c.topic == self.topic) if table is source_offset else select(table)

@@ -1,18 +1,18 @@
 """The tables of this package, next to Airflow's own. Knows nothing of Airflow: names, columns and keys only.
 
 Times ending in ``_ms`` are milliseconds since 1970. In the history they are the record's timestamp on its topic. JSON is ASCII text, so
-that every database stores it unchanged, including the order of its entries. Names compare by case, on MySQL too. Claims are ``«config topic
-id»:«offset»``.
+that every database stores it unchanged, including the order of its entries. Names are case-sensitive, also in MySQL. Claims are ``«config
+topic id»:«offset»``.
 """
 
 from sqlalchemy import BigInteger, Boolean, Column, Double, Index, Integer, MetaData, String, Table, Text
 from sqlalchemy.dialects import mysql
 
 LONGEST_NAME = 250
-"""Characters of a connector's, topic's or run's name. A record with a longer name is not mirrored."""
+"""The maximum length of a connector's, topic's or run's name, in characters. A record with a longer name is not mirrored."""
 
 LONGEST_WORD = 100
-"""Characters of a claim."""
+"""The maximum length of a claim, in characters."""
 
 metadata = MetaData()
 
@@ -28,7 +28,7 @@ agreement = Table(
     Column("paused", Boolean, nullable=False),
     Column("target_state", String(20), nullable=False),
 )
-"""The last paused flag and target state on which the reconciler agreed."""
+"""The last paused flag and target state that agreed, according to the reconciler."""
 
 lease = Table(
     "connect_lease",
@@ -37,8 +37,8 @@ lease = Table(
     Column("holder", String(100), nullable=False),
     Column("until", Double, nullable=False),
 )
-"""The holder of a job that only one process at a time should do, until a time in seconds since 1970. It saves work; correctness does not
-depend on it."""
+"""The holder of a job that only one process at a time should do. The lease expires at ``until``, in seconds since 1970. A lease only saves
+work; correctness does not depend on it."""
 
 # --- the mirror: the current state of the topics --------------------------------------------------------------------------------------
 
@@ -68,7 +68,7 @@ task_set = Table(
     Column("is_whole", Boolean, nullable=False),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The number of tasks in each connector's last commit record. Not ``is_whole``: some of them have no config."""
+"""The number of tasks in each connector's last commit record. ``is_whole`` false: some of these tasks have no config."""
 
 task_config = Table(
     "connect_task_config",
@@ -122,7 +122,7 @@ active_topic = Table(
     Column("claim", _WORD),
     Column("changed_ms", BigInteger, nullable=False),
 )
-"""The topics that each connector has used since the last reset, and the task that used each first."""
+"""The topics that each connector has used since the last reset, and the task that first used each topic."""
 
 source_offset = Table(
     "connect_source_offset",
@@ -135,7 +135,8 @@ source_offset = Table(
     Column("changed_ms", BigInteger, nullable=False),
     Index("connect_source_offset_connector", "connector"),
 )
-"""Each source partition and its offset, both as JSON. ``topic`` is the offsets topic, ``id`` the SHA-256 of the record's key there."""
+"""Each source partition and its offset, both as JSON. ``topic`` is the offsets topic. ``id`` is the SHA-256 of the record's key on that
+topic."""
 
 sink_position = Table(
     "connect_sink_position",
@@ -149,7 +150,7 @@ sink_position = Table(
     Column("changed_ms", BigInteger, nullable=False),
 )
 """The next offset that each sink task's group will read, from the batch log. If two tasks have a row for a partition, the row with the
-newest claim counts."""
+newest claim is used."""
 
 batch = Table(
     "connect_batch",
@@ -194,8 +195,8 @@ history = Table(
     Index("connect_history_connector", "connector", "kind", "id"),
     Index("connect_history_at", "at_ms"),
 )
-"""Every change that the mirror has read, in order. ``old`` or ``new`` null: there was or is no value. ``topic``, ``topic_partition`` and
-``topic_offset`` are those of the record that caused the change. Offset -1: no record did (see ``note``)."""
+"""Every change that the mirror has read, in order. ``old`` null: there was no value. ``new`` null: there is no value. ``topic``,
+``topic_partition`` and ``topic_offset`` identify the record that caused the change. Offset -1: no record caused it (see ``note``)."""
 
 lag = Table(
     "connect_lag",
@@ -208,7 +209,7 @@ lag = Table(
     Index("connect_lag_until", "until_ms"),
 )
 """The lag of each connector: ``distance`` in ``unit``, in every minute from ``since_ms`` to ``until_ms``, both included. An API server
-measures it, so it is on no topic. A deleted connector has no rows."""
+measures the lag, so no topic has it. A deleted connector has no rows."""
 
 position = Table(
     "connect_position",
@@ -221,8 +222,9 @@ position = Table(
     Column("complete_ms", BigInteger, nullable=False),
     Column("since_ms", BigInteger, nullable=False),
 )
-"""The mirror's position in each partition. Records below ``noted`` are already in the history. At ``complete_ms`` no record was left to
-read. The history is complete from ``since_ms`` on. Before, compaction may have removed unread records, or old lines were deleted."""
+"""The mirror's position in each partition. Records below ``noted`` are already in the history. At the time ``complete_ms``, no record was
+left to read. The history is complete from ``since_ms`` on. Before that time, compaction may have removed unread records, or old lines were
+deleted."""
 
 CURRENT = (
     connector_config,

@@ -1,4 +1,4 @@
-"""The batch log: entries ↔ bytes. Kafka Connect has no such topic and never reads it."""
+"""The batch log: entries ↔ bytes. Kafka Connect has no such topic."""
 
 from collections.abc import Iterator, Mapping
 
@@ -47,7 +47,8 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> BatchRecord | BatchReset | Unreadable:
-    """The record's content, or why it cannot be read. Never raises. Headers have no meaning here. ``timestamp`` is the record's, in ms."""
+    """The record's content, or the reason why it cannot be read. Never raises. Headers are ignored. ``timestamp`` is the record's
+    timestamp, in ms."""
     try:
         if key is None:
             raise DataException("record has no key")

@@ -1,8 +1,8 @@
-"""JSON as Kafka Connect's JsonConverter writes it (schemas off), byte for byte, and reads it (contract §2.2).
+"""JSON exactly as Kafka Connect's JsonConverter writes it and reads it, with schemas off (contract §2.2).
 
-Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading is as lenient as Jackson
-with Connect's configuration (leading zeros, trailing bytes, the last of two equal keys, integers wrapped to 64 bits), and as strict (no
-NaN).
+Text: no white space, UTF-8, maps in their own order, surrogate pairs escaped, numbers as Java prints them. Reading follows Jackson with
+Connect's configuration. It accepts leading zeros and trailing bytes, uses the last of two equal keys, wraps integers to 64 bits, and
+refuses NaN.
 """
 
 import base64
@@ -20,8 +20,8 @@ JsonValue = None | bool | int | float | str | list["JsonValue"] | dict[str, "Jso
 def dumps(value: object) -> bytes:
     """The bytes of ``value``: None, bool, int, float, str, bytes (as base64 text), and mappings, lists and tuples of these.
 
-    Raises DataException for anything else, for keys that are not text, for integers of more than 64 bits, which a reader would wrap,
-    and for nesting deeper than ``MAX_DEPTH``.
+    Raises DataException for any other value, for keys that are not text, for integers of more than 64 bits (a reader would wrap them), and
+    for nesting deeper than ``MAX_DEPTH``.
     """
     return _text(value, MAX_DEPTH).encode()
 
@@ -56,7 +56,7 @@ def _too_deep() -> DataException:
 def loads(data: bytes | bytearray | memoryview) -> JsonValue:
     """The value of ``data``. Maps keep the order of the text. Empty data and white space are null.
 
-    Raises DataException, and nothing else, for bytes that are not UTF-8 or not JSON, and for nesting deeper than ``MAX_DEPTH``.
+    Raises no exception except DataException: for bytes that are not UTF-8 or not JSON, and for nesting deeper than ``MAX_DEPTH``.
     """
     try:
         text = without_leading_zeros(bytes(data).decode("utf-8-sig").lstrip(" \t\r\n"))
@@ -74,7 +74,7 @@ def loads(data: bytes | bytearray | memoryview) -> JsonValue:
 
 
 def _check_depth(value: JsonValue) -> None:
-    """Checks level by level. ``json_text.depth_of`` would load numpy, of which a plugin may have its own version."""
+    """Checks the depth level by level. ``json_text.depth_of`` would load numpy, but a plugin may need another version of numpy."""
     level = [value]
     for _ in range(MAX_DEPTH + 1):
         inner = [member.values() if isinstance(member, dict) else member for member in level if isinstance(member, dict | list)]

@@ -71,7 +71,7 @@ def _key_and_value(record: ConfigRecord) -> tuple[str, Mapping[str, object] | No
 def _other_key_and_value(
     record: RestartRecord | SessionKeyRecord | LoggerRecord | UpgradeRecord | NoteRecord,
 ) -> tuple[str, Mapping[str, object] | None]:
-    """Records for running workers, which do not change what runs, and records of ours."""
+    """The key and value of other records: requests to running workers, and records of ours."""
     match record:
         case NoteRecord():
             return f"note-{record.connector}", None if record.note is None else {"note": record.note}
@@ -126,7 +126,7 @@ def _read_task(subject: str, value: JsonValue, _: Headers | None, offset: int) -
 
 
 def _text_map(value: JsonValue) -> dict[str, str]:
-    """Leaves out a key whose value is null. Real workers accept it, and fail on it later. Here it counts as not set."""
+    """Leaves out a key whose value is null. Real workers accept such a key, and fail on it later. We treat it as not set."""
     properties = map_of(map_of(value, "value").get("properties"), "properties")
     texts = {name: optional_text_of(text, f"property {name!r}") for name, text in properties.items()}
     return {name: text for name, text in texts.items() if text is not None}

@@ -1,6 +1,6 @@
-"""A ``HashMap<byte[], byte[]>`` in Java's serialization: the content of the file in which Kafka Connect's standalone worker keeps offsets.
+"""A ``HashMap<byte[], byte[]>`` in Java's serialization. Kafka Connect's standalone worker stores offsets in a file with this content.
 
-Reads and writes this one type, as Java 8 to 25 write it, and refuses any other content.
+Reads and writes only this type, in the form that Java 8 to 25 write. Refuses any other content.
 """
 
 import struct
@@ -36,7 +36,7 @@ def encode(entries: Mapping[bytes, bytes | None]) -> bytes:
 
 
 def decode(stream: bytes) -> dict[bytes, bytes | None]:
-    """The map's entries, without a null key. Raises DataException for anything but one complete map."""
+    """The map's entries, without a null key. Raises DataException unless the stream is exactly one complete map."""
     try:
         return dict(_entries(_Reader(stream)))
     except (struct.error, IndexError) as error:
@@ -47,7 +47,7 @@ class _Reader:
     def __init__(self, stream: bytes) -> None:
         self._stream = stream
         self._at = 0
-        self._objects: list[bytes | None] = [None, None]  # by handle: the map's class, the map, then what is read
+        self._objects: list[bytes | None] = [None, None]  # by handle: the map's class, the map, then each element that was read
 
     def expect(self, wanted: bytes, what: str) -> None:
         if self.take(len(wanted)) != wanted:
@@ -64,7 +64,7 @@ class _Reader:
         return int(struct.unpack(">i", self.take(4))[0])
 
     def bytes_or_null(self) -> bytes | None:
-        """The next element: an array of bytes, a reference to an earlier one, or null."""
+        """The next element: an array of bytes, a reference to an earlier array, or null."""
         tag = self.take(1)
         if tag == _NULL:
             return None

@@ -18,14 +18,14 @@ def key_bytes(connector: str, partition: Mapping[str, object]) -> bytes:
 
 
 def encode(connector: str, partition: Mapping[str, object], offset: Mapping[str, object] | None) -> WireRecord:
-    """The bytes of an offset. None: the partition's offset is removed. Raises DataException for values that are not mappings."""
+    """The bytes of an offset. ``offset`` None: the partition's offset is removed. Raises DataException for values that are not mappings."""
     if not isinstance(partition, Mapping) or not isinstance(offset, Mapping | None):
         raise DataException(f"Source partitions and offsets must be mappings, got {partition!r} and {offset!r}")
     return WireRecord(key_bytes(connector, partition), None if offset is None else dumps(offset), [])
 
 
 def decode(key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1) -> OffsetRecord | Unreadable:
-    """The record's content, or the reason why it cannot be read. Never raises. Headers have no meaning here."""
+    """The record's content, or the reason why it cannot be read. Never raises. Headers are ignored."""
     try:
         if key is None:
             raise DataException("record has no key")

@@ -42,7 +42,8 @@ def claim_headers(claim: Claim | None) -> list[tuple[str, bytes]]:
 
 
 def claim_of(headers: Headers | None) -> Claim | None:
-    """The claim in the headers. None: there is no claim, as in records of a real worker. Raises DataException for a malformed claim."""
+    """The claim in the headers. None: there is no claim, for example in records of a real worker. Raises DataException for a malformed
+    claim."""
     values = [value for name, value in headers or () if name == CLAIM_HEADER]
     if not values:
         return None
@@ -58,18 +59,19 @@ def author_headers(author: str | None) -> list[tuple[str, bytes]]:
 
 
 def author_of(headers: Headers | None) -> str | None:
-    """The user who requested the record. None: unknown. Never raises, because another writer may have written the text."""
+    """The user who requested the record. None: unknown. Never raises, because other programs may have written the header."""
     values = [value for name, value in headers or () if name == AUTHOR_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_AUTHOR] if values and values[-1] else None
 
 
 def owner_headers(owner: str | None) -> list[tuple[str, bytes]]:
-    """The header of a claim that a run makes; empty for a verb's."""
+    """The header of a claim that a run makes. Empty for a claim that a verb makes."""
     return [] if owner is None else [(OWNER_HEADER, owner[:_LONGEST_OWNER].encode(errors="replace"))]
 
 
 def owner_of(headers: Headers | None) -> str | None:
-    """The run that made the claim; None: a verb did, or a real worker. Never raises: a foreign writer may have written the text."""
+    """The run that made the claim. None: a verb or a real worker made it. Never raises, because other programs may have written the
+    header."""
     values = [value for name, value in headers or () if name == OWNER_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_OWNER] if values and values[-1] else None
 
@@ -113,7 +115,7 @@ def number_of(value: JsonValue, name: str) -> float:
 
 
 def count_of(value: JsonValue, name: str) -> int:
-    """A number of tasks, at most ``MOST_TASKS``, since readers count up to it."""
+    """A number of tasks, at most ``MOST_TASKS``, because readers count up to it."""
     count = integer_of(value, name)
     if not 0 <= count <= MOST_TASKS:
         raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")

@@ -45,7 +45,8 @@ def encode(record: StatusRecord) -> WireRecord:
 
 
 def concerns(key: bytes | None, connector: str) -> bool:
-    """Whether a record with this key may belong to the connector. Never false if it does, seldom true if it does not."""
+    """Whether a record with this key may belong to the connector. Never false for a record of the connector. Seldom true for any other
+    record."""
     name = connector.encode()
     return key is not None and (
         key.startswith((b"status-connector-" + name, b"status-task-" + name)) or key.endswith(b":connector-" + name)
@@ -74,7 +75,7 @@ def _topic(status: TopicStatus | TopicReset) -> Mapping[str, object] | None:
 def decode(
     key: bytes | None, value: bytes | None, headers: Headers | None = (), *, offset: int = -1, timestamp: int = -1
 ) -> StatusRecord | Unreadable:
-    """The record's content, or the reason why it cannot be read. Never raises. ``timestamp`` is the record's, in ms."""
+    """The record's content, or the reason why it cannot be read. Never raises. ``timestamp`` is the record's timestamp, in ms."""
     try:
         name, claim = key_text(key), claim_of(headers)
         for prefix, read in _READERS:
@@ -88,7 +89,7 @@ def decode(
 
 
 def _failures(headers: Headers | None) -> int:
-    """The number in the header. 0 if it is missing, as in a real worker's status, or not a number."""
+    """The number of failures in the header. 0 if the header is missing, as in a real worker's status, or is not a number."""
     values = [value or b"" for name, value in headers or () if name == FAILURES_HEADER]
     return int(values[-1]) if values and values[-1].isdigit() and len(values[-1]) < _DIGITS else 0
 

@@ -46,7 +46,7 @@ _EMPTY_A_BYTE: Final = 16  # values of zero bytes in a block, per byte of the bl
 
 
 class Avro:
-    """Values with a schema, of any type."""
+    """Values of any type that have a schema."""
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*PACK], "null")

@@ -135,7 +135,7 @@ class _Decompressor:
 
     def _slow_stream(self) -> pa.NativeFile:
         """A new stream at the same position. The library does not return data that it decompressed before a fault. So the file is read
-        again, byte by byte near the fault. It is decompressed in smaller steps, because one byte may expand to thousands."""
+        again, byte by byte near the fault. The bytes are decompressed in smaller steps, because one byte may expand to thousands."""
         self._file.seek(0)
         self._source = _Source(self._file, single_from=self._before)
         stream, left = _stream(self._source, self._codec), self._position

@@ -92,7 +92,7 @@ class CountingFile(io.RawIOBase):
 
     def write(self, data: object) -> int:
         view = memoryview(data)  # type: ignore[arg-type]  # the library passes a buffer
-        if not self._file.closed:  # when a discarded file is released, the library writes its end
+        if not self._file.closed:  # when a discarded file is released, the library writes the file's end
             self._file.write(view)
         self.count += view.nbytes
         return view.nbytes
@@ -100,7 +100,7 @@ class CountingFile(io.RawIOBase):
 
 class NonClosingFile(io.RawIOBase):
     """Reads a file from its start. ``close`` does nothing, because libraries close the files that they read. ``error`` is the exception of
-    a read, which a library may hide."""
+    a failed read, because libraries may hide it."""
 
     def __init__(self, file: BinaryIO) -> None:
         super().__init__()

@@ -176,7 +176,7 @@ class _Source(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """``size`` bytes if available, including the end mark if it fits, because the library reads nothing from a first piece without a
+        """``size`` bytes if available. Includes the end mark if it fits, because the library reads nothing from a first piece that has no
         line end."""
         if self.is_over:
             return b""

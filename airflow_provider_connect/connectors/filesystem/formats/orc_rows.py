@@ -1,7 +1,8 @@
-"""The number of rows of an ORC file to read at once. The expanded size of stripes is computed before they are read.
+"""The number of rows of an ORC file to read at a time. The expanded size of stripes is computed before they are read.
 
-A run of a few bytes may expand to a million rows, each with a long text from a dictionary. The library does not check sizes in advance, so
-the lengths of texts and lists are read from the file here. Only small files are measured, because a large file cannot expand as much.
+A run (a repeated value) of a few bytes may expand to a million rows, each with a long text from a dictionary. The library does not check
+sizes in advance, so the lengths of texts and lists are read from the file here. Only small files are measured, because a large file cannot
+expand as much.
 """
 
 from __future__ import annotations
@@ -86,8 +87,8 @@ def _measure(tail: Tail, stripe: dict[int, int], first: int) -> _Measure:
 
 @dataclass(frozen=True, slots=True)
 class _Measure:
-    """The rows of a stripe, with upper bounds of their bytes in memory and of the bytes in lists (``listed``), or the reason why these are
-    unknown."""
+    """The number of rows of a stripe, and two upper bounds: the bytes of the rows in memory, and the bytes in lists (``listed``). If the
+    bounds are unknown, the reason."""
 
     first: int
     rows: int

@@ -141,7 +141,7 @@ class ParquetWriter:
                 raise DataException(f"Values cannot be written to a Parquet file: {error}") from error
 
 
-# The number of rows of a Parquet row group to read at once. The expanded size of its pages is computed before they are read. A page of a
+# The number of rows of a Parquet row group to read at a time. The expanded size of its pages is computed before they are read. A page of a
 # few bytes may expand to a million nulls, or to a million copies of a long text. So the size of a group in the file does not show the size
 # of its rows.
 _WIDTHS: Final = {"BOOLEAN": 1, "INT32": 4, "FLOAT": 4, "INT64": 8, "DOUBLE": 8, "INT96": 8, "BYTE_ARRAY": 4}
@@ -206,8 +206,8 @@ def _longest_entry(column: pa.Array) -> int:
     return _longest_entry(column.values) if pa.types.is_list(column.type) else 0
 
 
-# The uncompressed size of a Parquet column's pages, from the page headers, because the footer may have any number. With brotli, three
-# kilobytes may be a page of two gigabytes, which the library decompresses at once. Headers are messages in Thrift's compact protocol
+# The uncompressed size of a Parquet column's pages, from the page headers, because the footer may contain any number. With brotli, three
+# kilobytes may be a page of two gigabytes, which the library decompresses in one step. Headers are messages in Thrift's compact protocol
 # (parquet.thrift, PageHeader).
 _UNPACKED, _PACKED = 2, 3  # fields of a header
 _FLAGS: Final = (1, 2)

@@ -1,4 +1,4 @@
-"""When the open files of a topic partition end: by records, bytes, record time or wall clock. Knows nothing of files."""
+"""The limits at which the open files of a topic partition end: records, bytes, record time or wall clock. Knows nothing of files."""
 
 from __future__ import annotations
 

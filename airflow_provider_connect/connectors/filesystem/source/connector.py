@@ -32,7 +32,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 
 class FileSystemSourceConnector(SourceConnector):
-    """Reads the records of new files into a topic. Files are distributed among the tasks; large files in splits."""
+    """Reads the records of new files into a topic. Files are distributed among the tasks. Large files are distributed in splits."""
 
     aliases = ("FileSystemSource", "FileSystemSourceConnector")
     task_class: ClassVar[type[SourceTask]] = FileSystemSourceTask
@@ -41,7 +41,7 @@ class FileSystemSourceConnector(SourceConnector):
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({CLEANUP: Cleanup.NONE})
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
-        """As many tasks as there is work for, but at least one, because a connector without tasks is planned again in each scheduled run.
+        """As many tasks as there is work for, but at least one. A connector without tasks would be planned again in each scheduled run.
         Each task lists the files itself, starting at its position."""
         settings = SourceSettings.of(self.config)
         progress = Progress(settings, self.context.offset)
@@ -91,7 +91,8 @@ class FileSystemSourceConnector(SourceConnector):
         return False
 
     def _report_missing(self, settings: SourceSettings, skipped: str) -> None:
-        """Report that no file is selected, unless files are removed after they are read, when this is normal."""
+        """Report that no file is selected. Does nothing if files are removed after they are read, because it is then normal that no file is
+        left."""
         if settings.cleanup is Cleanup.NONE:
             self.missing = ". ".join(
                 filter(None, (skipped, "There is no file yet that its settings choose: nothing is read until there is"))

@@ -153,8 +153,7 @@ class SourceSettings:
         return file_format(self.format_name, codec_of(self.format_name, path), self.options)
 
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
-        """The selected files after the path ``after``, in the order of their paths, whether read or not. One listing of the store, in
-        pages."""
+        """The selected files after the path ``after``, read or unread, in the order of their paths. Lists the store once, in pages."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
         is_empty = True
         for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):

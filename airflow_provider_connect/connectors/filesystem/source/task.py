@@ -62,7 +62,7 @@ class FileSystemSourceTask(SourceTask):
         self._is_stopped = False
         self._store: Store | None = None
         self._file: BinaryIO | None = None
-        self._settings = SourceSettings.of(config)  # may raise, so after the attributes that ``stop`` needs
+        self._settings = SourceSettings.of(config)  # may raise, so the attributes that ``stop`` needs are set before
         self._config = config
         self._committed: dict[str, Mapping[str, object]] = {}  # offsets of the current file that were returned
         self._progress = Progress(self._settings, self._offset)
@@ -253,7 +253,8 @@ def _key(partition: Mapping[str, object]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Some records. ``read`` is the number of records in the file up to their end. ``is_last``: no records follow."""
+    """Consecutive records of a file. ``read`` is the number of records in the file up to the last of these. ``is_last``: no records
+    follow."""
 
     values: pa.Array
     schema: Schema | None
@@ -315,8 +316,8 @@ def archive(store: Store, path: str, folder: str) -> None:
 
 
 def _last_used_number(store: Store, path: str, folder: str) -> int:
-    """The last used number, which a killed move may have used. Found by doubling and halving, because a name may have thousands of
-    numbers."""
+    """The last used number, including numbers that killed moves have used. It is found by doubling and halving, because a name may have
+    thousands of numbers."""
 
     def is_used(number: int) -> bool:
         return store.file(join_path(folder, _numbered_path(path, number))) is not None

@@ -1,7 +1,7 @@
 """The interface of stores for file sinks and sources: a folder, a bucket, a server or a cluster. Knows nothing of libraries.
 
 Paths are relative to the store's root, with ``/`` between their parts. Every method raises RetriableException if the store cannot be
-reached, and ConfigException, which names the settings, if it refuses the credentials or its root does not exist.
+reached. If the store refuses the credentials, or its root does not exist, every method raises ConfigException, which names the settings.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class StoredFile:
     tag: str = ""
 
     def is_same(self, other: StoredFile) -> bool:
-        """Whether both are the same version. With tags, only seconds are compared, because listings may have finer times than other
-        requests."""
+        """Whether both are the same version. With tags, times are compared only to the second, because listings may have finer times than
+        other requests."""
         fraction = 1000 if self.tag and other.tag else 1
         mine, others = ((each.path, each.size, each.modified_ms // fraction, each.tag) for each in (self, other))
         return mine == others

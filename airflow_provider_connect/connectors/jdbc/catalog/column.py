@@ -44,7 +44,7 @@ class TableName:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The existing parts, from the widest."""
+        """The existing parts, widest first."""
         return tuple(part for part in (self.catalog, self.schema, self.table) if part is not None)
 
     @property
@@ -65,9 +65,9 @@ class TableName:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """``type_name`` is the database's own type name, in lower case. ``precision`` and ``scale`` are a DECIMAL's, or None if it has no
-    limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is outside the key.
-    ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it."""
+    """``type_name`` is the database's own type name, in lower case. ``precision`` and ``scale`` are set for a DECIMAL, or None if the
+    DECIMAL has no limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is outside
+    the key. ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it."""
 
     name: str
     kind: ColumnKind

@@ -19,8 +19,8 @@ _ROW_BYTES: Final = 100  # overhead of a row, without its values
 
 
 def bounded_rows(rows: Iterable[tuple[Any, ...]], server: str) -> list[tuple[Any, ...]]:
-    """All ``rows``. Raises ConnectException if they are larger than any possible result of our queries, because the server is not trusted,
-    and this process may serve all users."""
+    """All ``rows``. Raises ConnectException if they are larger than any possible result of our queries. The server is not trusted, and this
+    process may serve all users."""
     found: list[tuple[Any, ...]] = []
     size = 0
     for row in rows:

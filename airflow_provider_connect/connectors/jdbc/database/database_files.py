@@ -56,7 +56,7 @@ def _with_files_resolved(url: DatabaseUrl) -> DatabaseUrl:
 
 @contextlib.contextmanager
 def guarded_files(url: DatabaseUrl) -> Iterator[DatabaseUrl]:
-    """The URL to connect to inside the block. Raises ConfigException at the block's end if SQLite has opened another file than the URL's,
+    """The URL to connect to inside the block. Raises ConfigException at the block's end if SQLite has opened a file that is not the URL's,
     such as the target of a new link. A new file is created here, without following links."""
     if not url.dialect.is_file:
         yield with_resolved_paths(url)

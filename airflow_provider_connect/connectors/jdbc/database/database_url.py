@@ -66,7 +66,7 @@ class DatabaseUrl:
 
     @property
     def zero_dates(self) -> str | None:
-        """The value that replaces MySQL's 0000-00-00. None: null, if the column may be null."""
+        """The value that replaces MySQL's 0000-00-00. None means null, if the column may be null."""
         return self.options.get(ZERO_DATES, self.dialect.zero_dates)
 
     @property

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _FETCHED_ROWS: Final = 32  # fetched at once; their bytes are counted before the next ones
 _NUMBER_BYTES: Final = 8  # of a value that is not a text
 DRIVER_ERRORS: Final = (ArithmeticError, LookupError, TypeError, ValueError)
-"""Exceptions that a driver raises in addition to its own errors, as for a text in another encoding."""
+"""Exceptions that a driver raises in addition to its own errors, for example for a text in another encoding."""
 
 
 class SqlAlchemyDatabase:
@@ -159,8 +159,8 @@ def _column(index: int, values: tuple[Any, ...]) -> pa.Array:
 
 
 def _mixed_value(values: Sequence[Any]) -> object:
-    """The value that has another type: a text that the driver could not convert, else the first value whose type differs from those before
-    it."""
+    """The value that has another type: a text that the driver could not convert, or else the first value whose type differs from the types
+    before it."""
     texts = [value for value in values if isinstance(value, str)]
     if texts and any(value is not None and not isinstance(value, str) for value in values):
         return texts[0]

@@ -44,7 +44,7 @@ STANDARD_TYPES: Final[Mapping[str, str]] = {
 
 
 class UnknownFormError(Exception):
-    """A URL has another form. The message has the required form, and only names from the URL."""
+    """A URL does not have the required form. The message has that form, and only names from the URL."""
 
 
 class Rows(Protocol):
@@ -164,7 +164,7 @@ class Dialect:
     lost_numbers: ClassVar[frozenset[int]] = frozenset()
     """The server's error numbers for a lost connection."""
     rollback_numbers: ClassVar[frozenset[int]] = frozenset()
-    """The server's error numbers for a transaction that it ended in favor of another one."""
+    """The server's error numbers for a transaction that the server ended in favor of another transaction."""
     error_words: ClassVar[ErrorWords] = ErrorWords()
     value_numbers: ClassVar[frozenset[int]] = frozenset()
     """The server's error numbers for a refused value, in addition to errors that the driver reports as such."""
@@ -207,7 +207,7 @@ class Dialect:
         raise NotImplementedError
 
     def open_writers_query(self, relation: str) -> str | None:
-        """The SQL whose rows are the transactions that hold a writer's lock on a table. None if not known."""
+        """A query for the transactions that hold a writer's lock on a table. None if the dialect has no such query."""
         return None
 
     # --- names
@@ -237,7 +237,7 @@ class Dialect:
         return identifier
 
     def quoted(self, identifier: str) -> str:
-        """A name as SQL. Without quotes, only plain names are accepted, because other text could be SQL."""
+        """A name as SQL. If quotes are switched off, only plain names are accepted, because other text could be SQL."""
         if not identifier or "\0" in identifier:
             raise ConnectException(f"{identifier!r} is not a name of a table or column")
         length = len(identifier.encode("utf-8", "surrogatepass")) if self.in_bytes else len(identifier)
@@ -265,9 +265,9 @@ class Dialect:
     """The column types that differ for columns of a primary key."""
     has_arrays: ClassVar[bool] = False
     binary_collation: ClassVar[str] = ""
-    """A clause after a type, with which only identical texts are equal, including their case."""
+    """A clause after a type. With this clause, only texts that are identical, including their case, are equal."""
     table_options: ClassVar[str] = ""
-    """Options after CREATE TABLE for tables of our own."""
+    """Options at the end of CREATE TABLE, for tables of our own."""
     reads_empty_as_null: ClassVar[bool] = False
     """Whether an empty text is null."""
     has_fixed_types: ClassVar[bool] = False
@@ -277,7 +277,7 @@ class Dialect:
 
     @property
     def exact_text(self) -> str:
-        """The type of a key column in which only identical texts are equal, including their case."""
+        """The type of a key column in which only texts that are identical, including their case, are equal."""
         return self.column_type(STRING_SCHEMA, is_key=True) + self.binary_collation
 
     def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
@@ -293,8 +293,8 @@ class Dialect:
         return text.replace("{scale}", str(schema.scale)) if kind == DECIMAL else text
 
     def change_type(self, column: str, type: str, nullability: str, rest: str) -> str:
-        """The part of ALTER TABLE that changes the type of a quoted column. ``rest`` is its definition after the type, if
-        ``definition_query`` reports it, else the same as ``nullability``."""
+        """The part of ALTER TABLE that changes the type of a quoted column. ``rest`` is the column's definition after the type, if
+        ``definition_query`` reports it. Otherwise it equals ``nullability``."""
         return f"ALTER COLUMN {column} SET DATA TYPE {type}"
 
     # --- literals
@@ -341,8 +341,8 @@ class Dialect:
     """Whether ``timestamp_operand`` is also read, because the driver drops digits or the zone of the column itself."""
 
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
-        """The selection of values of ``schema`` from a column. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None: null, if
-        the column may be null)."""
+        """The selection of values of ``schema`` from a column. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None means
+        null, if the column may be null)."""
         return Selected(self.quoted(column.name), schema)
 
     def timestamp_operand(self, column: str, *, has_zone: bool) -> str:
@@ -358,12 +358,12 @@ class Dialect:
     has_copy: ClassVar[bool] = False
     """Whether rows are written as whole columns with PostgreSQL's COPY (``PostgresqlStore``), instead of one by one (``RowStore``)."""
     locks_database: ClassVar[bool] = False
-    """Whether a transaction blocks all other writers. BEGIN IMMEDIATE starts it, and statements end it."""
+    """Whether a transaction blocks all other writers. BEGIN IMMEDIATE starts such a transaction, and statements end it."""
     write_statements: ClassVar[tuple[str, ...]] = ()
     """These statements run on each new connection that writes."""
     savepoint: ClassVar[Savepoint] = Savepoint()
     upserts_by_any_index: ClassVar[bool] = False
-    """Whether ``upsert`` changes a row that is equal in any unique index, instead of only the key's row."""
+    """Whether ``upsert`` changes a row that is equal in any unique index. If false, it changes only the row of the key."""
     writes_times_as_text: ClassVar[bool] = False
     """Whether times and decimals are texts in the database, with the same sort order as the values."""
 
@@ -380,7 +380,7 @@ class Dialect:
         return None
 
     def definition_query(self, name: TableName) -> str | None:
-        """The SQL whose row has a table's definition, for ``definition_rests``. None if a change of type does not need the rest."""
+        """A query for a table's definition, which ``definition_rests`` parses. None if a change of type does not need the rest."""
         return None
 
     def definition_rests(self, definition: str) -> dict[str, str]:
@@ -388,12 +388,12 @@ class Dialect:
         return {}
 
     def unsafe_engine_query(self, name: TableName) -> str | None:
-        """The SQL whose rows are the table's storage engine, if that engine has no transactions."""
+        """A query for the table's storage engine. It has a row only if that engine has no transactions."""
         return None
 
     def change_lock(self, name: TableName, seconds: int) -> tuple[str, str] | None:
-        """Two statements, for a product in which changes of tables commit. The first is a query that returns 1 as soon as no other task
-        changes the table, and waits for at most ``seconds``. The second ends that lock."""
+        """Two statements, for a product in which changes of tables commit. The first is a query that locks the table against other tasks'
+        changes. It waits for at most ``seconds``, and returns 1 if it has the lock. The second ends that lock."""
         return None
 
 

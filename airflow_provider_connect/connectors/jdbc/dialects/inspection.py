@@ -35,7 +35,7 @@ def inspected_columns(engine: Any, table: TableName) -> list[Column]:  # Any: SQ
 
 
 def stored_name(inspector: Any, name: str | None) -> str | None:  # Any: SQLAlchemy's Inspector
-    """A name as in the catalog. SQLAlchemy writes Oracle's names that are all capitals in lower case."""
+    """A name as in the catalog. SQLAlchemy converts Oracle's all-capital names to lower case."""
     found: str | None = inspector.dialect.denormalize_name(name) if _folds(inspector) else name
     return None if found is None else str(found)
 

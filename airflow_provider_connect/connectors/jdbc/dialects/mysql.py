@@ -133,7 +133,7 @@ class Mysql(Dialect):
     table_options = " ENGINE=InnoDB"
     escapes_backslashes = True
     clock_query = "SELECT CAST(UNIX_TIMESTAMP(NOW(6)) * 1000000 AS SIGNED) AS now"
-    write_statements = (  # as with the JDBC drivers; else, misfits are truncated silently, and texts may differ
+    write_statements = (  # as with the JDBC drivers; otherwise, values that do not fit are truncated silently, and texts may differ
         "SET SESSION sql_mode = CONCAT(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), ',STRICT_TRANS_TABLES')",
     )
     upserts_by_any_index = True
@@ -170,8 +170,8 @@ class Mysql(Dialect):
         return f"{row.insert} ON DUPLICATE KEY UPDATE {', '.join(f'{name} = VALUES({name})' for name in names)}"
 
     def definition_lock(self, name: TableName) -> str:
-        """During an ALTER, a table's columns are listed without its keys. Reading takes a lock under which an ALTER cannot finish. It needs
-        the SELECT privilege."""
+        """During an ALTER, a table's columns are listed without its keys. This query takes a lock that keeps an ALTER from finishing. It
+        needs the SELECT privilege."""
         return f"SELECT 1 FROM {self.table(name)} LIMIT 0"
 
     def definition_query(self, name: TableName) -> str:
@@ -182,7 +182,7 @@ class Mysql(Dialect):
         return {match[1].replace("``", "`"): match[2] for match in found if match}
 
     def unsafe_engine_query(self, name: TableName) -> str:
-        """Rows in a table of MyISAM or Aria stay after their transaction is rolled back, and would be written again."""
+        """The rows of a MyISAM or Aria table stay after their transaction is rolled back, and would be written again."""
         schema = "DATABASE()" if name.catalog is None else self.text_literal(name.catalog)
         return (
             "SELECT t.ENGINE FROM information_schema.TABLES t JOIN information_schema.ENGINES e ON e.ENGINE = t.ENGINE "

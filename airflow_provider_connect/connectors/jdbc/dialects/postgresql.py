@@ -115,7 +115,7 @@ class Postgresql(Dialect):
         return [Table(TableName(name, schema, catalog), type) for catalog, schema, name, type in database.rows(_TABLES)]
 
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
-        """The columns of a table. A table without a schema is found by the search path."""
+        """The columns of a table. A table without a schema is found through the search path."""
         schema = "ANY (current_schemas(false))" if table.schema is None else sql_text(table.schema)
         return [_column(*row) for row in database.rows(_COLUMNS.format(schema=schema, table=sql_text(table.table)))]
 

@@ -118,7 +118,7 @@ class SqlServer(Dialect):
         return f"{before} WITH (UPDLOCK, HOLDLOCK){where}{after}"
 
     def upsert(self, row: RowSql, keys: Sequence[str]) -> str:
-        """A MERGE with a lock hint, so that another connection cannot insert the key meanwhile, and with the required semicolon."""
+        """A MERGE with the required semicolon, and with a lock hint, so that another connection cannot insert the key meanwhile."""
         return row.merge(keys, hint=" WITH (HOLDLOCK) AS", end=";")
 
 

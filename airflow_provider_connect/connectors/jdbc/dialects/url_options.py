@@ -1,6 +1,6 @@
 """The options of a product's URL that its driver accepts, and options that are ignored, refused or translated. Only handles text.
 
-Java's drivers have other names for options, and a Java connector's URL stays valid here.
+Java's drivers have other names for options. Translations keep a Java connector's URL valid here.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class UnknownOptionError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class UrlOptions:
-    """The options of a product. All names are in lower case. ``fixed`` are options whose behavior cannot be changed here: the values that
-    select this behavior, and the reason to show for any other value."""
+    """The options of a product. All names are in lower case. ``fixed`` has options whose behavior cannot be changed here. For each, it has
+    the values that select this behavior, and the reason to show for any other value."""
 
     accepted: frozenset[str] = frozenset()
     """Options of our own driver."""
@@ -66,7 +66,7 @@ def renamed(name: str) -> Translation:
 
 
 def by_word(options: Mapping[str, Mapping[str, str]]) -> Translation:
-    """An option whose value is one of some words, in which ``-`` and ``_`` are equal."""
+    """An option with a fixed set of words as values. ``-`` and ``_`` are equal in these words."""
     return lambda value: options.get(value.lower().replace("-", "_"))
 
 

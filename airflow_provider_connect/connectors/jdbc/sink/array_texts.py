@@ -13,8 +13,8 @@ _TEXTS: Final = ("character varying[]", "character[]")
 
 
 def array_type(declared: str) -> str:
-    """The array type to which a text is cast for a column of the type ``declared``. It has no lengths, because a cast would truncate texts.
-    The column itself refuses texts that are too long, and rounds numbers."""
+    """The array type to which a text is cast for a column of the type ``declared``. The array type has no lengths, because a cast would
+    truncate texts. The column itself refuses texts that are too long, and rounds numbers."""
     type = _LENGTHS.sub("", declared)
     if type.startswith("bit"):
         return "bit varying[]"

@@ -40,8 +40,8 @@ def _shown(value: pa.Scalar) -> str:
 
 def find_misfits(count: int, check: Callable[[int, int], object]) -> dict[int, str]:
     """The reasons why some of ``count`` rows cannot be written, by row index. ``check(start, length)`` checks ``length`` rows from
-    ``start`` on. It raises RefusedException with the index, within these rows, of the first bad row. After a bad row, few rows are checked,
-    then twice as many each time.
+    ``start`` on. It raises RefusedException with the index of the first bad row, counted from ``start``. After a bad row, few rows are
+    checked together, and twice as many each time after that.
     """
     found: dict[int, str] = {}
     start, length = 0, count
@@ -69,7 +69,7 @@ def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
 
 
 def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
-    """Days as the timestamps of their midnights in ``time_zone``. Timestamps are in UTC, or in local time for a column without a zone."""
+    """Dates as the timestamps of midnight in ``time_zone``. The timestamps are in UTC, or in local time for a column without a zone."""
     local = column.cast(pa.timestamp("us"))
     if target.kind is ColumnKind.TIMESTAMP:
         return local
@@ -77,7 +77,7 @@ def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.Chu
 
 
 def refuse_nulls(rows: pa.Table, table: TargetTable, keys: Collection[str]) -> None:
-    """Raise RefusedException for the first null in the key, or in another column that is NOT NULL."""
+    """Raise RefusedException for the first null in a key column, or in another column that is NOT NULL."""
     found: list[tuple[int, str]] = []
     for name in rows.column_names:
         target = table.columns.get(name)
@@ -96,8 +96,8 @@ def refuse_wide_numbers(column: pa.ChunkedArray, target: Column) -> None:
 
 
 def refuse_far_times(column: pa.ChunkedArray, target: Column) -> None:
-    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and the first time of day outside of a day.
-    Drivers accept Python's values, which have these limits."""
+    """Raise RefusedException for the first date or timestamp outside the years 1 to 9999, and for the first time of day that is not within
+    24 hours. Drivers accept Python's values, which have these limits."""
     types, type = pa.types, column.type
     if types.is_date32(type):
         numbers, least, most = column.cast(pa.int32()), _LEAST_DAY, _MOST_DAY
@@ -128,11 +128,11 @@ _BITS: Final[Mapping[ColumnKind, int]] = {ColumnKind.INT8: 8, ColumnKind.INT16: 
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
-_BINARY: Final = b"postgresql"  # in a field's metadata: the type whose binary numbers an integer column has
+_BINARY: Final = b"postgresql"  # in the metadata of an integer field: the type whose binary form the integers are
 
 
 def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-    """The column in the form that COPY writes, with its field, and whether ``target`` accepts this form. If not, the column is staged, and
+    """The field and the column in the form that COPY writes, and whether ``target`` accepts this form. If not, the column is staged, and
     the server casts it."""
     types = pa.types
     binary = None

@@ -99,8 +99,8 @@ class JdbcSinkTask(TransactionalSinkTask):
 class JdbcSinkConnector(TransactionalSink):
     """Writes the records of topics to tables of a relational database, one table for each topic.
 
-    PostgreSQL receives whole columns with COPY, which are staged and merged if rows are changed. SQLite, MySQL, MariaDB and others receive
-    rows. Values must be structs with a schema. Each task writes its share of the topics' partitions.
+    PostgreSQL receives whole columns with COPY. If existing rows are changed, the columns are staged and merged. SQLite, MySQL, MariaDB and
+    others receive rows. Values must be structs with a schema. Each task writes its share of the topics' partitions.
     """
 
     class_name = "io.confluent.connect.jdbc.JdbcSinkConnector"
@@ -178,8 +178,8 @@ class JdbcSinkConnector(TransactionalSink):
         self._offsets.write(rows)
 
     def check_new_topic(self, partition: TopicPartition, former: OffsetRow) -> None:
-        """With ``pk.mode=kafka``, a row's key is the record's position, which records of the former topic also had. Offsets that an admin
-        has altered are accepted."""
+        """With ``pk.mode=kafka``, a row's key is the record's position in Kafka. Records of the former topic had the same positions.
+        Offsets that an admin has altered are accepted."""
         settings = SinkSettings.of(self.config)
         if settings.pk_mode is PkMode.KAFKA and settings.insert_mode is not InsertMode.INSERT and not former.is_altered:
             reason = (
@@ -189,15 +189,15 @@ class JdbcSinkConnector(TransactionalSink):
             raise ConfigException.of(PK_MODE, settings.pk_mode, reason)
 
     def translate_error(self, error: Exception) -> Exception:
-        """The error with ``retry.backoff.ms``, after which a lost connection is reopened."""
+        """The error with the delay ``retry.backoff.ms``, after which a lost connection is reopened."""
         if isinstance(error, RetriableException) and error.retry_after_ms is None:
             error.retry_after_ms = self.config[RETRY_MS]
         return error
 
 
 def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, topics: list[str]) -> None:
-    """Raise ConfigException, which names the setting and the fix, if a run could not write. ``topics`` are the topics whose names are
-    final. It is empty if transformations may change them."""
+    """Raise ConfigException, which names the setting and the fix, if a run could not write. ``topics`` are the topics whose tables are
+    checked. It is empty if transformations may rename topics."""
     with contextlib.closing(open_database(url)) as database:
         for topic in topics:
             name = table_name(settings.table_of(topic), dialect)

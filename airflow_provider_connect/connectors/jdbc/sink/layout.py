@@ -1,5 +1,5 @@
-"""The columns that records of one schema have in a table, these columns of a batch, and consecutive batches of one table. Knows nothing of
-databases."""
+"""The table columns of records with one schema, the values of a batch in these columns, and consecutive batches of one table. Knows nothing
+of databases."""
 
 from __future__ import annotations
 
@@ -48,8 +48,8 @@ class Layout:
     has_deletes: bool
 
     def named_as(self, names: Iterable[str]) -> Layout:
-        """The layout with the names of a table's columns, for a database that ignores case. Raises DataException for two fields with the
-        same column."""
+        """The layout with the column names that the table has, for a database that ignores case. Raises DataException for two fields with
+        the same column."""
         known = {name.lower(): name for name in names}
         renamed = tuple(replace(column, name=known.get(column.name.lower(), column.name)) for column in self.columns)
         by_name: dict[str, str] = {}
@@ -75,7 +75,7 @@ class Layout:
         return any(column.origin is Origin.KEY for column in self.columns)
 
     def table(self, batch: Batch) -> pa.Table:
-        """The columns of ``batch`` by name. They are null where the value is null."""
+        """The columns of ``batch`` by name. Columns of the record's value are null where that value is null."""
         count = batch.num_records
         parts = {Origin.KEY: _fields(batch.key), Origin.VALUE: _fields(batch.value)}
         arrays = [_array(column, batch, parts, count) for column in self.columns]
@@ -93,7 +93,8 @@ def deletes_of(batch: Batch) -> pa.BooleanArray:
 
 
 def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], str]) -> Layout:
-    """The layout of the batch's records; ``name_of`` returns the column of a field. Raises a DataException that names missing parts."""
+    """The layout of the batch's records. ``name_of`` returns the name of a field's column. Raises a DataException that names missing
+    parts."""
     has_deletes = settings.delete_enabled
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
@@ -206,7 +207,7 @@ class Records:
         return batch.slice(index - (self._ends[number] - batch.num_records), 1)
 
     def table(self, layout: Layout) -> pa.Table:
-        """The records' columns. Columns that only deletes lack are null there."""
+        """The records' columns. Deletes have null in columns that they lack."""
         tables = [layout.table(batch) for batch in self.batches]
         return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="default")
 

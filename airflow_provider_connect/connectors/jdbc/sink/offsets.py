@@ -1,6 +1,6 @@
 """The offset rows of an exactly-once sink in the destination, in a table of our own. They are written in the transaction of the data.
 
-Each partition of a connector has an ``OffsetRow`` and the ``session`` that wrote it, which is the name of a connection.
+Each partition of a connector has an ``OffsetRow`` and a ``session``, the name of the connection that wrote the row.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class OffsetsTable:
                 ) from error
 
     def end_older_sessions(self, partitions: Collection[TopicPartition], claim: OffsetRow) -> None:
-        """End other connections that may hold locks: connections of claims with the same scope that are not newer."""
+        """End other connections that may hold locks: the connections of claims that have the same scope and are not newer."""
         sql = f"SELECT next_offset, claim, claim_order, session FROM {self._table} WHERE {self._where(partitions)}"
         for *values, session in self._store.rows(sql):
             row = OffsetRow(*values)
@@ -79,7 +79,7 @@ class OffsetsTable:
         return rows
 
     def write(self, rows: Mapping[TopicPartition, OffsetRow | None]) -> None:
-        """Write rows that ``read`` has read before. None deletes a row."""
+        """Write rows that ``read`` has returned. None deletes a row."""
         by_claim: dict[OffsetRow | None, dict[TopicPartition, int | None]] = {}
         for partition, row in sorted(rows.items()):
             if row is not None and partition not in self._found:
@@ -113,8 +113,8 @@ class OffsetsTable:
         self._store.execute(f"UPDATE {self._table} SET {changes} WHERE {self._where(offsets)}")
 
     def _equal_names(self, connector: str, topic: str) -> ConfigException:
-        """The error for a row of another connector or topic whose name is equal in the table's collation, such as a name that differs in
-        case."""
+        """The error for a row of another connector or topic whose name is equal in the table's collation. For example, the names differ
+        only in case."""
         return ConfigException.of(
             OFFSETS_TABLE,
             self._name,

@@ -18,10 +18,10 @@ from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.columns import row_numbers
 
-_MAX_DELETED_ROWS: Final = 20_000  # kept in a temporary table, though statements scan them, because each TRUNCATE creates new files
+_MAX_DELETED_ROWS: Final = 20_000  # rows that a temporary table keeps, because each TRUNCATE creates new files; statements scan them
 COUNTER: Final = "connect_row"  # a temporary sequence
 ROW_NUMBER: Final = "__connect_row_index"  # a stage's column of row numbers, from 0
-_START_ROWS: Final = 100  # cost of starting a statement, in rows; small pieces repeat less after a failure, large ones start less often
+_START_ROWS: Final = 100  # cost of starting a statement, in rows: small pieces repeat fewer rows after a failure, but start more often
 _ROW_BY_ROW: Final = """
 #variable_conflict use_column
 <<connect_rows>>
@@ -95,7 +95,8 @@ _RANGE: Final = re.compile(r"ERROR: (\w+) out of range")
 
 
 def with_columns(reason: str, table: TargetTable, names: Collection[str]) -> str:
-    """PostgreSQL's message about a value that does not fit, with the columns of that type. The message itself only names the type."""
+    """PostgreSQL's message about a value that does not fit, with the names of the columns of that type. The message itself names only the
+    type."""
     digits, found = _DIGITS.search(reason), _TYPE.search(reason) or _RANGE.search(reason)
     type = f"numeric({digits[1]},{digits[2]})" if digits else found[1] if found else None
     columns = [name for name in names if type is not None and table.declared.get(name) == type]
@@ -146,7 +147,7 @@ class StageStatements:
 
     def _is_same(self, key: str) -> Iterator[str]:
         """Conditions for equal keys. A text that is too long for a column does not equal any value in it, although a cast truncates the
-        text. Trailing blanks do not count, because they are also dropped when a row is written."""
+        text. Trailing blanks are ignored, because they are also dropped when a row is written."""
         declared, given = self.table.declared[key], f"s.{self.dialect.quoted(key)}"
         yield f"t.{self.dialect.quoted(key)} = {self._as_declared(key)}"
         if self.table.columns[key].type_name in ("bpchar", "varchar") and declared != "character varying":
@@ -174,12 +175,12 @@ class StageStatements:
 
 def row_function(name: str, stage: str, statements: StageStatements, keys: Sequence[str], mode: InsertMode) -> str:
     """The statement that creates a function. A stage has ``total`` rows, which are stored in order. The function writes the rows that the
-    table accepts, as if row by row. It returns the ``row_index`` and the ``reason`` of each refused row.
+    table accepts, with the same result as row by row. It returns the ``row_index`` and the ``reason`` of each refused row.
 
-    The function writes many rows at once. After a failure, it repeats them and counts them with a sequence, which a rollback does not
-    reset. The count identifies the bad row. If a constraint is checked only after all rows, the function halves the number of rows instead.
-    Rows to merge are inserted until one already exists. Errors that are not about values are raised. A single ``row_index`` of -1 means
-    that no row was written, because the rows are not stored in the order of ``ROW_NUMBER``.
+    The function writes many rows with one statement. After a failure, it repeats the statement, and counts its rows with a sequence, which
+    a rollback does not reset. The count identifies the bad row. If a constraint is checked only after all rows, the function halves the
+    number of rows instead. Rows to merge are inserted until one already exists. Errors that are not about values are raised. A single
+    ``row_index`` of -1 means that no row was written, because the rows are not stored in the order of ``ROW_NUMBER``.
     """
     rest = f"FROM {stage} WHERE ctid >= connect_rows.spot"
     some = f"(SELECT * {rest} LIMIT connect_rows.size)"

@@ -30,7 +30,7 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 
 _SAVEPOINT: Final = "connect_piece"
 _MAX_SKIPPED: Final = 64
-_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # the atomic group tries only a line's first COPY
+_COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # the atomic group matches only a line's first COPY
 _RETRIABLE_STATES: Final = frozenset(
     {"40001", "40P01", "55P03", "25P03", "25P04"}
 )  # serialization failure, deadlock, unavailable lock, transaction timeout
@@ -50,7 +50,7 @@ _UUID: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
 
 @dataclass(slots=True)
 class AdaptiveRetry:
-    """Decides when to try an operation that is cheap if it succeeds, and wasted if it fails.
+    """Decides when to try an operation that saves time if it succeeds, and wastes time if it fails.
 
     Each failure doubles the number of skipped attempts, up to 64. Each success halves it.
     """
@@ -145,7 +145,7 @@ class PostgresqlStore(AdbcDatabase):
             self.execute(f"LOCK TABLE {self.dialect.table(table.name)} IN ACCESS EXCLUSIVE MODE")
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """COPY writes values for certain column types. After a change of types, the rows must be prepared again."""
+        """COPY writes values for given column types. After a change of types, the rows must be prepared again."""
         if not table.is_lockable:
             return True
         name = self.dialect.table(table.name)
@@ -239,8 +239,8 @@ class PostgresqlStore(AdbcDatabase):
         return staged, StageStatements(self.dialect, table, names, cast)
 
     def _wire(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> tuple[pa.Field, pa.ChunkedArray, bool]:
-        """The rows in the form that COPY writes. If Arrow cannot convert a value, raises RefusedException without a row, and records are
-        then tried one by one."""
+        """The rows in the form that COPY writes. If Arrow cannot convert a value, raises RefusedException without a row. Records are then
+        tried one by one."""
         try:
             return wire_field(table.columns[name], column, self._time_zone)
         except pa.ArrowException as error:
@@ -295,7 +295,7 @@ class PostgresqlStore(AdbcDatabase):
         return True
 
     def _translated(self, text: str, state: str | None) -> ConnectException:
-        """RefusedException for bad values, RetriableException for a transaction to repeat, else StatementException."""
+        """RefusedException for bad values, RetriableException for a transaction to repeat, otherwise StatementException."""
         shown = " ".join(text.split())
         if not state and not self._answers():
             return RetriableException(f"The connection to {self.url.address} was lost: {shown}")
@@ -320,7 +320,7 @@ def is_exact(table: TargetTable, target: Column, column: pa.ChunkedArray) -> boo
 
 
 def _is_exact_text(declared: str, column: pa.ChunkedArray) -> bool:
-    """Whether texts are exact. Trailing blanks do not count in ``character(n)``, and are truncated if they do not fit ``character
+    """Whether texts are exact. Trailing blanks are ignored in ``character(n)``, and truncated if they do not fit into ``character
     varying(n)``."""
     if declared == "uuid":
         return _all(pc.match_substring_regex(column, _UUID))

@@ -32,8 +32,9 @@ class SinkSession:
     """Accepts batches, and writes them table by table. A transaction starts with the first statement that needs a transaction.
 
     After RolledBackException, all batches since the last commit were rolled back and must be put again. After a refused record, ``put``
-    writes each batch at once until the next commit. DataException then means that no record of this batch is written. After any other
-    exception, the session is unusable. ``check_claims`` raises FencedException in a transaction that a newer claim forbids.
+    writes each batch immediately, instead of collecting it, until the next commit. DataException then means that no record of this batch is
+    written. After any other exception, the session is unusable. ``check_claims`` raises FencedException in a transaction that a newer claim
+    forbids.
     """
 
     def __init__(self, store: SinkStore, settings: SinkSettings, check_claims: Callable[[SinkSession], None]) -> None:
@@ -66,8 +67,8 @@ class SinkSession:
             self._with_changes(lambda: self._write_waiting(self._settings.batch_size))
 
     def put_accepted(self, batch: Batch) -> list[Refusal] | None:
-        """Write a batch without its refused records, and return these. None means that no record was written, because the database cannot
-        name refused records."""
+        """Write a batch without its refused records, and return the refused records. None means that no record was written, because the
+        database cannot name refused records."""
         self._writes_at_once = True
         self.flush()
         try:
@@ -110,8 +111,8 @@ class SinkSession:
         self._waiting.clear()
 
     def _with_changes(self, work: Callable[[], _Result]) -> _Result:
-        """Run ``work``, and repeat it after each change of a table that it needs. The change has a separate transaction, because it commits
-        in some databases, and its locks must be short."""
+        """Run ``work``, and repeat it after each table change that it needs. The change has a separate transaction, because a change
+        commits in some databases, and because its locks must be short."""
         while True:
             try:
                 return work()
@@ -124,7 +125,7 @@ class SinkSession:
                     raise RolledBackException(str(change), RollbackReason.CHANGED) from None
             except RefusedException:
                 raise
-            except DataException as error:  # not only about one batch
+            except DataException as error:  # the exception is not only about one batch
                 raise ConnectException(error.message) from error
 
     def _check_change(self) -> None:
@@ -168,7 +169,7 @@ class SinkSession:
                 self._write(name, waiting)
 
     def _write_or_drop(self) -> None:
-        """Write the only waiting batch, or no record of it."""
+        """Write all records of the only waiting batch, or none."""
         for name, waiting in list(self._waiting.items()):
             writer = self._writer(name, waiting.layout)
             try:
@@ -181,8 +182,8 @@ class SinkSession:
                 self._waiting.clear()
 
     def _write(self, name: str, waiting: _Waiting) -> None:
-        """Write records. If a record is refused, all records since the last commit are rolled back. The framework puts them again, and
-        finds the refused record."""
+        """Write records. If a record is refused, all records since the last commit are rolled back. The framework then puts these records
+        again, and finds the refused record."""
         writer = self._writer(name, waiting.layout)
         if writer is not None:
             try:

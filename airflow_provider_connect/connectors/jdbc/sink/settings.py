@@ -1,4 +1,5 @@
-"""The settings of JdbcSink, with the names of the well-known JDBC sinks, and their contradictions. Knows nothing of databases."""
+"""The settings of JdbcSink, with the names of the well-known JDBC sinks, and the contradictions between settings. Knows nothing of
+databases."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ class InsertMode(StrEnum):
 
 
 class PkMode(StrEnum):
-    """The source of the primary key."""
+    """The part of a record that becomes the primary key."""
 
     NONE = "none"
     KAFKA = "kafka"
@@ -81,8 +82,8 @@ class SinkSettings:
         )
 
     def table_of(self, topic: str) -> str:
-        """The name of the table for ``topic``, in the config's form. Raises ConfigException if the pattern does not match the topic, or
-        takes too long."""
+        """The name of the table for ``topic``, in the config's form. Raises ConfigException if the pattern does not match the topic, or if
+        matching takes too long."""
         part = topic
         if self.table_pattern is not None:
             match = self.table_pattern.fullmatch(topic)

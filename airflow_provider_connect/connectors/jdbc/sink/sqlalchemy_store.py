@@ -90,7 +90,7 @@ class RowStore(SqlAlchemyDatabase):
             self.execute(f"{release} {_SAVEPOINT}")
 
     def end_session(self, session: str) -> None:
-        """Not supported. A connection that an older claim has left open ends with its process."""
+        """Not supported. A connection that an older claim has left open ends when the claim's process ends."""
 
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         return self.rows(self.dialect.locking(sql))
@@ -155,7 +155,7 @@ class RowStore(SqlAlchemyDatabase):
     # Rows
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """Known only for integers and bytes, because the database has its own collations, affinities and rounding."""
+        """Known only for integers and bytes. For other types, the database's collations, affinities and rounding decide."""
         types = pa.types
         for name, column in zip(keys.column_names, keys.columns, strict=True):
             kind = table.columns[name].kind
@@ -252,7 +252,7 @@ class RowStore(SqlAlchemyDatabase):
         return values
 
     def _translated(self, error: Any) -> ConnectException:  # Any: a SQLAlchemyError
-        """RefusedException for bad values, RetriableException for a transaction to repeat, else StatementException."""
+        """RefusedException for bad values, RetriableException for a transaction to repeat, otherwise StatementException."""
         errors, original = self._sqlalchemy.exc, getattr(error, "orig", None)
         text, number = redacted(self.url, str(original or error)), error_number(original)
         if getattr(error, "connection_invalidated", False) or is_retriable_rollback(self.url, text, None, number):
@@ -266,5 +266,5 @@ class RowStore(SqlAlchemyDatabase):
 
 
 def _has_other_unique(table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether a row may equal a row with another key in the columns of a unique index."""
+    """Whether a row may have the same values in a unique index as a row with another key."""
     return any(unique != frozenset(keys) and unique <= set(rows.column_names) for unique in table.unique)

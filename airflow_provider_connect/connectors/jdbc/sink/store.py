@@ -1,4 +1,4 @@
-"""The interface of a database for sinks: transactions, tables, and writing whole columns at once. One connection, for one thread."""
+"""The interface of a database for sinks: transactions, tables, and writing whole columns. One connection, for one thread."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SinkStore(Database, Protocol):
     blocks_writers: bool
     """Whether a transaction that has written blocks all other writers, so that it must be short."""
     needs_transactions: bool
-    """Whether a table that cannot roll back is refused when it is read. False until it is set."""
+    """Whether ``read_table`` refuses a table that cannot roll back. False until it is set."""
     session: str
     """The connection's name for ``end_session``; empty if it has no name."""
 
@@ -40,7 +40,7 @@ class SinkStore(Database, Protocol):
     def rollback(self) -> None: ...
 
     def savepoint(self) -> AbstractContextManager[None]:
-        """A block that is rolled back if a DataException or StatementException ends it. The transaction continues."""
+        """A block that is rolled back if it raises DataException or StatementException. The transaction continues."""
 
     def end_session(self, session: str) -> None:
         """End another connection of this user that may still be open, and its transaction. Called outside of transactions."""
@@ -55,11 +55,11 @@ class SinkStore(Database, Protocol):
         """Prevent other tasks from changing the table until the transaction ends."""
 
     def lock_to_write(self, table: TargetTable) -> bool:
-        """Prevent changes of the table's columns until the transaction ends, if rows are written in the columns' types. Returns whether the
-        columns are unchanged since they were read."""
+        """Prevent changes of the table's columns until the transaction ends. Only for stores that write rows in the columns' types. Returns
+        whether the columns are unchanged since they were read."""
 
     def equal_keys(self, table: TargetTable, keys: pa.Table) -> pa.Table | None:
-        """A table with the same number of rows, which are equal where the database considers the keys equal (``A`` and ``a``, 1.0 and
+        """A table with the same number of rows. Its rows are equal where the database considers the keys equal (``A`` and ``a``, 1.0 and
         1.00). None if this is unknown before the rows are written in order."""
 
     def insert(self, table: TargetTable, rows: pa.Table) -> None: ...
@@ -72,13 +72,13 @@ class SinkStore(Database, Protocol):
         """Delete the rows that have the values of ``rows`` in the same columns."""
 
     def write_without_refused(self, table: TargetTable, rows: pa.Table, keys: Sequence[str], mode: InsertMode) -> dict[int, str] | None:
-        """Write the rows as if one by one, in order, without refused rows. Returns the reasons by row index. None means that no row is
-        written, because the database cannot name refused rows."""
+        """Write the rows without refused rows, with the same result as one by one in order. Returns the reasons by row index. None means
+        that no row is written, because the database cannot name refused rows."""
 
 
 def table_name(text: str, dialect: Dialect) -> TableName:
-    """The table of a dotted name in a config: schema and table, if the database has schemas. A quoted part is literal, including its
-    dots."""
+    """The table of a dotted name in a config. The parts are schema and table, if the database has schemas. A quoted part is literal,
+    including its dots."""
     parts = _parts(text, dialect)
     if parts is None:
         text = dialect.stored_name(text)

@@ -36,7 +36,7 @@ class SinkTables:
         self._settings = settings
         self._tables: dict[str, TargetTable] = {}
         self._writers: dict[str, TableWriter] = {}
-        self._given: dict[str, Layout] = {}  # the layout from which each writer was created
+        self._given: dict[str, Layout] = {}  # for each writer, the layout from which it was created
         self._locked: set[str] = set()  # tables whose columns stay unchanged until the transaction ends
 
     @property
@@ -73,9 +73,9 @@ class SinkTables:
         return self.writer(name, layout)
 
     def change(self, change: TableChange, done: set[str], check_claim: Callable[[], None]) -> None:
-        """Change a table. Steps: (1) lock it, unless the claim is older; (2) check it again, because another task may have changed it; (3)
-        run the statements that are still needed. A new table cannot be locked, so another task may create it first. ``done`` has statements
-        that were already executed, and must not be needed again."""
+        """Change a table. Steps: (1) lock the table, unless the claim is older; (2) read the table again, because another task may have
+        changed it; (3) run the statements that are still needed. A new table cannot be locked, so another task may create it first.
+        ``done`` has statements that were already executed, and must not be needed again."""
         store, table = self._store, self._tables.get(change.name)
         self._forget(change.name)
         statements = change.statements
@@ -128,7 +128,8 @@ class SinkTables:
 
 
 class _HiddenException(RefusedException):
-    """The last change of a key is refused, and an earlier change is not yet written. The rows before ``row`` must be written first."""
+    """The last change of a key is refused, and an earlier change of the key is not yet written. The rows before ``row`` must be written
+    first."""
 
 
 class TableWriter:
@@ -142,7 +143,7 @@ class TableWriter:
         self._most = settings.batch_size
 
     def write(self, records: Records) -> None:
-        """Write all records. Raises RefusedException, with the row if known, after which some rows may be written."""
+        """Write all records. Raises RefusedException, with the row if known. Some rows may then already be written."""
         for start in range(0, len(records), self._most):
             try:
                 self._write_piece(records.slice(start, start + self._most))
@@ -150,8 +151,8 @@ class TableWriter:
                 raise RefusedException(error.message, None if error.row is None else start + error.row) from error
 
     def write_without_refused(self, records: Records) -> dict[int, str] | None:
-        """Write the records as if one by one, without refused records. Returns the reasons by row. None means that no record is written,
-        because the database does not name refused rows."""
+        """Write the records without refused records, with the same result as one by one. Returns the reasons by row. None means that no
+        record is written, because the database does not name refused rows."""
         found: dict[int, str] = {}
         start = 0
         try:
@@ -167,7 +168,8 @@ class TableWriter:
     def _write_some(self, records: Records) -> tuple[int, dict[int, str]]:
         """Write some of the first records. Returns their number, and the reasons for refused ones.
 
-        If the last change of a key is refused, the change before it counts. Then the records before the refused one are written first.
+        If the last change of a key is refused, the previous change of the key takes effect. The records before the refused record are then
+        written first.
         """
         store = self._store
         rows, deletes = self._rows(records)
@@ -220,7 +222,8 @@ class TableWriter:
         return effect_of(equal, deletes, self._mode, has_variants=equal.column_names != keys.column_names)
 
     def _write_in_order(self, rows: pa.Table, keys: pa.Table, deletes: pa.ChunkedArray | None) -> None:
-        """Write runs of deletes and of changes in order, because any record may affect the same row as the record before it."""
+        """Write the records in order, as groups of consecutive deletes and consecutive changes, because any record may affect the same row
+        as the record before it."""
         if deletes is None:
             self._put(rows)
             return
@@ -241,7 +244,7 @@ class TableWriter:
         return records.table(self.layout), None if deletes is None or not pc.any(deletes).as_py() else deletes
 
     def _apply(self, rows: pa.Table, numbers: pa.Array | None, write: Callable[[pa.Table], None]) -> None:
-        """Write the rows with these indices, or all."""
+        """Write the rows with these indices. None means all rows."""
         some = rows if numbers is None else rows.take(numbers)
         if not some.num_rows:
             return
@@ -297,8 +300,8 @@ def _piece_of(
 @dataclass(frozen=True, slots=True)
 class Effect:
     """The changes that records make to a table: first ``deleted`` rows, then ``written`` rows. Both are ascending record indices. If
-    ``written`` is None, all records are written. ``keyed`` has the first record of the key for each of ``written``. A new row keeps that
-    record's key, although the last record may have another form of an equal key. If ``keyed`` is None, equal keys are identical."""
+    ``written`` is None, all records are written. For each of ``written``, ``keyed`` has the first record with the same key. A new row keeps
+    that record's key, because the last record may have another form of an equal key. If ``keyed`` is None, equal keys are identical."""
 
     deleted: pa.Array | None
     written: pa.Array | None
@@ -306,7 +309,7 @@ class Effect:
 
 
 def with_earlier_key(keys: pa.Table, rows: Sequence[int]) -> list[int]:
-    """The rows among ``rows`` whose key an earlier row also has. For ``keys``, see ``effect_of``."""
+    """Those of ``rows`` that have the same key as an earlier row. For ``keys``, see ``effect_of``."""
     if not rows:
         return []
     frame = _frame(keys)
@@ -318,11 +321,11 @@ EVERYTHING: Final = Effect(None, None)
 
 
 def effect_of(keys: pa.Table, deletes: pa.ChunkedArray | None, mode: InsertMode, *, has_variants: bool = False) -> Effect:
-    """The effect of records that are applied at once. ``keys`` are equal where the database considers the records' keys equal.
-    ``has_variants``: equal keys of records may have different forms.
+    """The effect of records that are applied together. ``keys`` are equal where the database considers the records' keys equal.
+    ``has_variants``: equal keys may have different forms.
 
-    The last of several changes of one key counts. Inserts are an exception, because the database reports two inserts of one key as an
-    error. A delete cancels all earlier changes of its key.
+    Of several changes of one key, only the last is written. Inserts are an exception, because the database reports two inserts of one key
+    as an error. A delete cancels all earlier changes of its key.
     """
     if deletes is None and mode is InsertMode.INSERT:
         return EVERYTHING

@@ -33,15 +33,15 @@ _BITS: Final[Mapping[str, int]] = {
     SchemaType.FLOAT32: 32,
     SchemaType.FLOAT64: 64,
 }
-_EXACT_AS_DOUBLE: Final = 32  # bits of the widest integers that doubles represent exactly
+_EXACT_AS_DOUBLE: Final = 32  # the width of integers, in bits, that doubles represent exactly
 
 
 @dataclass(frozen=True, slots=True)
 class TargetTable:
     """The current state of a table. ``unique`` has the columns of the primary key and of each unique index. ``declared`` has the columns'
     whole types as SQL, if the store needs them. ``collations`` has, as SQL, the columns' collations in which different texts may be equal.
-    ``endings`` has the rest of a column's definition after the type, if a change of type must repeat it. ``is_lockable``: it is not a view,
-    and the user has the privileges to lock it. ``is_view``: COPY cannot write to it."""
+    ``endings`` has the rest of a column's definition after the type, if a change of type must repeat it. ``is_lockable``: the table is not
+    a view, and the user has the privileges to lock it. ``is_view``: COPY cannot write to the table."""
 
     name: TableName
     columns: Mapping[str, Column]
@@ -141,7 +141,7 @@ def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings)
 
 
 def _wider(layout: Layout, table: TargetTable, settings: SinkSettings, dialect: Dialect) -> Iterator[str]:
-    """The statements that widen columns to types for both new and old values."""
+    """The statements that widen columns to types that fit both new and old values."""
     if not settings.auto_evolve or dialect.has_fixed_types:
         return
     for column in layout.columns:
@@ -158,7 +158,7 @@ def _altered(target: Column, type: str, table: TargetTable, dialect: Dialect) ->
 
 
 def accepts(column: Column, schema: Schema, *, reads_numbers: bool = False) -> bool:
-    """Whether the column accepts values of ``schema``, if they are not too large. ``reads_numbers``: the database converts texts to
+    """Whether the column accepts those values of ``schema`` that are not too large. ``reads_numbers``: the database converts texts to
     decimals and floats, and refuses all other texts."""
     if schema.type is SchemaType.ARRAY:
         return column.is_array
@@ -171,7 +171,7 @@ def accepts(column: Column, schema: Schema, *, reads_numbers: bool = False) -> b
 
 def wider_schema(column: Column, schema: Schema) -> Schema | None:
     """The schema of a wider column, for all possible current values and all values of ``schema``. None if the column already accepts these
-    values, or no type does. Records of the schema with which the column was created still fit, because they may still arrive."""
+    values, or if no type accepts them. Records with the schema that created the column still fit, because they may still arrive."""
     if schema.logical_name == DECIMAL:
         is_short = column.kind is ColumnKind.DECIMAL and column.scale is not None and column.scale < schema.scale
         return schema if column.kind in INTEGERS or is_short else None

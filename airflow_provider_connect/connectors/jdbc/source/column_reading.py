@@ -134,7 +134,7 @@ def readings_of(
     zero_dates: str | None = None,
     relation: str = "",
 ) -> list[ColumnReading]:
-    """The readings of columns. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None: null, if the column may be null).
+    """The readings of columns. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None means null, if the column may be null).
     ``relation`` is for error messages."""
     found = []
     for column in columns:
@@ -217,8 +217,8 @@ def milliseconds(column: pa.Array, zone: str) -> pa.Array:
 
 
 def in_utc(column: pa.Array, zone: str) -> pa.Array:
-    """A column of times in UTC. If a local time occurs twice, the earlier time is used. If it does not occur, the next time that does is
-    used."""
+    """A column of times in UTC. If a local time occurs twice, the earlier instant is used. If a local time does not occur, the next
+    existing local time is used."""
     if column.type.tz is not None:
         return column
     if zone != UTC:

@@ -53,8 +53,8 @@ _SCHEMAS: Final = {
 
 
 def schema_of_column(column: Column, mapping: NumericMapping) -> Schema:
-    """The schema of a column's values. Only columns that are never null have a default, because a converter would write the default instead
-    of null."""
+    """The schema of a column's values. Only columns that are never null have a default, because for other columns a converter would write
+    the default instead of null."""
     schema = _decimal(column, mapping) if column.kind is ColumnKind.DECIMAL else _SCHEMAS[column.kind]
     if column.is_nullable:
         return schema.as_optional()

@@ -92,7 +92,7 @@ class JdbcSourceConnector(SourceConnector):
         return None if settings.query is None else [settings.topic_prefix]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Not supported for bulk reads, which have no offsets, so that all rows are sent again after a failure."""
+        """Not supported for bulk reads. They have no offsets, so all rows are sent again after a failure."""
         mode = self.config_def.parse(config)["mode"]
         return ExactlyOnceSupport.UNSUPPORTED if mode == Mode.BULK else ExactlyOnceSupport.SUPPORTED
 
@@ -141,7 +141,8 @@ def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
 
 
 def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
-    """Raise ConfigException for tables of several schemas with the same topic, because their rows could not be distinguished there."""
+    """Raise ConfigException for tables of several schemas with the same topic, because their rows could not be distinguished in that
+    topic."""
     by_topic: dict[str, list[TableName]] = {}
     for name in names:
         by_topic.setdefault(name.table, []).append(name)
@@ -160,7 +161,7 @@ def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
 
 
 def with_uniqueness(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
-    """Each table, and whether no other table has the same last part of the name."""
+    """Each table with a flag: whether the last part of the table's name is unique."""
     counts = Counter(table.name.table for table in tables)
     return [(table, counts[table.name.table] == 1) for table in tables]
 
@@ -209,8 +210,8 @@ def _has_unread_rows(
 
 
 def _has_late_rows(database: Database, query: RowQuery, since: SourceOffset) -> bool:
-    """Whether the number of rows differs from the number in the offset. A late row that replaces a deleted row is found with the next new
-    row."""
+    """Whether the number of rows differs from the number in the offset. If a late row and a deleted row cancel out, the late row is found
+    with the next new row."""
     columns = query.source
     since = since.of_columns(numbers=columns.incrementing is not None, times=bool(columns.timestamps))
     if since.overlap_from is None:
@@ -220,7 +221,7 @@ def _has_late_rows(database: Database, query: RowQuery, since: SourceOffset) -> 
 
 
 def in_patterns(table: Table, settings: SourceSettings) -> bool:
-    """Whether catalog and schema match the config's patterns. Raises ConfigException for a pattern that takes too long."""
+    """Whether catalog and schema match the config's patterns. Raises ConfigException if matching takes too long."""
     parts = ((CATALOG_PATTERN, table.name.catalog, settings.catalog_pattern), (SCHEMA_PATTERN, table.name.schema, settings.schema_pattern))
     return all(name is None or pattern is None or _like(key, pattern).matches(name) for key, name, pattern in parts)
 

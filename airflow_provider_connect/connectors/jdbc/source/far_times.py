@@ -1,8 +1,8 @@
 """Converts PostgreSQL's infinite times, and times out of the range of Arrow's microseconds, between the driver's columns and records.
 
-Infinite timestamps have the values of PostgreSQL's JDBC driver, so that connectors of both kinds are compatible. Infinite dates are the
+Infinite timestamps have the values of PostgreSQL's JDBC driver, so that connectors of both kinds are compatible. Infinite dates have the
 largest and smallest number of days. PostgreSQL counts microseconds and days from the year 2000, but the Arrow driver counts from 1970. The
-driver's sums overflow for infinity and for years after 294246.
+driver's conversion overflows for infinity and for years after 294246.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _DAY_MS: Final = 86_400_000
 _EPOCH_MS: Final = 946_684_800_000  # the year 2000
 _EPOCH_DAY: Final = 10_957
 _LEAST_MS, _END_MS = -210_866_803_200_000, 9_224_318_016_000_000  # PostgreSQL's timestamps: from 4714-11-24 BC to 294277 (exclusive)
-_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # fits into 64 bits of microseconds in all time zones
+_ARROW_END_MS: Final = 9_223_372_036_854_775 - _DAY_MS  # microseconds that fit into 64 bits in all time zones
 _WRAPPED_US: Final = -1_000_000_000_000_000_000  # smaller numbers are sums that have overflowed
 _WRAPPED_DAY: Final = -2_147_000_000
 _LARGEST, _SMALLEST = 2**63 - 1, -(2**63)

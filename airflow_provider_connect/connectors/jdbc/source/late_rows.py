@@ -1,8 +1,8 @@
-"""Rows that become visible late, with a key up to the committed one and at most a width below it. Knows nothing of databases.
+"""Rows that become visible late: their keys are at or below the committed key, by at most a width. Knows nothing of databases.
 
-A key is a number or time. The source offset has the key above which rows are read again, and a hash of each row above this key that is in
-Kafka. So each late row is sent once, and other rows are not sent twice. The state is bounded: the width shrinks if it contains too many
-rows.
+A key is a number or time. The source offset has a key above which rows are read again. For each row above this key that is already in
+Kafka, it also has a hash. So each late row is sent once, and other rows are not sent twice. The state is bounded: the width shrinks if it
+contains too many rows.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ class KeyedRows(Protocol):
 
 
 class LateRows:
-    """The rows of one statement, page by page, in the order of their keys. ``committed`` is the offset at its start. ``width`` is in
-    numbers of the incrementing column, or in nanoseconds for timestamps."""
+    """The rows of one statement, page by page, in the order of their keys. ``committed`` is the offset at the statement's start. ``width``
+    is in numbers of the incrementing column, or in nanoseconds for timestamps."""
 
     def __init__(self, committed: SourceOffset, width: int, rows: KeyedRows, title: str) -> None:
         self._reached = committed
@@ -71,7 +71,7 @@ class LateRows:
         return page if all(is_new) else page.filter(pa.array([*is_new, *([True] * (page.num_rows - count))], pa.bool_()))
 
     def offset_after(self, page: pa.RecordBatch) -> SourceOffset:
-        """The offset after these rows, which the caller now sends."""
+        """The offset after these rows. The caller now sends the rows."""
         [last] = self._rows.keys_of(page.slice(page.num_rows - 1))
         if self._reached.key is None or last > self._reached.key:
             self._reached = self._rows.offset_of(last)
@@ -81,7 +81,7 @@ class LateRows:
         return self._offset(low)
 
     def offset_at_end(self) -> SourceOffset | None:
-        """The offset without deleted rows, after all rows up to the committed offset were read. None if no row was deleted."""
+        """The offset without hashes of deleted rows, after all rows up to the committed offset were read. None if no row was deleted."""
         if not self._unseen.total():
             return None
         self._unseen.clear()
@@ -128,7 +128,7 @@ def _above(near: list[tuple[int, bytes]], low: int) -> list[tuple[int, bytes]]:
 
 
 def warn_of_repeated_times(reached_ns: int, until_ns: int, zone: str, overlap_ns: int, title: str) -> None:
-    """Warn if a zone's clocks were put back after ``reached_ns``. Rows with repeated local times are below the offset, and are never
+    """Warn if a zone's clocks were put back after ``reached_ns``. New rows with repeated local times are below the offset, and are never
     read."""
     try:
         local = (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=reached_ns // 1000)).astimezone(ZoneInfo(zone))

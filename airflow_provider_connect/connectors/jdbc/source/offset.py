@@ -31,8 +31,8 @@ _NANOS_A_MILLI: Final = 1_000_000
 class SourceOffset:
     """The greatest values that were read. None if no row was read, or the mode has no such column.
 
-    ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``: the key above which rows are read again, and hashes of these rows that
-    are in Kafka."""
+    ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``. They are the key above which rows are read again, and hashes of the rows
+    above this key that are in Kafka."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
@@ -45,7 +45,7 @@ class SourceOffset:
         return tuple(part for part in (self.timestamp_ns, self.incrementing) if part is not None) or None
 
     def of_columns(self, *, numbers: bool, times: bool) -> SourceOffset:
-        """The part of the offset that applies to these key columns, because another mode may have written it."""
+        """The part of the offset that applies to these key columns. Another mode may have written the offset."""
         if (self.incrementing is not None, self.timestamp_ns is not None) == (numbers, times):
             return self
         if times and self.timestamp_ns is None:

@@ -21,8 +21,8 @@ class NotYet(Exception):
 
 
 class ReadAhead(Generic[T]):
-    """``next`` returns the items one by one. ``close`` must be called. It ends the source with ``interrupt``, and waits for the thread.
-    ``size`` returns the bytes of an item. At most two items wait, or only one if two would be larger than 16 MiB."""
+    """``next`` returns the items one by one. ``close`` must be called. ``close`` ends the iterator with ``interrupt``, and waits for the
+    thread. ``size`` returns the bytes of an item. At most two items are read ahead, or only one if two would be larger than 16 MiB."""
 
     def __init__(self, source: Iterator[T], interrupt: Callable[[], None], *, size: Callable[[T], int] = lambda _: 0) -> None:
         self._source = source
@@ -35,7 +35,7 @@ class ReadAhead(Generic[T]):
         self._thread.start()
 
     def next(self, seconds: float) -> T | None:
-        """The next item, or None after the last one. Raises NotYet after ``seconds`` without an item, and the source's exceptions."""
+        """The next item, or None after the last one. Raises NotYet after ``seconds`` without an item, and the iterator's exceptions."""
         with self._changed:
             if not self._changed.wait_for(lambda: self._items, seconds):
                 raise NotYet
@@ -46,7 +46,7 @@ class ReadAhead(Generic[T]):
         return item
 
     def close(self) -> bool:
-        """End the thread and drop its items. False if the thread hangs, cannot be interrupted, and still uses the source."""
+        """End the thread and drop its items. False if the thread hangs, cannot be interrupted, and still uses the iterator."""
         if self._thread.is_alive():
             with self._changed:
                 self._is_closed = True
@@ -64,7 +64,7 @@ class ReadAhead(Generic[T]):
         except BaseException as error:  # for the calling thread
             self._put(error)
         finally:
-            self._source = iter(())  # closes an unfinished generator in this thread, not in the last one that drops it
+            self._source = iter(())  # closes an unfinished generator in this thread, not in the thread that drops the last reference
 
     def _put(self, item: T | BaseException | None, size: int = 0) -> bool:
         """Add an item. False if ``close`` was called before there was room."""

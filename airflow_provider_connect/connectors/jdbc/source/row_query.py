@@ -127,7 +127,7 @@ class RowQuery:
         return SourceOffset(number, time)
 
     def keys_of(self, page: pa.RecordBatch) -> list[tuple[int, ...]]:
-        """``SourceOffset.key`` of each of the driver's rows, whose key columns are not null."""
+        """``SourceOffset.key`` of each of the driver's rows. Their key columns are not null."""
         times = [] if self.timestamp_index is None else [nanoseconds_of(page.column(self.timestamp_index), self.time_zone)]
         numbers = [] if self.incrementing_index is None else [map(number_of, page.column(self.incrementing_index).to_pylist())]
         return list(zip(*times, *numbers, strict=True))
@@ -138,8 +138,8 @@ class RowQuery:
         return SourceOffset(number, None if self.timestamp_index is None else key[0])
 
     def identity(self) -> list[int]:
-        """The indexes of columns that distinguish rows with equal key columns. Empty if the key columns are unique, else the columns of the
-        primary key, or all columns."""
+        """The indexes of columns that distinguish rows with equal key columns. Empty if the key columns are unique. Otherwise the columns
+        of the primary key, or all columns if there is none."""
         if self.incrementing_index is not None and self.source.is_stored:
             return []
         key = [column for column in self.source.columns if column.key_position]
@@ -188,8 +188,8 @@ def _timestamp(source: RowSource) -> str:
 def _tick_ns(source: RowSource) -> int:
     """The smallest difference between two timestamps that the source's writers store.
 
-    For columns of PostgreSQL's tables and views, it is the precision, but many clients write milliseconds. For other products, it is
-    unknown: MySQL's ``NOW()`` and SQLite's ``CURRENT_TIMESTAMP`` are whole seconds in columns of any precision.
+    For columns of PostgreSQL's tables and views, the column's precision determines it, but many clients write milliseconds. For other
+    products, it is unknown. MySQL's ``NOW()`` and SQLite's ``CURRENT_TIMESTAMP`` are whole seconds in columns of any precision.
     """
     digits = [column.second_digits for column in source.timestamps if column.second_digits is not None]
     if len(digits) == len(source.timestamps):

@@ -1,7 +1,7 @@
 """Reads the new rows of one table or query, once, up to a bound that is set at the start.
 
 Steps: (1) set the bound: the greatest number, or the database's clock minus the delay; (2) wait for the transactions that are writing at
-that time, because they may commit rows below the bound, and other columns; (3) read the columns again, and stream the rows of one
+that time, because they may commit rows below the bound, or change columns; (3) read the columns again, and stream the rows of one
 statement. After a lost connection, reading resumes after the last page.
 """
 
@@ -44,7 +44,7 @@ class RowReader:
     def __init__(
         self, source: RowSource, settings: SourceSettings, since: SourceOffset, *, writing: OpenTransactions, part: TablePart | None = None
     ) -> None:
-        """``part`` limits reading to a range of the table. ``writing`` was not queried yet, except for other ranges of the table."""
+        """``part`` limits reading to a range of the table. ``writing`` was not yet called, except for other ranges of the table."""
         self.source = source
         self.offset = since
         self._part = part
@@ -74,12 +74,12 @@ class RowReader:
         return None if until is None or at is None or self._settings.mode is not Mode.INCREMENTING else max(until - at, 0)
 
     def next(self, database: Database) -> Batch | tuple[Batch, ...] | None:
-        """The next page. ``WAITING`` while other transactions write, or no page is ready. None after the last page."""
+        """The next page. ``WAITING`` while other transactions write, or while no page is ready. None after the last page."""
         if self._until is None:
             since = self.offset
             self._until = self._bound(database)
             if self.offset != since:
-                return self.marker(self._partition, self.offset.to_json())  # must not change until there are rows
+                return self.marker(self._partition, self.offset.to_json())  # this offset must not change until there are rows
         if self._until is None or not self._is_complete(database):
             return None if self._until is None or self._writing.has_timed_out(self.source) else WAITING
         if self._pages is None:
@@ -185,8 +185,8 @@ class RowReader:
         return self.source.columns != before.columns
 
     def _index_of_ties(self) -> int | None:
-        """The index of a key column that may have equal values, if any. Timestamps, and the numbers of a query or view, may be equal. A
-        table's numbers, and pairs of timestamp and number, are unique."""
+        """The index of the key column in which rows may have equal values. None if the key is unique: a table's numbers, and pairs of
+        timestamp and number. Timestamps, and the numbers of a query or view, may be equal."""
         query, mode = self._query, self._settings.mode
         if mode is Mode.TIMESTAMP:
             return query.timestamp_index
@@ -214,14 +214,14 @@ class RowReader:
             warn_of_repeated_times(reached, until, self._query.time_zone, self._settings.overlap, self.source.name)
 
     def _end_of_part(self) -> Batch | None:
-        """The offset of a range that was read to its end. Its last row may be below the end, because numbers have gaps."""
+        """The offset of a range that was read to its end. The last row may be below the end, because numbers have gaps."""
         if self._part is None or self._is_part_reported:
             return None
         self._is_part_reported = True
         return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
 
     def _end_of_overlap(self) -> Batch | None:
-        """The offset without deleted rows, so that the check for new rows does not find a difference at every scheduled time."""
+        """The offset without hashes of deleted rows, so that the check for new rows does not find a difference at every scheduled time."""
         late, self._late, reached = self._late, None, self.offset.timestamp_ns
         until = None if self._until is None or reached is None else self._until.timestamp_ns
         is_read = until is None or reached is None or reached < self._query.tick_of(until)
@@ -322,7 +322,8 @@ class Pages:
 
 
 def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
-    """The batches as one batch. Some drivers report no types, so a column may have only nulls in one batch, and more digits in the next."""
+    """The batches as one batch. Their types may differ, because some drivers report no types: a column may have only nulls in one batch,
+    and more digits in the next."""
     if len(batches) == 1:
         return batches[0]
     table = pa.concat_tables([pa.Table.from_batches([batch]) for batch in batches], promote_options="permissive")
@@ -336,16 +337,16 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
 def open_writers(database: Database, source: RowSource) -> frozenset[str]:
     """The transactions that currently hold a writer's lock on the table. Empty for a view, a query, or a product that does not show them.
 
-    A row gets its number or time while its transaction holds that lock. So after all transactions that held the lock at some time have
-    ended, new rows have only numbers from after that time.
+    A row gets its number or time while its transaction holds that lock. After all transactions that held the lock at a given time have
+    ended, the numbers of new rows were assigned after that time.
     """
     sql = source.dialect.open_writers_query(source.relation) if source.is_stored else None
     return frozenset() if sql is None else frozenset(name for (name,) in database.rows(sql))
 
 
 class OpenTransactions:
-    """The transactions that were writing to one table at the first call. A caller that sets its bound before that call, and reads after
-    they have ended, does not miss rows. The ranges of a table share this object, because their bounds were set together.
+    """The transactions that were writing to one table at the first call. A caller sets its bound before that call, and reads after these
+    transactions have ended. It then misses no rows. The ranges of a table share this object, because their bounds were set together.
 
     ``most_ms`` limits the wait; 0 means no wait. ``now`` is in seconds.
     """

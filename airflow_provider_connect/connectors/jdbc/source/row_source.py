@@ -1,4 +1,4 @@
-"""The source of rows: a table, a view or a query, with its columns, key columns, topic and name.
+"""A source of rows: a table, a view or a query, with its columns, key columns, topic and name.
 
 Each run creates the source again, and so detects added and dropped columns.
 """
@@ -28,8 +28,9 @@ _ALIAS = "connect_rows"
 
 @dataclass(frozen=True, slots=True)
 class RowSource:
-    """One source. ``relation`` is the SQL after FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs, or None and
-    empty. ``table`` is None for a query. ``is_stored``: rows are stored in the table itself, unlike a view's rows."""
+    """One source. ``relation`` is the SQL after FROM. ``incrementing`` and ``timestamps`` are the columns that the mode needs. They are
+    None and empty if the mode needs none. ``table`` is None for a query. ``is_stored``: rows are stored in the table itself, unlike a
+    view's rows."""
 
     relation: str
     columns: tuple[Column, ...]
@@ -107,7 +108,7 @@ def _with_texts(columns: list[Column], settings: SourceSettings, table: str = ""
 
 
 def _keys(settings: SourceSettings, columns: list[Column], name: str, *, knows_null: bool) -> tuple[Column | None, tuple[Column, ...]]:
-    """The columns that the mode needs. ``knows_null``: the catalog has the nullability of columns, which it has only for tables."""
+    """The columns that the mode needs. ``knows_null``: the catalog has the nullability of columns. This is so only for tables."""
     errors = list(_mistakes(settings, columns, name, requires_non_null=knows_null and settings.needs_non_null))
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)

@@ -50,9 +50,9 @@ _SHOWN: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class SourceSettings:
-    """The parsed settings. Times are in milliseconds. ``timestamp_initial`` is since the epoch; -1 means now, None means the beginning.
-    ``rows_from`` and ``rows_to`` (exclusive) are numbers of the incrementing column, or nanoseconds since the epoch for timestamps.
-    ``overlap`` is a width in the same unit."""
+    """The parsed settings. Times are in milliseconds. ``timestamp_initial`` is counted from the epoch. -1 means now; None means the
+    beginning. ``rows_from`` and ``rows_to`` (exclusive) are numbers of the incrementing column, or nanoseconds since the epoch for
+    timestamps. ``overlap`` is a width in the same unit."""
 
     url: DatabaseUrl
     mode: Mode

@@ -2,9 +2,9 @@
 table's incrementing column if there are more tasks than tables.
 
 Each range is a separate source partition. Ranges are on a fixed grid, so that each run finds the ranges of the previous run. The offset of
-a range also has ``since``, the table's offset at which the range was started. If the table's offset has changed, through a fold or an
-admin, the range counts as not started. When all rows up to some number are read, a fold sets the table's own offset to it, and deletes the
-offsets of its ranges in the same transaction.
+a range also has ``since``, which is the table's own offset when the range was started. If the table's offset has changed, through a fold or
+an admin, the range is treated as not started. When all rows up to some number are read, a fold sets the table's own offset to that number.
+The same transaction deletes the offsets of the table's ranges.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _FOLD: Final = "fold"
 @dataclass(frozen=True, slots=True)
 class TablePart:
     """One range of a table. It is read up to ``until``: the table's greatest number, or the end of the range. ``since`` is the table's own
-    offset, at which its ranges were started."""
+    offset when its ranges were started."""
 
     table: TableName
     range: KeyRange
@@ -51,7 +51,7 @@ class TablePart:
 @dataclass(frozen=True, slots=True)
 class Share:
     """One table for one task. ``is_only``: no other table has the same last part of the name. ``part`` limits the share to a range of the
-    table. ``folds``: all ranges are read, and the table's own offset first replaces their offsets."""
+    table. ``folds``: all ranges are read, so the table's own offset first replaces the offsets of the ranges."""
 
     table: Table
     is_only: bool
@@ -86,15 +86,15 @@ def _row(share: Share) -> list[object]:
     return [*row, _FOLD] if share.folds else row
 
 
-_LEAST_RANGES = 3  # two of which may be whole
+_LEAST_RANGES = 3  # two of these ranges may be whole
 
 
 def planned_shares(
     database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetReader, max_tasks: int
 ) -> list[Share]:
-    """The shares, in which ranges replace large tables.
+    """The shares. Ranges replace large tables.
 
-    If an earlier run has started ranges of a table, the table stays in ranges until all are read, for any number of tasks.
+    If an earlier run has started ranges of a table, the table stays divided until all ranges are read, whatever the number of tasks.
     """
     if settings.mode is not Mode.INCREMENTING:
         return list(shares)
@@ -123,7 +123,7 @@ def _parts(database: Database, settings: SourceSettings, share: Share, offset: O
 def read_progress(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
 ) -> tuple[int | None, int | None]:
-    """The number up to which a table is read, in ranges or as a whole, and its greatest number. None for a missing number."""
+    """The number up to which a table is read, in ranges or as a whole, and the table's greatest number. Either may be None."""
     since, least, greatest = read_extent(database, settings, source, share, offset)
     if greatest is None:
         return since, None
@@ -142,7 +142,7 @@ def read_extent(
 SIZE: Final = 1 << 20
 """The size of a range, in numbers. Must not change, because the next run resumes an interrupted run with the same ranges."""
 MOST: Final = 256
-"""The maximum number of ranges. More ranges, as with large gaps between numbers, would cost more than they save."""
+"""The maximum number of ranges. More ranges would cost more than they save. Large gaps between numbers could cause them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +180,8 @@ def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRang
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a table. All rows up to ``position`` are read. ``begun`` are the ranges that have offsets. ``has_gap``: some of these
-    ranges are after unread rows."""
+    """The progress of a table. All rows up to ``position`` are read. ``begun`` are the ranges that have offsets. ``has_gap``: there are
+    unread rows before some of these ranges."""
 
     position: int | None
     begun: Sequence[KeyRange]

@@ -28,7 +28,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 TABLES = "tables"
-"""The setting in a task's config that has its share of the tables, in the form of ``shares.shares_text``."""
+"""The setting in a task's config that contains the task's share of the tables, in the form of ``shares.shares_text``."""
 
 
 class ConnectionLostException(ConnectException):
@@ -38,14 +38,14 @@ class ConnectionLostException(ConnectException):
 
 
 class OutdatedPlanException(ConnectException):
-    """Another run continued reading until this run took over. The run fails, and may be retried."""
+    """Another run continued reading until this run took over, so this run's plan is outdated. The run fails, and may be retried."""
 
     retriable = True
 
 
 class JdbcSourceTask(SourceTask):
-    """Reads each table up to the bound that is set when reading it starts, then the next table. Has one connection, which the first poll
-    opens."""
+    """Reads the tables one after another. The bound of a table is set when reading that table starts. Has one connection, which the first
+    poll opens."""
 
     class_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
@@ -61,7 +61,7 @@ class JdbcSourceTask(SourceTask):
         self._not_before = 0.0
         self._is_stopped = False
         self._reading = threading.Lock()
-        self._settings = SourceSettings.of(config, self.allowed_paths)  # may raise, so after the attributes that ``stop`` needs
+        self._settings = SourceSettings.of(config, self.allowed_paths)  # may raise, so the attributes that ``stop`` needs are set before
         self._waiting = shares_of(config[TABLES])
         self._has_query = self._settings.query is not None
 
@@ -77,12 +77,12 @@ class JdbcSourceTask(SourceTask):
                 if self._is_stopped:
                     return None
                 return self._retry_later(error)
-            except DataException as error:  # otherwise, the framework would expect the next poll to resume after the row
+            except DataException as error:  # otherwise, the framework would expect that the next poll resumes after the row
                 raise ConnectException(error.message) from error
 
     def distance(self) -> Distance | None:
-        """The distance in the current table, from its incrementing numbers, which may have gaps. The ends of waiting tables are not known
-        yet."""
+        """The distance to the end of the current table, in incrementing numbers, which may have gaps. The ends of later tables are not
+        known yet."""
         left = self._left if self._reader is None else self._reader.numbers_left
         return None if self._waiting or left is None else Distance(left, f"numbers of {self._settings.incrementing}")
 
@@ -99,7 +99,7 @@ class JdbcSourceTask(SourceTask):
             self._close()
 
     def _next(self) -> Batch | Sequence[Batch] | None:
-        """A page of the current source, or after its end, of the next one."""
+        """A page of the current source. After its end, a page of the next source."""
         while True:
             if self._database is None:
                 self._database = open_database(self._settings.url)

@@ -1,8 +1,9 @@
-"""The binary log of a MariaDB or MySQL server, queried from outside the JVM: where it ends, and whether it still contains an offset.
+"""The binary log of a MariaDB or MySQL server, queried from outside the JVM. Finds the end of the log, and whether the log still contains
+an offset.
 
-Host and login come from the config of a Debezium connector (``database_server``). File names and GTIDs come from its offsets, which are not
-trusted, because users can alter them. Knows nothing of the JVM or of Connect. Needs the same privilege as Debezium (REPLICATION CLIENT,
-BINLOG MONITOR).
+Host and login come from the config of a Debezium connector (``database_server``). File names and GTIDs come from the connector's offsets.
+Offsets are not trusted, because users can alter them. Knows nothing of the JVM or of Connect. Needs the same privilege as Debezium
+(REPLICATION CLIENT, BINLOG MONITOR).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _DOMAIN_GTID: Final = re.compile(r"([0-9]{1,10})-[0-9]{1,10}-([0-9]{1,20})")
 _GTID: Final = re.compile(r"[0-9]{1,10}-[0-9]{1,10}-[0-9]{1,20}")
 _SET_OF_GTIDS: Final = re.compile(r"[\w:,\s-]*", re.ASCII)
 _VERSION: Final = re.compile(r"([0-9]+)\.([0-9]+)")
-_RENAMED_STATEMENT: Final = (8, 2)  # of MySQL; its 8.4 has removed the old statement
+_RENAMED_STATEMENT: Final = (8, 2)  # the statement of MySQL; version 8.4 has removed the old statement
 _GTIDS: Final = 4  # the column in MySQL's answer
 _FIRST_POSITION: Final = 4
 _ATTEMPTS: Final = 20
@@ -49,22 +50,23 @@ _ATTEMPTS: Final = 20
 
 @dataclass(frozen=True, slots=True)
 class LogPosition:
-    """A position in the log: the name of a ``file`` and a byte offset in it. ``gtids`` are those of all earlier transactions, empty if the
-    server assigns none."""
+    """A position in the log: the name of a ``file`` and a byte offset in it. ``gtids`` are the GTIDs of all earlier transactions. Empty if
+    the server assigns no GTIDs."""
 
     file: str
     position: int
     gtids: str = ""
 
     def has_passed(self, other: LogPosition) -> bool:
-        """Whether it is at or after ``other``, by file and byte offset. False if either does not name a log file."""
+        """Whether this position is at or after ``other``, by file and byte offset. False if one of the positions does not name a log
+        file."""
         mine, its = _order(self), _order(other)
         return mine is not None and its is not None and mine[0] == its[0] and mine[1:] >= its[1:]
 
 
 class BinaryLog:
-    """The binary log of the server that a Debezium connector's ``config`` names. The variables of ``config`` are resolved. ``has_domains``:
-    the connector is for MariaDB, whose GTIDs have domains. Connects at the first query."""
+    """The binary log of the server that a Debezium connector's ``config`` names. Variables in ``config`` are already resolved.
+    ``has_domains``: the connector is for MariaDB, whose GTIDs have domains. Connects at the first query."""
 
     def __init__(self, config: Mapping[str, str], within: Within, *, has_domains: bool) -> None:
         """Raises ConfigException for a refused host, port or TLS mode."""
@@ -86,11 +88,11 @@ class BinaryLog:
             file, position, _ = self._position()
             if before == self._newest_gtids():  # the server sets the newest GTID before it appends the transaction
                 return LogPosition(file, position, before)
-        return LogPosition(file, position, self._gtids_at(file, position))  # the server reads the whole file
+        return LogPosition(file, position, self._gtids_at(file, position))  # the server reads the whole file for this
 
     def has_read(self, read: LogPosition, end: LogPosition) -> bool:
         """Whether no transaction is between ``read``, an offset's position, and ``end``. With MariaDB's GTIDs, ``read`` must contain
-        exactly the GTIDs of the end. Larger numbers are not enough: if several servers write to a domain, numbers may decrease."""
+        exactly the GTIDs of ``end``. Larger numbers are not enough: if several servers write to a domain, numbers may decrease."""
         if not (read.gtids and end.gtids):
             return read.has_passed(end)
         if self._has_domains:
@@ -111,7 +113,7 @@ class BinaryLog:
         self._server.close()
 
     def _holds(self, read: str, wanted: str) -> bool:
-        """Whether the ``wanted`` transactions are among the ``read`` ones."""
+        """Whether all ``wanted`` transactions are among the ``read`` transactions."""
         if self._has_domains:
             known = _domains(read)
             return all(known.get(domain, -1) >= number for domain, number in _domains(wanted).items())
@@ -120,7 +122,7 @@ class BinaryLog:
         return bool(self._server.row(f"SELECT GTID_SUBSET('{wanted}', '{read}')")[0])
 
     def _position(self) -> tuple[str, int, str]:
-        """File, byte offset, and on MySQL the GTIDs."""
+        """The file, the byte offset, and for MySQL the GTIDs."""
         version = str(self._server.row("SELECT VERSION()")[0])
         numbers = _VERSION.match(version)
         is_renamed = "mariadb" not in version.lower() and numbers is not None and tuple(map(int, numbers.groups())) >= _RENAMED_STATEMENT
@@ -141,7 +143,7 @@ class BinaryLog:
 
 
 def _url(given: Mapping[str, str], *, has_domains: bool) -> DatabaseUrl:
-    """The URL. Its options name no file to read."""
+    """The URL. Its options do not name any file to read."""
     host, port = server_address(given)
     dialect = Mariadb() if has_domains else Mysql()
     mode = given.get(_SSL_MODE, _SSL_DEFAULTS[dialect]).lower()

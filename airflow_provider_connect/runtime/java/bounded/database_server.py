@@ -1,7 +1,7 @@
 """Queries, from outside the JVM, to the database server that a Debezium config names.
 
-The config's author is not trusted with this host. Only a server on the network is reached, no file that the config names is opened, and
-each query has a time limit. Knows nothing of the JVM, of Connect or of the queries.
+The config's author is not trusted with this host. Only servers on the network are contacted, no file that the config names is opened, and
+each query has a time limit. Knows nothing of the JVM, of Connect, or of the content of queries.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ HOST: Final = "database.hostname"
 PORT: Final = "database.port"
 CONNECT_SECONDS: Final = 10
 _ANSWER_SECONDS: Final = 30.0
-"""The limit for connection, statement and answer together. A server may accept a connection and never answer."""
+"""The time limit for connecting, executing and receiving the answer together. A server may accept a connection and never answer."""
 _OTHER_KEYS: Final = {
     "connection.url": f"{HOST} and database.dbname",
     "connection.user": "database.user",
@@ -28,7 +28,8 @@ _OTHER_KEYS: Final = {
 }
 
 Within = Callable[[float, Callable[[], object], str], None]
-"""Calls its second argument, and raises RetriableException after the seconds in its first. The third describes the call in the message."""
+"""Arguments: a number of seconds, a function, and a description. Calls the function, and raises RetriableException after that time. The
+description is used in the message."""
 
 
 class DatabaseServer:
@@ -48,8 +49,8 @@ class DatabaseServer:
         return found[0]
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
-        """The result. A connection that was lost or does not answer is abandoned, and the next query opens another. Errors name the keys of
-        a Debezium config."""
+        """The result. A connection that was lost or does not answer is abandoned, and the next query opens a new connection. Errors name
+        the keys of a Debezium config."""
         found: list[tuple[Any, ...]] = []
         try:
             connection = self._connection
@@ -105,12 +106,13 @@ class _Connection:
 
 
 def non_empty_settings(config: Mapping[str, str], defaults: Mapping[str, str]) -> dict[str, str]:
-    """``config`` over ``defaults``, with trimmed values and without empty ones."""
+    """``config`` over ``defaults``, with trimmed values and without empty values."""
     return {**defaults, **{key: text.strip() for key, text in config.items() if text and text.strip()}}
 
 
 def server_address(given: Mapping[str, str]) -> tuple[str, int]:
-    """Host and port, with an IPv6 address in brackets. Raises ConfigException unless they are a server's name or address, and a port."""
+    """Host and port, with an IPv6 address in brackets. Raises ConfigException if the host is not a server's name or address, or if the port
+    is not a port."""
     host = given.get(HOST, "")
     if address := ADDRESS.fullmatch(host):
         host = f"[{address[1]}]"

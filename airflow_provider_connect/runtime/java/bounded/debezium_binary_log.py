@@ -1,10 +1,11 @@
-"""Debezium's connectors for MariaDB and MySQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
+"""Debezium's connectors for MariaDB and MySQL in runs that end. Determines the end of a run, and checks for new data without a JVM.
 
 The connector reads the binary log in its own thread, which fills a queue. The run's goal is the end of the log at its start. The goal is
-received when the reader has passed it. It is delivered when everything that was in the queue at that time was polled.
+received when the reader has passed it. The goal is delivered when all records that were in the queue at that time were polled.
 
-Debezium's offset is that of its last record, while the log grows by other tables' transactions. So after a run has reached its goal, the
-offset is moved there, as by a heartbeat of Debezium. Then the next check finds no new data, and the server may purge the rest.
+Debezium's offset is the offset of its last record, but transactions of other tables also extend the log. So after a run has reached its
+goal, the offset is moved to the goal, as a heartbeat of Debezium would move it. The next check then finds no new data, and the server may
+purge the log up to the goal.
 """
 
 from __future__ import annotations
@@ -51,11 +52,12 @@ class DebeziumBinaryLog:
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinaryLogGoal:
         """The current end of the log. Raises ConfigException for a config that is refused here or by the server, RetriableException if the
-        server does not answer, ConnectException if it has purged unread changes."""
+        server does not answer, ConnectException if the server has purged unread changes."""
         return BinaryLogGoal(self._kind, config, offsets({"server": config.get(PREFIX, "")}), within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the log continues after the offset. None: only a run can find out, for a snapshot or within a transaction."""
+        """Whether the log continues after the offset. None: only a run can find out, because a snapshot is not complete, or the offset is
+        within a transaction."""
         offset = offsets({"server": config.get(PREFIX, "")})
         read = None if offset is None else _between_transactions(offset)
         if read is None or not has_table_signals_only(config):
@@ -95,8 +97,9 @@ class BinaryLogGoal:
         self._last: int | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """DELIVERED means polled, because the pause that follows commits what was polled. If changes never pause, it means that more
-        records were polled than can have waited in the queue and in the current poll when the end was received."""
+        """DELIVERED means that the records up to the goal were polled, because the pause that follows commits polled records. If changes
+        never stop, DELIVERED means that enough records were polled: more than the queue and the current poll can have contained when the
+        goal was received."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
@@ -114,14 +117,14 @@ class BinaryLogGoal:
         return Progress.DELIVERED if not waiting or (self._last is not None and polled >= self._last) else Progress.RECEIVED
 
     def _is_received(self, phase: Phase, reader: Mapping[str, object]) -> bool:
-        """If everything was read before, the server sends nothing and the reader has no position. The end of a snapshot of this run is
-        after the goal."""
+        """Whether the reader has passed the goal. If everything was read before, the server sends nothing, and the reader has no position.
+        The end of a snapshot in this run is always after the goal."""
         if self._is_read or phase is Phase.AFTER_SNAPSHOT:
             return True
         return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition"))).has_passed(self._end)
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. Empty for MySQL with GTIDs, because it does not report these together with the end of its log."""
+        """See ``Goal``. Empty for MySQL with GTIDs, because MySQL does not report GTIDs together with the end of its log."""
         partition: dict[str, object] = {"server": self._prefix}
         offset = offsets(partition)
         read = None if offset is None or not is_past_snapshot(offset) else _position(offset)
@@ -138,7 +141,7 @@ class BinaryLogGoal:
 
 
 def _position(offset: Mapping[str, object]) -> LogPosition | None:
-    """Where a run from ``offset`` continues. None: the offset has no position, or its snapshot is in progress."""
+    """The position at which a run from ``offset`` continues. None: the offset has no position, or a snapshot is in progress."""
     file, position, gtids = offset.get("file"), offset.get("pos"), offset.get("gtids")
     if not is_past_snapshot(offset) or not isinstance(file, str) or not isinstance(position, int):
         return None
@@ -146,7 +149,7 @@ def _position(offset: Mapping[str, object]) -> LogPosition | None:
 
 
 def _between_transactions(offset: Mapping[str, object]) -> LogPosition | None:
-    """As ``_position``, but also None within a transaction, whose last record may or may not be delivered."""
+    """Like ``_position``, but also None within a transaction, because the last record of the transaction may or may not be delivered."""
     return None if any(offset.get(key) for key in _WITHIN_TRANSACTION) else _position(offset)
 
 

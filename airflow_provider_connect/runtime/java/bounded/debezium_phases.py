@@ -1,4 +1,5 @@
-"""What Debezium's database sources have in common: a snapshot, then changes; MBeans that report a task's progress; signals.
+"""The common parts of Debezium's database sources: a snapshot that is followed by changes, MBeans that report a task's progress, and
+signals.
 
 Knows nothing of any database.
 """
@@ -21,7 +22,8 @@ _SNAPSHOT: Final = ("SnapshotRunning", "SnapshotCompleted", "SnapshotSkipped")
 
 
 class Phase(StrEnum):
-    """The phase of a task: before or in its SNAPSHOT; AFTER_SNAPSHOT of this run; in CHANGES, without a snapshot in this run."""
+    """The phase of a task: SNAPSHOT (before or in it), AFTER_SNAPSHOT (after a snapshot in this run), or CHANGES (without a snapshot in
+    this run)."""
 
     SNAPSHOT = "snapshot"
     AFTER_SNAPSHOT = "after snapshot"
@@ -30,7 +32,7 @@ class Phase(StrEnum):
 
 class Beans:
     """The MBeans of a task of the connector ``kind`` with this ``config``. Raises ConfigException if the topic prefix has characters that
-    Debezium does not allow, because it would be a pattern."""
+    Debezium does not allow, because the prefix would then be a pattern."""
 
     def __init__(self, kind: str, config: Mapping[str, str]) -> None:
         self._kind = kind
@@ -46,7 +48,7 @@ class Beans:
         return Phase.AFTER_SNAPSHOT if is_taken else Phase.CHANGES
 
     def reader(self, worker: ConnectWorker, *names: str) -> dict[str, object] | None:
-        """Attributes of the reader of changes. None: it is not connected."""
+        """Attributes of the reader of changes. None: the reader is not connected."""
         found = worker.mbean_attributes(self._name("streaming"), ("Connected", *names))
         return found if found.get("Connected") else None
 
@@ -72,6 +74,6 @@ def is_past_snapshot(offset: Mapping[str, object]) -> bool:
 
 
 def has_table_signals_only(config: Mapping[str, str]) -> bool:
-    """Whether changes of tables are the only input: no other channel sends signals, and the connector does not only take a snapshot."""
+    """Whether changes of tables are the only input: no other channel sends signals, and the connector does more than take a snapshot."""
     channels = {each.strip() for each in config.get("signal.enabled.channels", "source").split(",")}
     return channels <= {"source", ""} and not is_snapshot_only(config)

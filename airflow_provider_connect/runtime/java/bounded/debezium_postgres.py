@@ -1,11 +1,12 @@
-"""Debezium's connector for PostgreSQL in runs that end: where a run ends, and whether there is new data, checked without a JVM.
+"""Debezium's connector for PostgreSQL in runs that end. Determines the end of a run, and checks for new data without a JVM.
 
 The connector reads the WAL in its own threads, so an empty poll means nothing. The run's goal is the server's WAL position at its start.
 The slot's statistics show when the connector has received, and when it has acknowledged, everything up to the goal.
 
-Debezium acknowledges only with its records, while the WAL grows by other tables' changes. It also refuses a slot that is past its offset,
-unless the offset is only a position, as after a snapshot. So after a run the offset becomes such a position, up to which the slot is known
-to contain no change of the connector. The check before a run, which starts no JVM, advances the slot past WAL without changes.
+Debezium acknowledges WAL only when it has records, but changes of other tables also extend the WAL. Debezium also refuses a slot that is
+past its offset, unless the offset is only a position, as after a snapshot. So after a run, the offset becomes such a position. Up to this
+position, the slot is known to contain no change of the connector. The check before a run advances the slot past WAL without changes. It
+starts no JVM.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ log = logging.getLogger(__name__)
 CLASS: Final = "io.debezium.connector.postgresql.PostgresConnector"
 _DROP: Final = "slot.drop.on.stop"
 _FOR_SHORT_RUNS: Final = {
-    "status.update.interval.ms": "200",  # Debezium's defaults are 10,000, 500, 10,000 and 6; a run would have to wait for them
+    "status.update.interval.ms": "200",  # Debezium's defaults (10,000, 500, 10,000 and 6) would make a run wait
     "poll.interval.ms": "100",
     "slot.retry.delay.ms": "1000",
     "slot.max.retries": "60",
@@ -52,12 +53,12 @@ _BEGIN: Final = "B"
 _HELD_BYTES: Final = 1 << 30
 """The log contains a warning when a slot retains this much WAL."""
 _SEGMENT_BYTES: Final = 16 << 20
-"""The size of a WAL segment, which is the least that a server removes, unless it was built with another size."""
+"""The size of a WAL segment, unless the server was built with another size. A server removes only whole segments."""
 _PIECE_BYTES: Final = 64 << 20
-"""How much WAL one query reads, since a query has a time limit."""
+"""The number of bytes of WAL that one query reads. It is limited because a query has a time limit."""
 _CHECK_SECONDS: Final = 20.0
 _RELEASE_SECONDS: Final = 5.0
-"""How long the server may take to notice that the JVM has released the slot."""
+"""The time within which the server must notice that the JVM has released the slot."""
 
 
 class DebeziumPostgres:
@@ -73,8 +74,9 @@ class DebeziumPostgres:
         return PostgresGoal(config, within)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """Whether the slot contains an undelivered change, or WAL that only a run may release. None: only a run can find out, for a
-        snapshot, another slot or another output plugin. If the offset is only a position, advances the slot past WAL without changes."""
+        """Whether the slot contains an undelivered change, or WAL that only a run may release. None: only a run can find out, because of a
+        snapshot, another slot or another output plugin. If the offset is only a position, this call advances the slot past WAL without
+        changes."""
         offset = offsets({"server": config.get(PREFIX, "")})
         if offset is None or not _is_streaming(offset) or not has_table_signals_only(config):
             return None
@@ -120,7 +122,8 @@ class PostgresGoal:
         self._unanswered_since: float | None = None
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """At most RECEIVED after a snapshot of this run, because the slot is at its end while records of the snapshot wait to be polled."""
+        """At most RECEIVED after a snapshot in this run, because the slot may be at its end while records of the snapshot still wait to be
+        polled."""
         phase = self._beans.phase(worker)
         if phase is Phase.SNAPSHOT:
             return Progress.BEHIND
@@ -134,7 +137,7 @@ class PostgresGoal:
         return Progress.RECEIVED if is_received else Progress.BEHIND
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. That a run is at its goal is not proof, so the slot is queried."""
+        """See ``Goal``. Queries the slot, because a run at its goal does not prove that the slot has no changes."""
         offset = offsets(self._partition)
         state = self._await_release()
         if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
@@ -151,7 +154,7 @@ class PostgresGoal:
         self._slot.close()
 
     def _await_release(self) -> SlotState | None:
-        """The slot's state once its reader has gone. None: the reader has not gone, or the slot cannot be read."""
+        """The slot's state after its reader has disconnected. None: the reader has not disconnected, or the slot cannot be read."""
         until = time.monotonic() + _RELEASE_SECONDS
         while (state := self._slot.state()) is not None and state.is_active:
             if time.monotonic() > until:
@@ -160,7 +163,8 @@ class PostgresGoal:
         return state if state is not None and state.plugin == "pgoutput" else None
 
     def _passed(self) -> tuple[bool, bool]:
-        """The slot's progress. A server that is temporarily unreachable does not end the run, because the connector waits for it too."""
+        """The slot's progress. A server that is temporarily unreachable does not end the run, because the connector also waits for the
+        server."""
         try:
             passed = self._slot.passed(self._position)
         except RetriableException:
@@ -174,9 +178,10 @@ class PostgresGoal:
 
 
 def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position: int, config: Mapping[str, str]) -> bool | None:
-    """As ``has_new_data``, after ``position``. Releases WAL without changes piece by piece, and only the WAL that was read.
+    """Like ``has_new_data``, for changes after ``position``. Releases WAL without changes piece by piece, and only WAL that was read.
 
-    The slot then begins one byte before the record that follows the piece. No record begins there, so each later transaction is complete.
+    The slot then begins one byte before the record that follows the piece. No record begins at that byte, so each later transaction is
+    complete.
     """
     kinds, left_out = _message_kinds(config), _excluded_tables(config)
     end, deadline = slot.settled_position(), time.monotonic() + _CHECK_SECONDS
@@ -190,7 +195,7 @@ def _advance_over_other_tables(slot: ReplicationSlot, state: SlotState, position
             return found
         try:
             slot.advance(read - 1)
-        except ConnectException as error:  # its WAL is retained until the next check
+        except ConnectException as error:  # the WAL is retained until the next check
             log.warning("Replication slot was not advanced: %s", error.message)
         if read < end and time.monotonic() > deadline:
             return None
@@ -206,8 +211,8 @@ def _message_kinds(config: Mapping[str, str]) -> set[str]:
 
 
 def _excluded_tables(config: Mapping[str, str]) -> Callable[[str], bool]:
-    """A test for tables that the connector certainly excludes, from a list of plain names. Debezium reads these as regular expressions, in
-    which a dot is any character and case does not matter."""
+    """A test for tables that the connector certainly excludes, from a list of plain names. Debezium reads such names as regular
+    expressions, in which a dot is any character and case does not matter."""
     listed = [each.strip() for each in config.get("table.include.list", "").split(",")]
     if not all(_PLAIN.fullmatch(each) for each in listed):
         return lambda _: False
@@ -225,8 +230,8 @@ def _matches_name(listed: str, table: str) -> bool:
 
 
 def _is_position_alone(offset: Mapping[str, object]) -> bool:
-    """Whether Debezium accepts any start of the slot. If the offset contains a last record, Debezium compares it with the slot, and may
-    refuse to start."""
+    """Whether the offset is only a position, so that Debezium accepts any start of the slot. If the offset contains a last record, Debezium
+    compares this record with the slot, and may refuse to start."""
     return not any(offset.get(key) is not None for key in _LAST_RECORD)
 
 

@@ -1,4 +1,4 @@
-"""Kafka's FileStreamSource: whether its file has more than the delivered lines, checked without a JVM."""
+"""Kafka's FileStreamSource: a check, without a JVM, whether the file has more than the delivered lines."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ class FileStream:
     """See ``BoundedSource``. Its task reads within its polls, so an empty poll ends a run."""
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-        """Empty: it needs no defaults."""
+        """Empty, because the task needs no defaults."""
         return {}
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> None:
-        """None: it has no goal."""
+        """None, because the source has no goal."""
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """Whether the file is longer than the committed position. None: only a run can find out, for standard input, a file that is missing
-        on this host or shorter than before, and anything but a regular file. Reads no content of the file."""
+        """Whether the file is longer than the committed position. None if only a run can find out: for standard input, for a file that is
+        missing on this host or shorter than before, and for files that are not regular. Reads no content of the file."""
         path = config.get(_FILE) or ""
         offset = offsets({"filename": path}) if path else None
         position = None if offset is None else offset.get("position")

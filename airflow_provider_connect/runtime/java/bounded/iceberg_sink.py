@@ -1,8 +1,8 @@
 """Apache Iceberg's sink in runs that end.
 
-Its tasks commit their group's offsets once their files are written. At that time the tables do not yet contain the files: a coordinator in
-one task commits them later. Then the coordinator commits, in a second group, the offsets of the control topic on which the tasks announced
-the files. If a run ended earlier, readers would not see its rows until the next commit.
+Its tasks commit their group's offsets once their files are written. At that time the tables do not yet contain the files. A coordinator in
+one task commits the files later. The coordinator then commits, in a second group, the offsets of the control topic on which the tasks
+announced the files. If a run ended before that, readers would not see the run's rows until the next commit.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ _DEFAULT_TOPIC: Final = "control-iceberg"
 _GROUP: Final = "iceberg.connect.group-id"
 _OF_COORDINATOR: Final = "-coord"
 COORDINATOR: Final = "iceberg-coord"
-"""The coordinator's thread. Stopping a task does not wait for it. If it does not leave its group, its successor waits for the session
-timeout of 45 s."""
+"""The coordinator's thread. Stopping a task does not wait for this thread. If the coordinator does not leave its group, its successor waits
+for the session timeout of 45 s."""
 _MAGIC: Final = b"\xc2\x01"
 _SCHEMA_AT: Final = len(_MAGIC) + 2
 _ID_BYTES: Final = 16
@@ -32,13 +32,13 @@ _FOR_SHORT_RUNS: Final = {"iceberg.control.commit.interval-ms": "2000"}  # the d
 Committed = Callable[[str], Mapping[TopicPartition, int]]
 """Returns the committed offsets of a group."""
 Records = Callable[[str, Mapping[TopicPartition, int]], Iterable[tuple[TopicPartition, int, bytes | None]]]
-"""Returns the committed records of a topic as partition, offset and value, from these offsets on. A partition without an offset is read
-from its beginning."""
+"""Returns the committed records of a topic, from the given offsets on, as partition, offset and value. A partition without an offset is
+read from its beginning."""
 
 
 def task_defaults(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-    """Defaults for a task's ``config``: for short runs, and for the clients that the task opens itself. These log in like the ``worker``'s
-    producers if the control topic is on the worker's cluster. Raises ConfigException for an ``internal`` control topic."""
+    """Defaults for a task's ``config``: for short runs, and for the clients that the task opens itself. The clients log in like the
+    ``worker``'s producers if the control topic is on the worker's cluster. Raises ConfigException for an ``internal`` control topic."""
     refuse_internal(_TOPIC, config.get(_TOPIC, _DEFAULT_TOPIC), internal)
     known = worker.get("bootstrap.servers", "")
     own = {f"{ICEBERG_CLIENTS}{key}": text for key, text in login(worker, "producer", config.get(_SERVERS, known)).items()}
@@ -46,7 +46,7 @@ def task_defaults(config: Mapping[str, str], worker: Mapping[str, str], internal
 
 
 class TableCommit:
-    """Whether the tables contain everything that tasks had written at the first check. ``config`` is the connector's."""
+    """Checks whether the tables contain everything that tasks had written at the first check. ``config`` is the connector's config."""
 
     def __init__(self, config: Mapping[str, str], records: Records, committed: Committed) -> None:
         self.topic = config.get(_TOPIC, _DEFAULT_TOPIC)
@@ -55,14 +55,14 @@ class TableCommit:
         self._goals: Mapping[TopicPartition, int] | None = None
 
     def absent(self, beginnings: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """Those offsets of the control topic's ``beginnings`` that the coordinator's group lacks before tasks start. Without them the group
-        starts at the topic's end. Then files that were written before another task becomes the coordinator would never be committed to the
-        table."""
+        """The offsets in the control topic's ``beginnings`` for the partitions in which the coordinator's group has no offset before tasks
+        start. Without an offset, the group starts at the topic's end. Files that were written before another task becomes the coordinator
+        would then never be committed to the table."""
         committed = self._committed(self.group)
         return {partition: offset for partition, offset in beginnings.items() if partition not in committed}
 
     def is_done(self) -> bool:
-        """Called once all records are delivered, and repeated until it is True."""
+        """Whether the tables contain everything. Called after all records are delivered, and repeated until the result is True."""
         committed = self._committed(self.group)
         if self._goals is None:
             written = ((partition, at) for partition, at, value in self._records(self.topic, committed) if _announces_files(value))

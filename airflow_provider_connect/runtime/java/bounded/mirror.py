@@ -1,8 +1,8 @@
 """MirrorMaker's three sources in runs that end.
 
-Their empty polls mean nothing. The consumer of MirrorSourceConnector may still wait for an answer, so a run ends by the lags that the
-consumer reports. MirrorCheckpointConnector reads its stores in a thread, so a run ends by an empty poll after the stores are read.
-MirrorHeartbeatConnector always has a record, so a run ends after the first record.
+An empty poll of these sources does not show that they have read everything. The consumer of MirrorSourceConnector may still wait for an
+answer, so the lags that the consumer reports end a run. MirrorCheckpointConnector reads its stores in a thread, so the first empty poll
+after the stores are read ends a run. MirrorHeartbeatConnector always has a record, so a run ends after the first record.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ HEARTBEAT_CLASS: Final = f"{_PACKAGE}MirrorHeartbeatConnector"
 _ASSIGNED: Final = "task.assigned.partitions"
 _SYNC: Final = "sync.group.offsets.enabled"
 _SYNC_INTERVAL: Final = "sync.group.offsets.interval.seconds"
-_FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # MirrorMaker's defaults of 60 would delay the end
+_FOR_SHORT_RUNS: Final = {"emit.checkpoints.interval.seconds": "1", _SYNC_INTERVAL: "1"}  # the defaults of 60 s would delay the end
 _LAGS: Final = "kafka.consumer:type=consumer-fetch-manager-metrics,*"
 _STORE_THREAD: Final = "KafkaBasedLog Work Thread - mm2-offset-syncs"
-"""The thread that starts once the topic is read to its end."""
+"""The thread that starts when the topic is read to its end."""
 _BATCH: Final = 500
 _REST_SECONDS: Final = 1.0
 """The required time without a checkpoint, because the current poll may have begun before the stores were read."""
@@ -36,7 +36,7 @@ _UNREAD_SECONDS: Final = 300.0
 
 
 class Mirror:
-    """See ``BoundedSource``, for the connector class ``class_name``."""
+    """See ``BoundedSource``. ``class_name`` is the connector's class."""
 
     def __init__(self, class_name: str) -> None:
         self._class_name = class_name
@@ -51,7 +51,7 @@ class Mirror:
         return FirstRecordGoal() if self._class_name == HEARTBEAT_CLASS else StoresReadGoal(config)
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
-        """None: only a run can find out, because its clients have settings of their own."""
+        """None, because only a run can find out. The connector's clients have settings of their own."""
         return None
 
     def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
@@ -59,7 +59,7 @@ class Mirror:
 
 
 class _MirrorGoal:
-    """The common part of the goals: they move no offset and hold no connection."""
+    """The common part of the goals. They move no offset and have no open connection."""
 
     moves_offsets = False
 
@@ -71,14 +71,14 @@ class _MirrorGoal:
 
 
 class FirstRecordGoal(_MirrorGoal):
-    """One heartbeat record, which comes after the interval."""
+    """The goal is one heartbeat record, which the source returns after its interval."""
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
         return Progress.DELIVERED if polled else Progress.BEHIND
 
 
 class LagGoal(_MirrorGoal):
-    """The goal is every record that was in the task's partitions when its consumer got the first answer for each."""
+    """The goal is every record that was in the task's partitions when the consumer got its first answer for each partition."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._partitions = [each.strip() for each in config.get(_ASSIGNED, "").split(",") if each.strip()]
@@ -109,7 +109,7 @@ class LagGoal(_MirrorGoal):
         return Progress.BEHIND if waiting else Progress.RECEIVED
 
     def _lags(self, worker: ConnectWorker) -> list[int | None]:
-        """The lag of each partition. None: no answer yet. Kafka 4.0 and older write ``_`` for the dots of a topic."""
+        """The lag of each partition. None: there is no answer yet. Kafka 4.0 and older replace the dots in a topic's name with ``_``."""
         found: dict[tuple[str, str], int] = {}
         for (topic, number), value in worker.mbean_values(_LAGS, "records-lag", keys=("topic", "partition")):
             if isinstance(value, float) and not math.isnan(value):  # NaN before the first answer
@@ -119,7 +119,8 @@ class LagGoal(_MirrorGoal):
 
 
 class StoresReadGoal(_MirrorGoal):
-    """The end of the stores from which checkpoints are computed, and if groups are synced to the target, one such sync."""
+    """The goal is the end of the stores from which checkpoints are computed. If groups are synced to the target, one such sync is also part
+    of the goal."""
 
     def __init__(self, config: Mapping[str, str], now: Callable[[], float] = time.monotonic) -> None:
         self._now = now

@@ -1,5 +1,5 @@
-"""A replication slot of PostgreSQL, queried from outside the JVM: its position, whether it contains changes, and its advance past WAL
-without changes.
+"""A replication slot of PostgreSQL, accessed from outside the JVM. Queries its position and whether it contains changes, and advances it
+past WAL without changes.
 
 Host, login and names come from the config of a Debezium connector (``database_server``). Knows nothing of the JVM or of Connect.
 """
@@ -33,7 +33,7 @@ _SLOT: Final = re.compile(r"[a-z0-9_]{1,63}")
 _PUBLICATION: Final = re.compile(r"[A-Za-z0-9_]{1,63}")
 _STATEMENT_SECONDS: Final = 10
 _MOST_ROWS: Final = 2_000_000
-_MESSAGES_FROM: Final = 140000  # since this version pgoutput sends what pg_logical_emit_message wrote, and Debezium requests it
+_MESSAGES_FROM: Final = 140000  # since this version, pgoutput sends messages of pg_logical_emit_message, and Debezium requests them
 _FLUSH_SECONDS: Final = 3.0
 _PAGE_HEADERS: Final = (24, 40)
 """The first record of a page begins after the page's header. The record before it ends at the page's start."""
@@ -49,8 +49,8 @@ _FLUSHED: Final = "CASE WHEN pg_is_in_recovery() THEN pg_last_wal_replay_lsn() E
 
 @dataclass(frozen=True, slots=True)
 class SlotState:
-    """``held_bytes`` is the WAL that the server retains for the slot. None: it no longer retains any. The slot's reader has acknowledged
-    everything up to ``confirmed``."""
+    """``held_bytes`` is the WAL that the server retains for the slot. None: the server no longer retains WAL for it. The slot's reader has
+    acknowledged everything up to ``confirmed``."""
 
     plugin: str
     is_active: bool
@@ -103,7 +103,7 @@ class ReplicationSlot:
         return RetainedWal(self._server.url.address, self._name, state.held_bytes, str(limit))
 
     def passed(self, position: int) -> tuple[bool, bool]:
-        """Whether the slot's reader has received everything up to ``position``, and whether it has acknowledged it."""
+        """Whether the slot's reader has received everything up to ``position``, and whether the reader has acknowledged all of that."""
         found = self._server.rows(
             f"SELECT coalesce(write_lsn >= {_lsn(position)}, false)::int, coalesce(flush_lsn >= {_lsn(position)}, false)::int "
             f"FROM pg_replication_slots JOIN pg_stat_replication ON pid = active_pid WHERE slot_name = '{self._name}'"
@@ -111,10 +111,10 @@ class ReplicationSlot:
         return (bool(found[0][0]), bool(found[0][1])) if found else (False, False)
 
     def settled_position(self) -> int | None:
-        """The end of the WAL's last record, once it is on the server's disk. None: it was not written in time.
+        """The end of the WAL's last record, after the record is on the server's disk. None: the record was not written to disk in time.
 
-        The position on disk may be in the middle of a record, whose rest is written with the next commit. A reader of the slot waits for
-        that commit.
+        The position on disk may be in the middle of a record. The rest of that record is written with the next commit, and a reader of the
+        slot waits for that commit.
         """
         (inserted,) = self._server.row(f"SELECT ({_INSERTED} - '0/0'::pg_lsn)::bigint")
         until, is_hurried = time.monotonic() + _FLUSH_SECONDS, False
@@ -132,10 +132,11 @@ class ReplicationSlot:
         self, after: int, kinds: Collection[str], until: int | None = None, is_excluded: Callable[[str], bool] = lambda _: False
     ) -> bool | None:
         """Whether pgoutput would send messages of these ``kinds`` (its letters) after the message at ``after``. None: unknown. Reads all
-        records that begin before ``until``. Rows of a table that ``is_excluded`` (``schema.table``) do not count.
+        records that begin before ``until``. Rows of a table for which ``is_excluded`` (``schema.table``) is true are ignored.
 
-        Messages come in the order of commits, not of their positions, because a long transaction has early positions. So the message at
-        ``after`` is searched for, and the end of the last transaction before it. The slot is read from its start, in whole transactions.
+        Messages come in the order of commits, not of their positions, because a long transaction has early positions. So this method
+        searches for the message at ``after``, and for the end of the last transaction before that message. It reads the slot from the
+        start, in whole transactions.
         """
         if not _PUBLICATION.fullmatch(self._publication):
             return None
@@ -164,7 +165,7 @@ class ReplicationSlot:
         return None
 
     def _is_any_wanted(self, tables: str | None, is_excluded: Callable[[str], bool]) -> bool:
-        """Whether one of these ids is a table that is not excluded. A dropped table does not count as excluded."""
+        """Whether one of these ids is a table that is not excluded. A dropped table is treated as not excluded."""
         ids = tables.split(",") if tables else []
         found = self._server.rows(
             "SELECT nspname::text || '.' || relname::text FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace "
@@ -173,7 +174,7 @@ class ReplicationSlot:
         return sum(is_excluded(str(name)) for (name,) in found) < len(ids)
 
     def advance(self, position: int) -> None:
-        """Move the slot to ``position``, unless it is past the position or a process reads it. Transactions that end later stay
+        """Move the slot to ``position``, unless the slot is past that position or a process is reading it. Transactions that end later stay
         complete."""
         self._server.rows(
             f"SELECT pg_replication_slot_advance(slot_name, {_lsn(position)})::text FROM pg_replication_slots "
@@ -185,7 +186,7 @@ class ReplicationSlot:
 
 
 def _url(given: Mapping[str, str]) -> DatabaseUrl:
-    """The URL. Its options name no file to read: certificates are those of libpq's environment."""
+    """The URL. Its options do not name any file to read. libpq takes certificates from its environment."""
     host, port = server_address(given)
     mode = given[_SSL_MODE].lower()
     if mode not in _SSL_MODES:

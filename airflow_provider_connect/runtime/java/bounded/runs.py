@@ -1,12 +1,12 @@
-"""When the run of a Java task ends.
+"""The rules by which the run of a Java task ends.
 
 Connect does not report an empty poll, so a source task is paused. The task reports PAUSED only after its poll has returned and the records
-are delivered and committed. If that poll was empty, the source is exhausted. A poll that returns records is never interrupted. A poll that
-waits for records is abandoned after ``poll_seconds``, if given. A source that reads in its own threads also has a goal. Until it has
-received the goal, an empty poll means nothing.
+are delivered and committed. If that poll was empty, the source has no more records. A poll that returns records is never interrupted. A
+poll that waits for records is abandoned after ``poll_seconds``, if given. A source that reads in its own threads also has a goal. Before
+the source has received the goal, an empty poll does not end the run.
 
-A sink is done once its group has committed the end offsets that were read at the start. It commits every ``SINK_FLUSH_MS``. A sink is never
-paused, because a pause wakes its consumer. The consumer may then never commit the partitions that it was taking over. Knows nothing of
+A sink is done when its group has committed the end offsets that were read at the start. The sink commits every ``SINK_FLUSH_MS``. It is
+never paused, because a pause wakes its consumer, which may then never commit the partitions that it was taking over. Knows nothing of
 topics, claims or JVMs.
 """
 
@@ -29,7 +29,7 @@ IDLE_SECONDS: Final = 0.2
 LONGEST_IDLE_SECONDS: Final = 2.0
 CHECK_SECONDS: Final = 0.02
 LONGEST_CHECK_SECONDS: Final = 0.1
-"""Each check makes several calls into the JVM, so the interval grows while nothing changes."""
+"""The longest interval between checks. Each check makes several calls into the JVM, so the interval grows while nothing changes."""
 STATUS_SECONDS: Final = 0.2
 LONG_POLL_SECONDS: Final = 60.0
 """If a poll delays the end of the run for longer than this, a warning is logged."""
@@ -37,20 +37,20 @@ GOAL_SECONDS: Final = 0.1
 """The interval between checks of a goal, which queries the JVM and the source system."""
 _HEARTBEATS: Final = "heartbeat.interval.ms"
 _SHORTEST_HEARTBEAT_MS: Final = 5000
-"""Longer than the longest pause between two records that ends a run (``LONGEST_IDLE_SECONDS``) plus the poll that follows."""
+"""This is longer than ``LONGEST_IDLE_SECONDS`` (the longest time without records after which a run ends) plus the poll that follows."""
 
 
 def slower_heartbeats(config: Mapping[str, str]) -> dict[str, str]:
-    """Overrides for a task's ``config`` whose heartbeats are so frequent that no poll would ever be empty. Heartbeats are not data, so a
-    run does not wait for them."""
+    """Overrides for a task's ``config`` if its heartbeats are so frequent that no poll would ever be empty. A run does not wait for
+    heartbeats, because they are not data."""
     given = config.get(_HEARTBEATS, "").strip()
     is_fast = given.isascii() and given.isdigit() and len(given) < 10 and 0 < int(given) < _SHORTEST_HEARTBEAT_MS
     return {_HEARTBEATS: str(_SHORTEST_HEARTBEAT_MS)} if is_fast else {}
 
 
 class Progress(StrEnum):
-    """The progress of a source: BEHIND its goal; RECEIVED, when the rest is in its task and waits to be polled; DELIVERED with its
-    offsets."""
+    """The progress of a source. BEHIND: it has not received its goal. RECEIVED: the rest is in its task and waits to be polled. DELIVERED:
+    the records and their offsets are delivered."""
 
     BEHIND = "behind"
     RECEIVED = "received"
@@ -64,11 +64,11 @@ class Goal(Protocol):
     """Whether ``offsets_after`` may return offsets."""
 
     def progress(self, worker: ConnectWorker, polled: int) -> Progress:
-        """The current progress. ``polled`` is the number of records polled so far, read shortly before. Raises RetriableException if the
-        source system has not answered for a long time."""
+        """The current progress. ``polled`` is the number of records polled so far, which was read shortly before the call. Raises
+        RetriableException if the source system has not answered for a long time."""
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """Source partitions and the offsets to which they may move, now that the run has reached its goal. Called after the task's end.
+        """Source partitions, with the offsets to which they may move after the run has reached its goal. Called after the task's end.
         Raises RetriableException if the source system does not answer."""
 
     def close(self) -> None:
@@ -77,13 +77,13 @@ class Goal(Protocol):
 
 @dataclass(slots=True)
 class JavaRun(Generic[Reason]):
-    """Runs a started task until the source is exhausted, ``max_records`` are reached, or ``stop_reason`` returns a reason.
+    """Runs a started task until there are no more records, ``max_records`` are reached, or ``stop_reason`` returns a reason.
 
     ``is_done`` is called after an idle time. For a source it returns True; for a sink it compares the offsets of the group. ``is_final``
     reports whether the reason forbids further commits. ``goal`` is the source's goal, if it has one. The run ends when the goal is
-    DELIVERED, even if more records come, and no empty poll ends the run before it is RECEIVED. ``is_at_goal`` is set after a run that has
-    delivered everything up to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly. ``tick`` is
-    called in each iteration.
+    DELIVERED, even if more records come. Before the goal is RECEIVED, no empty poll ends the run. ``is_at_goal`` is set after a run that
+    has delivered everything up to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly.
+    ``tick`` is called in each iteration.
     """
 
     worker: ConnectWorker
@@ -109,7 +109,8 @@ class JavaRun(Generic[Reason]):
     _next_progress: float = -math.inf
 
     def run(self) -> Reason | None:
-        """Returns why the run ended early. None: there are no more records. Raises JavaException with the trace of a task that FAILED."""
+        """Returns the reason why the run ended early. None: there are no more records. Raises JavaException with the trace of a task that
+        FAILED."""
         if self.endless:
             return self._run_endless(self._counter())
         if not self.task.is_source:
@@ -168,8 +169,8 @@ class JavaRun(Generic[Reason]):
             self._refuse_failed()
 
     def _wait_until_idle(self, count: Callable[[], int]) -> tuple[int, Reason | None]:
-        """Wait for an idle time or a reason to end. A source is then in a poll that began before the pause. Returns the count from before
-        that poll was noticed."""
+        """Wait for an idle time or a reason to end. The source is then in a poll that began before the pause. Returns the count of records
+        from before that poll was noticed."""
         last, since, seconds = count(), self.now(), CHECK_SECONDS
         status_due = -math.inf
         while True:
@@ -207,8 +208,8 @@ class JavaRun(Generic[Reason]):
         return self._progress is Progress.DELIVERED
 
     def _pause(self, reason: Reason | None) -> bool:
-        """Pause, and wait until the task has paused. Without a reason to end, this takes as long as the poll. With a reason, the task's
-        stop has its own timeout."""
+        """Pause, and wait until the task has paused. Without a reason to end, this takes as long as the poll. With a reason, it does not
+        wait for the poll, because stopping the task has its own timeout."""
         self.worker.pause(self.task.connector)
         since, seconds, is_reported = self.now(), CHECK_SECONDS, False
         while self._refuse_failed() != "PAUSED":
@@ -235,16 +236,16 @@ class JavaRun(Generic[Reason]):
 
 _TOO_LARGE: Final = "org.apache.kafka.common.errors.RecordTooLargeException"
 _OF_PRODUCER: Final = ("max.request.size", "buffer.memory")
-"""Producer settings that Java's message may name. If it names no setting, the broker has refused the record."""
+"""Producer settings that Java's message may name. If the message names no setting, the broker has refused the record."""
 
 
 def task_failure(trace: str | None, *, is_source: bool) -> JavaException:
     """The exception for a task that Java reports as FAILED with this trace. If a source's record is too large, the trace ends with the
-    settings to raise. Java's text names settings of a producer, which have other names in a connector's config."""
+    settings to raise. Java's text names settings of a producer. These settings have other names in a connector's config."""
     if not trace:
         return JavaException("org.apache.kafka.connect.errors.ConnectException: the task has failed")
     refusal = next((line for line in trace.splitlines() if _TOO_LARGE in line), None)
-    if refusal is None or not is_source:  # a sink's own clients have settings of its connector
+    if refusal is None or not is_source:  # the connector of a sink defines its clients' settings
         return JavaException(trace)
     prefix = "schema.history.internal.producer." if "KafkaSchemaHistory" in trace else "producer.override."
     named = next((name for name in _OF_PRODUCER if name in refusal), None)

@@ -1,7 +1,8 @@
-"""Java sources with built-in knowledge beyond Kafka Connect's interfaces: where a run ends, and whether it would find new data.
+"""Java sources about which this package knows more than Kafka Connect's interfaces provide: where a run ends, and whether it would find new
+data.
 
-A source that reads in its own threads needs to know its end. The check for new data saves a JVM start on each schedule. All other sources
-end by an empty poll.
+For a source that reads in its own threads, the end of a run must be known in advance. The check for new data saves a JVM start at each
+scheduled time. For all other sources, an empty poll ends a run.
 """
 
 from __future__ import annotations
@@ -21,23 +22,23 @@ class BoundedSource(Protocol):
     call."""
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-        """Defaults for a task's config: for short runs, and for clients that the task opens itself. ``worker`` are the settings of Kafka
-        Connect's worker, ``internal`` the internal topics. Raises ConfigException for a config that is refused."""
+        """Defaults for a task's config: for short runs, and for clients that the task opens itself. ``worker`` has the settings of Kafka
+        Connect's worker, and ``internal`` has the internal topics. Raises ConfigException for a config that is refused."""
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> Goal | None:
-        """The goal of a run that begins now from ``offsets``. The caller closes it. None: the run ends by an empty poll. ``config`` is the
-        task's.
+        """The goal of a run that begins now from ``offsets``. The caller closes it. None: an empty poll ends the run. ``config`` is the
+        task's config.
 
         Called after older runs are fenced and before the task's JVM starts. Raises ConfigException for a config that is refused,
         RetriableException if the source system does not answer.
         """
 
     def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> bool | None:
-        """As ``SourceConnector.has_new_data``. May move a position in the source system past changes that are not the connector's."""
+        """Like ``SourceConnector.has_new_data``. May move a position in the source system past changes that the connector does not read."""
 
     def retained_wal(self, config: Mapping[str, str], within: Within) -> RetainedWal | None:
-        """The WAL that the source system retains until a run has read it. None: it retains none. Raises ConfigException for a config that
-        is refused, ConnectException if the source system refuses or does not answer."""
+        """The WAL that the source system retains until a run has read it. None: the source system retains no WAL. Raises ConfigException
+        for a config that is refused, ConnectException if the source system refuses or does not answer."""
 
 
 _KNOWN: Final[Mapping[str, BoundedSource]] = {

@@ -1,7 +1,7 @@
-"""What a location with jars declares, from the record of its installation or from its service files. Starts no JVM.
+"""The plugins that a location with jars declares, from the record of its installation or from its service files. Starts no JVM.
 
-Only a JVM can find out the content of the record: plugin classes that no service file names, and the version that each class itself
-reports. The record is valid as long as the jars for which it was written are unchanged.
+Only a JVM can determine the content of the record: plugin classes that no service file names, and the version that each class itself
+reports. The record is valid while the jars for which it was written are unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.model.plugin_kinds import Declarations, De
 from airflow_provider_connect.runtime.model.versions import UNDEFINED
 
 RECORD: Final = "connect-plugins.json"
-"""The record's file: among the jars, or next to a single jar, with the jar's name as prefix."""
+"""The name of the record's file. The file is among the jars, or next to a single jar, with the jar's name as prefix."""
 _FORMAT: Final = 1
 _MOST_BYTES: Final = 8 << 20  # of a record
 _KEYS: Final = ("path", "size", "mtime_ns", "sha256")
@@ -37,7 +37,7 @@ class _Jar:
     sha256: str
 
     def is_there(self, location: Path) -> bool:
-        """Whether the file is unchanged: by size and time, or by its hash if only the time differs, as for a copy."""
+        """Whether the file is unchanged, by size and time. If only the time differs, as for a copy, its hash decides."""
         path = location / self.path if location.is_dir() else location
         found = path.stat()
         if found.st_size != self.size:
@@ -59,8 +59,8 @@ def read(path: str) -> Declarations:
 
 
 def write_record(location: Path, plugins: Sequence[Declared], origin: str) -> None:
-    """Record ``plugins`` as those of the current jars. ``origin`` is their source. Raises ConnectException if the record cannot be
-    written."""
+    """Record ``plugins`` as the plugins of the current jars. ``origin`` is where the plugins come from. Raises ConnectException if the
+    record cannot be written."""
     root = location if location.is_dir() else location.parent
     jars = []
     for jar in jars_of(location):
@@ -116,8 +116,8 @@ def _sha256(path: Path) -> str:
 
 
 def refuse_location(class_name: str, location: str | None, origin: str, settings: Mapping[str, str]) -> None:
-    """Raises ConfigException for a Java connector unless the worker ``settings`` allow its ``location``. None, which means no location, is
-    also refused. ``origin`` describes where the plugin is."""
+    """Raises ConfigException for a Java connector unless the worker ``settings`` allow its ``location``. None (no location) is also
+    refused. ``origin`` describes where the plugin is."""
     if location is not None and allowed_locations(settings)(Path(location)):
         return
     text = (

@@ -25,7 +25,7 @@ SERVICES: Final = {
     "org.apache.kafka.connect.storage.Converter": "converter",
     "org.apache.kafka.connect.storage.HeaderConverter": "header_converter",
 }
-"""The interface after which a service file is named, and the kind of its plugins in ``GET /connector-plugins``."""
+"""Service files by the interface after which they are named, and the kind of their plugins in ``GET /connector-plugins``."""
 
 UNKNOWN_VERSION: Final = ""
 _MOST_BYTES: Final = 1 << 20  # of a service file or manifest
@@ -36,7 +36,8 @@ _OUTSIDE_VERSION = re.compile(r"[^\w.+-]")
 
 @dataclass(frozen=True, slots=True, order=True)
 class JavaClass:
-    """One plugin class. ``version`` is the jar's, nearly always the same as the result of the class's ``version()``. Empty: unknown."""
+    """One plugin class. ``version`` is the version of the jar. It is nearly always the same as the result of the class's ``version()``.
+    Empty: unknown."""
 
     kind: str
     name: str
@@ -45,14 +46,15 @@ class JavaClass:
 
 
 def jars_of(location: Path) -> list[Path]:
-    """The jars of ``location``, sorted. Empty if it is neither a jar nor a folder that contains one."""
+    """The jars of ``location``, sorted. Empty if ``location`` is neither a jar nor a folder that contains jars."""
     if location.is_file():
         return [location] if location.suffix == ".jar" else []
     return sorted(jar for jar in location.rglob("*.jar") if jar.is_file())
 
 
 def declared_classes(location: Path) -> list[JavaClass]:
-    """Every plugin class that the jars of ``location`` declare, once for each kind, sorted. Jars that cannot be read count as empty."""
+    """Every plugin class that the jars of ``location`` declare, once for each kind, sorted. Jars that cannot be read are treated as
+    empty."""
     found: dict[tuple[str, str], JavaClass] = {}
     for jar in jars_of(location):
         for declared in _in_jar(jar):
@@ -61,7 +63,8 @@ def declared_classes(location: Path) -> list[JavaClass]:
 
 
 def allowed_locations(settings: Mapping[str, str]) -> Callable[[Path], bool]:
-    """A test whether the plugin location at a path may be used: it is one of the setting's folders or below one, with links resolved.
+    """A test whether the plugin location at a path may be used. With links resolved, the path must be one of the setting's folders, or
+    below one.
 
     Raises ConfigException for a folder that is not an absolute path.
     """
@@ -103,7 +106,7 @@ def _names(text: str) -> Iterator[str]:
 
 
 def _version(jar: Path, opened: zipfile.ZipFile) -> str:
-    """``Implementation-Version`` of the manifest, else the version in the jar's name."""
+    """``Implementation-Version`` of the manifest, otherwise the version in the jar's name."""
     if "META-INF/MANIFEST.MF" in opened.NameToInfo:
         unfolded = re.sub(r"\r?\n ", "", _text(opened, "META-INF/MANIFEST.MF"))
         stated = re.search(r"^Implementation-Version:[ \t]*(\S+)", unfolded, re.MULTILINE)
@@ -113,7 +116,7 @@ def _version(jar: Path, opened: zipfile.ZipFile) -> str:
 
 
 def _version_in_name(jar: Path) -> str:
-    """As ``1.2`` of ``a-1.2-all.jar``."""
+    """The version in a jar's name, such as ``1.2`` in ``a-1.2-all.jar``."""
     name = _OUTSIDE_VERSION.split(jar.name.removesuffix(".jar"))[-1]
     for classifier in _CLASSIFIERS:
         name = name.removesuffix(f"-{classifier}")

@@ -1,4 +1,5 @@
-"""A Java connector without a JVM: whether it may run, and with which settings. Kafka Connect checks the rest when a run is planned."""
+"""Checks of a Java connector without a JVM: whether the connector may run, and with which settings. Kafka Connect checks all other settings
+when a run's tasks are planned."""
 
 from __future__ import annotations
 
@@ -22,7 +23,7 @@ _NOT_PASSED_ON: Final = {"group.id", "client.id", "transactional.id"}
 
 
 class JavaSource(SourceConnector):
-    """Represents a Java source. Kafka Connect checks its config when a run is planned."""
+    """Represents a Java source. Kafka Connect checks its config when a run's tasks are planned."""
 
     task_class: ClassVar[type[SourceTask]] = SourceTask
     config_def: ClassVar[ConfigDef] = ConfigDef()
@@ -32,7 +33,7 @@ class JavaSource(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> bool:
-        """True, since Connect asks the connector itself."""
+        """True, because Connect asks the connector itself."""
         return True
 
 
@@ -53,7 +54,8 @@ def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
 
 
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
-    """The config as Kafka Connect gets it, with variables resolved. It contains no version, because only the chosen version is loaded.
+    """The config as Kafka Connect gets it, with variables resolved. The result contains no plugin versions, because only the chosen version
+    is loaded.
 
     Raises ConfigException for a key that a Java connector must not have.
     """
@@ -78,7 +80,8 @@ def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings
 
 
 def java_settings(settings: WorkerSettings) -> dict[str, str]:
-    """The settings of Connect's worker: addresses, clients, converters and topics. No config providers, since variables are resolved."""
+    """The settings of Connect's worker: addresses, clients, converters and topics. Config providers are left out, because variables are
+    already resolved."""
     names = TRANSLATABLE - _NOT_PASSED_ON
     given = {key: text for key, text in settings.values.items() if key in names or key in _OF_WORKER or key.startswith(_PASSED_ON)}
     return {
@@ -96,12 +99,13 @@ def java_settings(settings: WorkerSettings) -> dict[str, str]:
 
 
 def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
-    """``config`` of a source, extended so that a record for an ``internal`` topic fails the task. A last transformation gives such topics
-    names that brokers refuse. A record on an internal topic could be a config, or another connector's offset."""
+    """``config`` of a source, extended so that a record for an ``internal`` topic fails the task. An additional last transformation gives
+    such topics names that brokers refuse. Otherwise, a record on an internal topic could act as a config, or as another connector's
+    offset."""
     aliases = [alias.strip() for alias in config.get("transforms", "").split(",") if alias.strip()]
     alias = "internal"
     while alias in aliases or any(key.startswith(f"transforms.{alias}.") for key in config):
-        alias += "_"  # existing keys, such as a predicate, would apply to the transformation
+        alias += "_"  # existing keys of this alias, such as a predicate, would apply to the added transformation
     return {
         **config,
         "transforms": ",".join([*aliases, alias]),
@@ -112,7 +116,8 @@ def guarded_source(config: Mapping[str, str], internal: Iterable[str]) -> dict[s
 
 
 def guarded_sink(config: Mapping[str, str], internal: Iterable[str]) -> dict[str, str]:
-    """``config`` of a sink's task, whose ``topics.regex`` matches no ``internal`` topic. Topics that it names were checked before."""
+    """``config`` of a sink's task, changed so that ``topics.regex`` matches no ``internal`` topic. Topics that the config names were
+    checked before."""
     if not config.get("topics.regex"):
         return dict(config)
     return {**config, "topics.regex": f"(?!(?:{_any_of(internal)})$)(?:{config['topics.regex']})"}

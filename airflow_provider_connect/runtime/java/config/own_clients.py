@@ -1,9 +1,9 @@
-"""Kafka clients that a Java connector opens itself, in addition to Connect's, and their topics: Debezium's schema history, Iceberg's
-control topic.
+"""Kafka clients that a Java connector opens itself, in addition to Connect's clients, and the topics of these clients: Debezium's schema
+history and Iceberg's control topic.
 
-A connector passes any setting of its config to these clients, and the config's author is not trusted. So a config may only tune them
-(``rules``), and they get the worker's login only for the worker's cluster. Such a client writes outside the task's transactions, so the
-next run repeats the writes of a killed run.
+A connector passes any setting of its config to these clients, and the config's author is not trusted. So a config may only tune these
+clients (``rules``), and the clients get the worker's login only for the worker's cluster. Such a client writes outside the task's
+transactions, so the next run repeats the writes of a killed run.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _LOGIN: Final = ("security.", "sasl.", "ssl.")
 
 
 def history_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
-    """What the history's clients need in addition to ``config``. If the history is on the worker's cluster, this is the login of the
-    ``worker``, from its settings ``producer.*`` and ``consumer.*``. Raises ConfigException for a history on an ``internal`` topic.
-    ``rules`` refuse a history that is not on a topic, and settings of its clients that do more than tune them."""
+    """The settings that the history's clients need in addition to ``config``. If the history is on the worker's cluster, these are the
+    login of the ``worker``, from its settings ``producer.*`` and ``consumer.*``. Raises ConfigException for a history on an ``internal``
+    topic. ``rules`` refuse a history that is not on a topic, and settings of its clients that do more than tune the clients."""
     refuse_internal(HISTORY_TOPIC, config.get(HISTORY_TOPIC, ""), internal)
     servers = config.get(HISTORY_SERVERS, "")
     logins = {client: login(worker, client, servers) for client in ("producer", "consumer")}
@@ -37,7 +37,7 @@ def refuse_internal(key: str, topic: str, internal: Collection[str]) -> None:
 
 def login(worker: Mapping[str, str], client: str, servers: str) -> dict[str, str]:
     """The ``worker``'s login settings of ``client`` (``producer`` or ``consumer``), without their prefix. Empty if one of the ``servers``
-    is not the worker's, or if there are no servers."""
+    is not a server of the worker's cluster, or if there are no servers."""
     asked, own = _listed(servers), _listed(worker.get("bootstrap.servers", ""))
     if not asked or not asked <= own:
         return {}

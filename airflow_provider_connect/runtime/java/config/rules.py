@@ -1,7 +1,7 @@
-"""What the config of a Java connector must not contain.
+"""Settings that the config of a Java connector must not contain.
 
-Its author is not trusted. If a config requests it, Kafka's Java clients can read files, run commands, load classes and log in to other
-systems. Checked when a config is validated, and again by each run.
+The author of a config is not trusted. Settings can make Kafka's Java clients read files, run commands, load classes and log in to other
+systems. These rules are checked when a config is validated, and again by each run.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ _DRIVER: Final = re.compile(_OF_DRIVER)
 _URL_KEY: Final = re.compile(rf"{_OF_DRIVER}|(?<![a-z])ur[il]|Ur[il]|dbname|dsn|connection\.?string")
 _URL: Final = re.compile(r"\bjdbc\s*:", re.IGNORECASE)
 _URL_OPTION: Final = re.compile(r"\b(\w+)\s*=\s*([^&;,()\s]*)")
-_DECODINGS: Final = 3  # a driver decodes once; further decodings are checked as well
-_STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # prefixes of settings, some of which a driver executes
+_DECODINGS: Final = 3  # a driver decodes only once, but further decodings are also checked
+_STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # some of these settings have statements
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
 _DEBEZIUM: Final = "io.debezium.connector."
 ENDING_DEBEZIUM: Final = frozenset(
@@ -80,7 +80,7 @@ _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.p
 ICEBERG_CLIENTS: Final = "iceberg.kafka."
 _ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
 _BOUNDARY: Final = "transaction.boundary"
-_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # a setting of the DAG, and the only such setting that this module knows
+_POLL_TIMEOUT: Final = "airflow.java.poll.timeout"  # a setting of the DAG; the only one that this module uses
 _PROVIDERS: Final = re.compile(r"(?:^|\.)config\.providers(?:\.|$)")
 _TRIMMED: Final = "".join(map(chr, range(33)))  # characters that Java's String.trim removes
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -119,7 +119,8 @@ def _driver_refusal(key: str, value: str) -> str | None:
 
 
 def _address_refusal(key: str, value: str) -> str | None:
-    """Refusals for the parts from which Debezium composes a URL, unescaped. Each must be what its name suggests, and add no option."""
+    """Refusals for the settings from which Debezium composes a URL without escaping. Each value must be what the setting's name suggests,
+    and must not add an option."""
     given = value.strip(_TRIMMED)
     shape = _PARTS.get(key)
     if given and shape is not None and not shape[0].fullmatch(given):
@@ -140,7 +141,7 @@ def _runs_code(option: str, value: str) -> bool:
 
 
 def _decoded(value: str) -> list[str]:
-    """``value`` itself, and ``value`` as drivers decode the escapes of a URL (``%61``)."""
+    """``value`` itself, and ``value`` with a URL's escapes (``%61``) decoded, as drivers decode them."""
     texts = [value]
     while len(texts) < _DECODINGS and (decoded := unquote(texts[-1])) != texts[-1]:
         texts.append(decoded)
@@ -148,7 +149,7 @@ def _decoded(value: str) -> list[str]:
 
 
 def _debezium_refusal(key: str, value: str) -> str | None:
-    """Refusals for what Debezium opens itself, outside Connect: files, and topics through its own Kafka clients."""
+    """Refusals for files and topics that Debezium opens itself, outside Connect. It opens topics through its own Kafka clients."""
     given = value.strip(_TRIMMED)
     if key == _SIGNAL_CHANNELS and not {each.strip(_TRIMMED) for each in given.split(",")} <= _SAFE_CHANNELS:
         return "signals come from a table alone, not from a file or by a Kafka client of Debezium's own: set it to source"
@@ -178,7 +179,7 @@ def _is_refused_name(key: str, value: str) -> bool:
 
 
 def refused_source(class_name: str) -> str | None:
-    """Why runs of this source class cannot be bounded. None: they can, as far as is known, or the class is a sink."""
+    """The reason why runs of this source class cannot be bounded. None: runs can be bounded, as far as is known, or the class is a sink."""
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (

@@ -45,8 +45,8 @@ class _Member:
 def unpack(archive: Path, folder: Path) -> None:
     """Fill the empty ``folder`` with the files of ``archive``. A single top-level folder is stripped.
 
-    Raises BadRequestException for a file that is not an archive, ConnectException for an archive with links, with members outside of it, or
-    with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
+    Raises BadRequestException for a file that is not an archive. Raises ConnectException for an archive with links, with members outside of
+    the folder, or with more than ``MOST_FILES`` files or ``MOST_BYTES`` bytes. ``folder`` may then contain some files.
     """
     try:
         with _members(archive) as members:
@@ -78,7 +78,7 @@ def _members(archive: Path) -> Iterator[list[_Member]]:
 
 
 def _check_directory(archive: Path) -> None:
-    """Refuses a zip with a large directory, which the library would read in one piece."""
+    """Refuses a zip with a large directory, because the library would read the directory in one piece."""
     with archive.open("rb") as file:
         file.seek(max(0, archive.stat().st_size - _LONGEST_END))
         end = file.read()
@@ -99,7 +99,7 @@ def _unpacked(archive: Path) -> IO[bytes]:
 
 
 class _Bounded:
-    """The stream that ``tarfile`` reads. Limits single reads, since it reads long names and headers in one piece."""
+    """The stream that ``tarfile`` reads. Limits single reads, because ``tarfile`` reads long names and headers in one piece."""
 
     def __init__(self, stream: IO[bytes], archive: Path) -> None:
         self._stream, self._archive = stream, archive

@@ -1,6 +1,6 @@
 """Installs a Java plugin from Maven's repository or an archive as a location of its own, and removes it.
 
-As with Python plugins, a location appears either complete or not at all. The functions that fetch files and start a JVM are arguments.
+As with Python plugins, a location appears either complete or not at all. The caller passes the functions that fetch files and start a JVM.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ _PACKED: Final = ("zip", "tar", "tar.gz", "tgz")
 _MOST_MANIFEST: Final = 1 << 20
 
 Fetch = Callable[[str, Path], None]
-"""Fills an empty folder with the artifact of these coordinates (``group:artifact:version``, optionally ``:type:classifier``): a jar with
-its dependencies, or one file."""
+"""Fills an empty folder with the artifact of these coordinates (``group:artifact:version``, optionally ``:type:classifier``). The artifact
+is a jar with its dependencies, or one file."""
 Scan = Callable[[Path], Sequence[Declared]]
-"""Lists the plugins that Kafka Connect finds in a location, by a JVM. Raises ConnectException."""
+"""Uses a JVM to list the plugins that Kafka Connect finds in a location. Raises ConnectException."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,9 +72,9 @@ def is_java(wanted: str) -> bool:
 def install(wanted: str, directory: Path, fetch: Fetch, scan: Scan, notify: Callable[[str], None]) -> InstalledPlugins:
     """Install ``wanted``, ``maven:…`` or the path of a zip, tar or jar, as ``directory``/«name»-«version».
 
-    1 fill a hidden directory 2 have a JVM find the plugins and their versions 3 record them with the hashes of the jars 4 rename it. Raises
-    BadRequestException for any other ``wanted``, AlreadyExistsException if the version is installed, ConnectException if it cannot be
-    fetched or has no plugins. After an error nothing has changed.
+    Steps: (1) fill a hidden directory; (2) have a JVM find the plugins and their versions; (3) record the plugins with the hashes of the
+    jars; (4) rename the directory. Raises BadRequestException for any other ``wanted``, AlreadyExistsException if the version is installed,
+    ConnectException if the plugin cannot be fetched or if no plugins are found. After an error, nothing has changed.
     """
     refuse_missing(directory)
     with hidden_beside(directory, INSTALLING) as hidden:
@@ -106,8 +106,8 @@ def remove(wanted: str, directory: Path) -> str | None:
 
 
 def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str], None]) -> Sequence[Declared]:
-    """Have a JVM find the plugins of ``location``, and record them. If no JVM can be started, returns the plugins of its service files,
-    with the versions of its jars. Raises ConnectException if it has no plugins."""
+    """Have a JVM find the plugins of ``location``, and record them. If no JVM can be started, returns the plugins in the location's service
+    files, with the versions of its jars. Raises ConnectException if the location has no plugins."""
     try:
         plugins = scan(location)
     except ConnectException as error:
@@ -124,7 +124,8 @@ def scan_location(location: Path, scan: Scan, origin: str, notify: Callable[[str
 
 
 def java_locations(directory: Path, names: Iterable[str]) -> list[Path]:
-    """The Java locations with these names in ``directory``, or all without names. Raises NotFoundException for any other name."""
+    """The Java locations with these names in ``directory``. Without names, all Java locations. Raises NotFoundException for any other
+    name."""
     refuse_missing(directory)
     there = {path.name: path for path in sorted(directory.iterdir()) if not path.name.startswith((".", "__"))}
     java = {name: path for name, path in there.items() if LocationForm.of(str(path)) is LocationForm.JAVA}
@@ -167,7 +168,7 @@ def _unpack(archive: Path, location: Path) -> str:
 
 
 def _confluent_hub_name(location: Path) -> str | None:
-    """«name»-«version» from the ``manifest.json`` of Confluent Hub's archives."""
+    """The text «name»-«version» from the ``manifest.json`` of Confluent Hub's archives."""
     path = location / "manifest.json"
     try:
         with path.open("rb") as file:

@@ -1,4 +1,4 @@
-"""The plugins that Kafka Connect finds in a location, with the version that each reports. Loads the plugins' code, in a JVM."""
+"""The plugins that Kafka Connect finds in a location, with the version that each plugin reports. Loads the plugins' code in a JVM."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ _CLASS_PATH: Final = "classpath"
 
 @dataclass(frozen=True, slots=True, order=True)
 class FoundPlugin:
-    """``kind`` is as in ``GET /connector-plugins``. ``version`` is the plugin's own, ``undefined`` if it has none."""
+    """``kind`` is as in ``GET /connector-plugins``. ``version`` is the version that the plugin reports, or ``undefined`` if it reports
+    none."""
 
     kind: str
     name: str
@@ -36,11 +37,12 @@ class FoundPlugin:
 
 
 def scan(location: Path, cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> Sequence[FoundPlugin]:
-    """Every plugin in ``location``, a folder of jars or one jar, whether or not a service file names it. Sorted. Takes several seconds.
+    """Every plugin in ``location``, a folder of jars or one jar, whether or not a service file names it. The result is sorted. The scan
+    takes several seconds.
 
     Raises ConnectException if no JVM can be started, or Connect cannot read the location.
     """
-    logging.getLogger("java.org.apache.kafka.connect.runtime.isolation").setLevel(logging.ERROR)  # it recommends another kind of discovery
+    logging.getLogger("java.org.apache.kafka.connect.runtime.isolation").setLevel(logging.ERROR)  # recommends another discovery
     scanner = fetch_jars(cache, "classgraph", _SCANNER, java, notify=notify)
     jvm = Jvm(java, [*runtime_jars(cache, java, notify=notify), *scanner.iterdir()], heap=_HEAP, hide=str)
     try:

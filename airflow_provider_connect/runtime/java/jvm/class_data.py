@@ -1,7 +1,7 @@
-"""The location of the archive of Kafka Connect's classes, which its JVMs map instead of reading and verifying jars.
+"""The location of the archive of Kafka Connect's classes. JVMs map the archive instead of reading and verifying jars.
 
-``prepare`` builds it. Without it JVMs start more slowly. As with Spark's (``spark.class_data``), an archive is valid for one Java, one set
-of jars and one set of options. Its folder is named by a hash of these.
+``prepare`` builds the archive. Without the archive, JVMs start more slowly. Like Spark's archives (``spark.class_data``), it is valid for
+one Java, one set of jars and one set of options. Its folder is named by a hash of these three.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from airflow_provider_connect.runtime.spark.class_data import ClassData, mark_of
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 
 PREFIX: Final = "connect-"
-"""The prefix of its folders' names. The folders are next to those of Spark's archives."""
+"""The prefix of the folders' names. The folders are next to the folders of Spark's archives."""
 
 OPTIONS: Final = (
     *("-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto", "-XX:-UsePerfData", "-Xlog:disable", "-Xlog:all=error:stderr"),
     "-XX:+ExitOnOutOfMemoryError",
-    "-Dorg.apache.kafka.automatic.config.providers=none",  # a config must not name such a provider, because they read files
+    "-Dorg.apache.kafka.automatic.config.providers=none",  # a config must not name such providers, because they read files
     "--add-exports=java.management/com.sun.jmx.mbeanserver=ALL-UNNAMED",  # without it Py4J finds no method of the MBean server
 )
 """Options of each JVM with Java plugins: for short runs, and against malicious configs."""

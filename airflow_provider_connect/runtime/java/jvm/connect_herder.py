@@ -1,7 +1,7 @@
 """Kafka Connect's plugins, worker and herder in a JVM, built as Connect's distributed worker builds them.
 
-The herder is never started, so it joins no group and writes no topic. It validates configs, and the tasks of its worker report to it. All
-classes used here are internal to Kafka Connect 4.3.1; no other version is supported.
+The herder is never started, so it joins no group and writes to no topic. It validates configs, and receives the reports of its worker's
+tasks. All classes used here are internal to Kafka Connect 4.3.1; no other version is supported.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ _POLICY: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfi
 
 
 class ConnectHerder:
-    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are its objects, typed Any because they are Java's."""
+    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are Connect's objects. Their type is Any because they are
+    Java objects."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
-        """``settings`` are those of Connect's distributed worker. It loads only the plugins at ``locations``. ``cluster`` is the id of the
-        Kafka cluster. None: the brokers are asked. Call it within ``jvm.calls()``, which documents the errors."""
+        """``settings`` are the settings of Connect's distributed worker. Connect loads only the plugins at ``locations``. ``cluster`` is
+        the id of the Kafka cluster. None: Connect asks the brokers. Must be called within ``jvm.calls()``, which documents the errors."""
         self._jvm = jvm
         java = jvm.java
         self.connect: Any = java.org.apache.kafka.connect
@@ -36,13 +37,13 @@ class ConnectHerder:
         config = runtime.distributed.DistributedConfig(self.map(forced))
         if cluster is not None:
             known = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.WorkerConfig").getDeclaredField("kafkaClusterId")
-            known.setAccessible(True)  # else the worker's constructor asks a broker for it
+            known.setAccessible(True)  # otherwise, the worker's constructor asks a broker for the id
             known.set(config, cluster)
         id_, time = config.kafkaClusterId(), java.org.apache.kafka.common.utils.Time.SYSTEM
         name = config.getString("connector.client.config.override.policy")
         policy = self.plugins.newPlugin(name, config, java.java.lang.Class.forName(_POLICY))
         unused = storage.FileOffsetBackingStore(self.plugins.newInternalConverter(True, _JSON, {"schemas.enable": "false"}))
-        nowhere = {"offset.storage.file.filename": str(jvm.folder / "no-offsets")}  # exactly-once tasks have their own store; sinks none
+        nowhere = {"offset.storage.file.filename": str(jvm.folder / "no-offsets")}  # exactly-once tasks have other stores
         unused.configure(runtime.standalone.StandaloneConfig(self.map({**forced, **nowhere})))
         self.worker: Any = runtime.Worker("java:0", time, self.plugins, config, unused, policy)
         stores = (storage.MemoryStatusBackingStore(), storage.MemoryConfigBackingStore())
@@ -52,25 +53,25 @@ class ConnectHerder:
         )
 
     def validate(self, config: Mapping[str, str | None]) -> Any:
-        """Connect's ``ConfigInfos``. Call it within ``jvm.calls()``."""
+        """Connect's ``ConfigInfos``. Must be called within ``jvm.calls()``."""
         found = self.connect.util.FutureCallback()
         self.herder.validateConnectorConfig(self.map(config), found, False)
         return found.get()
 
     def map(self, values: Mapping[str, str | None]) -> Any:
-        """A Java HashMap, since Connect adds entries to the map that it receives."""
+        """A Java HashMap, because Connect adds entries to the map that it receives."""
         java_map = self._jvm.java.java.util.HashMap()
         java_map.putAll(dict(values))
         return java_map
 
 
 def _plugin_path(folder: Path, locations: Sequence[Path]) -> Path:
-    """A folder with links only to ``locations``, so that their neighbours are not loaded."""
+    """A folder with links only to ``locations``, so that neighboring locations are not loaded."""
     path = folder / "plugins"
     path.mkdir()
     for number, location in enumerate(dict.fromkeys(locations)):
         link = path / f"{number}-{location.stem if location.is_file() else location.name}"
-        if location.is_file():  # placed in a folder, whose name must not end in .jar
+        if location.is_file():  # a jar is placed in a folder, whose name must not end in .jar
             link.mkdir()
             link = link / location.name
         link.symlink_to(location.resolve())

@@ -26,7 +26,7 @@ _DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not clo
 
 @dataclass(frozen=True, slots=True)
 class JavaTask:
-    """A task of a connector, by its number. ``is_source`` decides the group of its metrics."""
+    """A task of a connector, by its number. ``is_source`` determines the group of the task's metrics."""
 
     connector: str
     number: int
@@ -35,15 +35,15 @@ class JavaTask:
 
 @dataclass(frozen=True, slots=True)
 class JavaStatus:
-    """The state that Connect's task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after its end, and empty before its start. ``trace`` is
-    Java's."""
+    """The state that Connect's task reports: RUNNING, PAUSED, FAILED, UNASSIGNED after the task's end, and empty before its start.
+    ``trace`` is Java's stack trace."""
 
     state: str = ""
     trace: str = ""
 
 
 class ConnectWorker:
-    """One worker. ``settings`` are those of Connect's distributed worker. It loads only the plugins at ``locations``."""
+    """One worker. ``settings`` are the settings of Connect's distributed worker. The worker loads only the plugins at ``locations``."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses, or brokers that do not answer."""
@@ -90,7 +90,7 @@ class ConnectWorker:
                 self._worker.stopAndAwaitConnector(name)
 
     def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
-        """Start one task of ``tasks``. ``status`` reports its state. A source task fences all older producers. Then it waits for
+        """Start one task of ``tasks``. ``status`` returns its state. A source task first fences all older producers. It then waits for
         ``open_gate`` before it reads an offset or writes anything. Raises ConfigException if Connect does not start it."""
         with self.jvm.calls():
             given, own, id_ = self._map(config), self._map(task_config), self._id(task)
@@ -106,7 +106,7 @@ class ConnectWorker:
             raise ConfigException(f"Kafka Connect did not start task {task.connector}-{task.number}: it is {status.state or 'unknown'}")
 
     def is_at_gate(self, task: JavaTask) -> bool:
-        """Whether the source task has fenced the older tasks and waits for ``open_gate``."""
+        """Whether the source task has fenced older tasks, and is waiting for ``open_gate``."""
         with self.jvm.calls():
             return bool(self._gates[task].getNumberWaiting())
 
@@ -149,7 +149,7 @@ class ConnectWorker:
             return found
 
     def mbean_attributes(self, pattern: str, names: Sequence[str]) -> dict[str, object]:
-        """Attributes of a plugin's MBean whose name matches ``pattern``. Empty if there is none now."""
+        """Attributes of a plugin's MBean whose name matches ``pattern``. Empty if there is currently no such MBean."""
         with self.jvm.calls():
             if (pattern, *names) not in self._beans:
                 listed = self.jvm.array(self.jvm.java.java.lang.String, len(names))
@@ -166,7 +166,7 @@ class ConnectWorker:
                 return {}  # the MBean has been removed since
 
     def mbean_values(self, pattern: str, attribute: str, *, keys: tuple[str, str]) -> list[tuple[tuple[str, str], object]]:
-        """One attribute of every MBean whose name matches ``pattern`` and has both ``keys``, with the values of these keys."""
+        """One attribute of every MBean whose name matches ``pattern`` and contains both ``keys``, with the values of these keys."""
         with self.jvm.calls():
             found: list[tuple[tuple[str, str], object]] = []
             for name in self._bean_server.queryNames(self.jvm.java.javax.management.ObjectName(pattern), None):
@@ -177,14 +177,13 @@ class ConnectWorker:
             return found
 
     def sizes(self, task: JavaTask) -> dict[str, int]:
-        """The bytes that a source's producer has sent, or a sink's consumer has received, by topic: keys, values and headers, as
-        compressed."""
+        """The bytes that a source's producer has sent, or a sink's consumer has received, by topic: compressed keys, values and headers."""
         kind, attribute = ("producer", "byte-total") if task.is_source else ("consumer", "bytes-consumed-total")
         of = "producer-topic-metrics" if task.is_source else "consumer-fetch-manager-metrics"
         found = self.mbean_values(f"kafka.{kind}:type={of},*", attribute, keys=("client-id", "topic"))
         client = f"connector-{kind}-{task.connector}-{task.number}"
         sizes = {topic: value for (name, topic), value in found if name.strip('"') == client and isinstance(value, float)}
-        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # clients also report such topics under these names
+        shortened = {topic.replace(".", "_") for topic in sizes if "." in topic}  # clients report such topics twice
         return {topic: int(value) for topic, value in sizes.items() if topic not in shortened}
 
     def has_thread(self, prefix: str) -> bool:
@@ -215,7 +214,7 @@ class ConnectWorker:
             return any(frame.getMethodName() == "poll" and frame.getClassName() == _POLLS for frame in frames)
 
     def stop_task(self, task: JavaTask) -> None:
-        """Have the task commit and stop. After ``task.shutdown.graceful.timeout.ms`` it is cancelled without a commit."""
+        """Have the task commit and stop. After ``task.shutdown.graceful.timeout.ms``, the task is cancelled without a commit."""
         with self.jvm.calls():
             self._worker.stopAndAwaitTask(self._id(task))
 
@@ -232,8 +231,8 @@ class ConnectWorker:
                 admin.close()
 
     def close(self) -> None:
-        """Stop the worker and kill the JVM. Never raises: commits are complete by then. The JVM is killed because its regular end takes a
-        third of a second."""
+        """Stop the worker and kill the JVM. Never raises, because commits are complete before this call. The JVM is killed because its
+        regular end takes a third of a second."""
         with contextlib.suppress(Exception), self.jvm.calls():
             self._worker.stop()
         self.jvm.kill()
@@ -270,7 +269,7 @@ class ConnectWorker:
 
 
 def texts_of(given: Mapping[object, object]) -> dict[str, str]:
-    """A Java map as strings, without nulls, which a task treats as absent keys."""
+    """A Java map as strings, without nulls, because a task treats null values as absent keys."""
     return {str(key): str(given[key]) for key in given if given[key] is not None}
 
 

@@ -1,9 +1,9 @@
-"""A private folder for each JVM, in the temporary directory. It is removed with the JVM. If its owner was killed, it is removed when the
-next folder is created.
+"""A private folder for each JVM, in the temporary directory. The folder is removed with the JVM. If its owner was killed, the folder is
+removed when the next folder is created.
 
-The owner holds a lock on it, which the kernel releases however the owner ends. The suffix marks folders with a lock, since older versions
-held none. Names prove nothing in a shared directory. So only folders of this user that no process has locked are removed, and links are not
-followed.
+The owner of a folder holds a lock on it. The kernel releases the lock however the owner ends. The suffix marks folders with a lock, because
+older versions used no locks. In a shared directory, names prove nothing. So only folders of this user that no process has locked are
+removed, and links are not followed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class JvmFolder:
 
 
 def _locked(path: Path) -> int | None:
-    """A descriptor of the new folder, locked. None: it was removed before it was locked."""
+    """A descriptor of the new folder, which is locked. None: the folder was removed before it was locked."""
     try:
         lock = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except FileNotFoundError:

@@ -1,4 +1,5 @@
-"""Passes the plan's JVM to a task of the same process. Does not load Py4J, because processes without Java connectors also have a host."""
+"""Passes the JVM that planned the tasks to a task of the same process. Does not load Py4J, because processes without Java connectors also
+have a host."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class JavaHost:
-    """Keeps the plan's JVM for the first task that runs in the same process. Each other task starts a JVM."""
+    """Keeps the JVM that planned the tasks for the first task that runs in the same process. Each other task starts a JVM."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -23,7 +24,7 @@ class JavaHost:
             before.close()
 
     def take(self) -> ConnectWorker | None:
-        """The kept worker, which the caller then closes. None: no worker is kept, or it was taken."""
+        """The kept worker, which the caller then closes. None: no worker is kept, or it was already taken."""
         with self._lock:
             taken, self._kept = self._kept, None
         return taken

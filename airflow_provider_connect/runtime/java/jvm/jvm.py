@@ -1,7 +1,8 @@
 """A JVM as a child of this process, driven by Py4J: its start, its log, its errors and its end. Knows nothing of Kafka Connect.
 
-The code of Java plugins runs only there. The child's environment holds no credential of this process, and its command line holds no secret.
-The child ends with this process, however this process ends, by a signal of the kernel and because its standard input closes.
+The code of Java plugins runs only in that JVM. The child's environment contains no credential of this process, and its command line
+contains no secret. The child ends with this process, however this process ends: the kernel sends it a signal, and its standard input
+closes.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc
 
 
 class Jvm:
-    """One JVM. ``java`` is Py4J's view of its classes, typed Any because the types are Java's. ``hide`` masks secrets in each log line."""
+    """One JVM. ``java`` is Py4J's view of the JVM's classes. Its type is Any because the types are Java's. ``hide`` hides secrets in each
+    log line."""
 
     def __init__(
         self,
@@ -57,8 +59,9 @@ class Jvm:
         writes: Path | None = None,
         call_seconds: float = CALL_SECONDS,
     ) -> None:
-        """Returns when the JVM accepts calls. ``class_data`` is the archive of this class path. ``writes`` is where the JVM writes a new
-        archive as it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException if the JVM does not start."""
+        """Returns when the JVM accepts calls. ``class_data`` is the archive of this class path. ``writes`` is the path to which the JVM
+        writes a new archive when it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException if the JVM does
+        not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
@@ -66,7 +69,7 @@ class Jvm:
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
-        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # it reports each object that is collected after the end of the JVM
+        logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # reports each object that is collected after the JVM's end
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
             (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
@@ -98,7 +101,7 @@ class Jvm:
         return self._cpu_seconds
 
     def array(self, of: Any, length: int) -> Any:
-        """A Java array of that class. Any: see ``java``."""
+        """A Java array of the class ``of``. For the type Any, see ``java``."""
         assert self._gateway is not None
         return self._gateway.new_array(of, length)
 
@@ -127,8 +130,8 @@ class Jvm:
         return str(writer.toString()).strip()
 
     def close(self, seconds: float = END_SECONDS) -> None:
-        """Ask the JVM to end, and kill it if it has not ended in this time. May be called repeatedly."""
-        _ = self.cpu_seconds  # stored while it can still be read
+        """Ask the JVM to end, and kill it if it has not ended after ``seconds``. May be called repeatedly."""
+        _ = self.cpu_seconds  # read now, because it cannot be read after the end
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
             with contextlib.suppress(OSError):
@@ -138,7 +141,7 @@ class Jvm:
         self.kill()
 
     def kill(self) -> None:
-        """Kill the JVM. Safe from any thread. Pending calls raise."""
+        """Kill the JVM. May be called from any thread. Pending calls raise an exception."""
         gateway, self._gateway = self._gateway, None
         _ = self.cpu_seconds
         if self._process is not None:
@@ -168,7 +171,7 @@ class Jvm:
         for raw in bounded_lines(process.stderr):
             line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # masked again after unescaping: a secret may have either form
             level, name, text = parse_line(line)
-            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # masked first: part of a secret is not recognised
+            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # masked first, because part of a secret is not recognized
 
 
 def _start_child(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -208,7 +211,7 @@ def _popen(command: Sequence[str], environment: Mapping[str, str], folder: Path)
 
 
 def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
-    """None: the JVM has not ended. Its connections close some time before it does."""
+    """The exit code of the JVM. None: the JVM has not ended. The JVM's connections close some time before it ends."""
     try:
         return process.wait(_LAST_SECONDS)
     except subprocess.TimeoutExpired:
@@ -216,7 +219,7 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
 
 
 def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
-    """Port and token of the gateway, which the JVM prints first. What plugins print later is discarded."""
+    """Port and token of the gateway, which the JVM prints first. Text that plugins print later is discarded."""
     assert process.stdout is not None
     late = threading.Timer(START_SECONDS, process.kill)
     late.start()

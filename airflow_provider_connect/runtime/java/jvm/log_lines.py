@@ -15,19 +15,19 @@ appender.err.layout.type = PatternLayout
 appender.err.layout.alwaysWriteExceptions = false
 appender.err.layout.pattern = |%p|%c|%enc{%X{connector.context}%m%n%ex}{CRLF}%n
 """
-"""Traces leave out the jars of their frames (``%xEx``). To find the jars, log4j loads the classes of all frames. If a plugin's class cannot
-be initialized, log4j fails with dozens of lines."""
+"""Traces do not show the jars of their frames (``%xEx``). To find the jars, log4j would load the classes of all frames. If a plugin's class
+cannot be initialized, log4j fails with dozens of lines."""
 _LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING, "INFO": logging.INFO}
 _SCANNED: Final = "org.apache.kafka.connect.runtime.isolation."
 _RETRIED: Final = ("org.apache.kafka.clients.NetworkClient", "reported a recoverable issue", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
 def parse_line(line: str) -> tuple[int, str, str]:
-    """Level, logger and text of a line. A line of the JVM itself is a warning.
+    """Level, logger and text of a line. A line that the JVM itself prints is a warning.
 
-    Two kinds of Connect's warnings become INFO. A plugin that cannot be loaded, such as a converter for another version of Connect, harms
-    only configs that name it. Connect refuses those, and this line contains the reason. A producer that requests a topic before it exists
-    repeats the request.
+    Two kinds of Connect's warnings become INFO. The first is about a plugin that cannot be loaded, such as a converter for another version
+    of Connect. It affects only configs that name the plugin, which Connect refuses. This line contains the reason. The second is about a
+    producer that requests a topic before the topic exists. The producer repeats the request.
     """
     parts = line.split("|", 3)
     if len(parts) < 4 or parts[0] or parts[1] not in (*_LEVELS, "DEBUG", "TRACE"):

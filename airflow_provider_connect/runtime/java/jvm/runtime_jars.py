@@ -1,4 +1,4 @@
-"""The jars of Kafka Connect's runtime, fetched once into the cache, each checked against its pinned SHA-512."""
+"""The jars of Kafka Connect's runtime. They are fetched once into the cache, and each jar is checked against its pinned SHA-512."""
 
 import importlib.util
 from collections.abc import Callable
@@ -24,12 +24,12 @@ _LIBRARIES: Final = (
     "org.xerial.snappy:snappy-java:1.1.10.7:jar",
     "com.github.luben:zstd-jni:1.5.6-10:jar",
 )
-"""The jars, of the runtime's 55, that a worker without a REST server needs."""
+"""The libraries that a worker without a REST server needs. The whole runtime has 55 jars."""
 _OF_PYSPARK: Final = ("slf4j-api-2*.jar", "log4j-api-2*.jar", "log4j-core-2*.jar", "log4j-slf4j2-impl-2*.jar")
 
 
 def runtime_jars(cache: Path, java: JavaRuntime, *, notify: Callable[[str], None] = announce) -> list[Path]:
-    """The class path of Kafka Connect's runtime with its logging, without plugins. The first call fetches 24 MB.
+    """The class path of Kafka Connect's runtime, with its logging and without plugins. The first call fetches 24 MB.
 
     Raises ConnectException if they cannot be fetched, or if PySpark, which contains the logging, is not installed.
     """

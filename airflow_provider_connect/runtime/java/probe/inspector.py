@@ -1,7 +1,7 @@
-"""What Kafka Connect reports of Java plugins and their configs, in a JVM: setting definitions, validations, answers about offsets.
+"""Answers of Kafka Connect, in a JVM, about Java plugins and their configs: setting definitions, validations, alterations of offsets.
 
-Connect's own herder answers, in its own JSON. It is never started and asks no broker. Plugins may connect to servers that a config names,
-because their validation also does so in a worker of Connect.
+Connect's own herder answers, in its own JSON. The herder is never started, and asks no broker. Plugins may connect to servers that a config
+names, because they also do this in a worker of Connect, to validate the config.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _SINK: Final = "org.apache.kafka.connect.sink.SinkConnector"
 
 
 class PluginInspector:
-    """One herder. ``settings`` are the worker's group, converters and support of exactly once. It loads only plugins at ``locations``."""
+    """One herder. ``settings`` are the worker's group, converters and support of exactly once. The herder loads only plugins at
+    ``locations``."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses."""
@@ -38,13 +39,15 @@ class PluginInspector:
         self._map, self._validate = started.map, started.validate
 
     def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
-        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException with Connect's text if it cannot validate."""
+        """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException, with Connect's text, if Connect cannot validate
+        the config."""
         with _translate_errors(), self._jvm.calls():
             answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validate(config))))
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
-        """The settings of a plugin, for a connector with those of the framework. Raises PluginNotFoundException with Connect's text."""
+        """The settings of a plugin. For a connector, the framework's settings are included. Raises PluginNotFoundException with Connect's
+        text."""
         with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             found = self._herder.connectorPluginConfig(class_name, wanted)
@@ -52,8 +55,8 @@ class PluginInspector:
             return answer
 
     def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
-        """Call a connector's ``alterOffsets`` with pairs of source partition and offset. For a sink, they have the form of Connect's REST
-        API. False: the connector does not implement it. Changes no offset of Connect's own."""
+        """Call a connector's ``alterOffsets`` with pairs of source partition and offset. For a sink, the pairs have the form of Connect's
+        REST API. False: the connector does not implement this method. Does not change the offsets that Connect stores."""
         with _translate_errors(), self._jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             connector = self._plugins.newConnector(class_name, wanted)
@@ -65,7 +68,7 @@ class PluginInspector:
                 pairs = self._connect.util.SinkUtils.parseSinkConnectorOffsets(pairs)
             else:
                 kind = self._class(_SOURCE)
-            method = kind.getMethod("alterOffsets", types)  # of the interface, because versions share a class name
+            method = kind.getMethod("alterOffsets", types)  # the method of the interface, because versions share a class name
             loader = self._plugins.connectorLoader(class_name, wanted)
             return bool(self._call(loader, method, connector, self._map(config), pairs))
 
@@ -80,7 +83,7 @@ class PluginInspector:
 
     def _call(self, loader: Any, method: Any, *arguments: Any) -> Any:
         """Call the method with ``loader`` as the thread's class loader, as in a worker of Connect, because a plugin's libraries find
-        services there. It is one call from Python, since each call may run in another thread of the JVM."""
+        services there. All steps are one call from Python, because each call may run in another thread of the JVM."""
         java = self._jvm.java.java
         given = self._jvm.array(java.lang.Object, len(arguments))
         for number, argument in enumerate(arguments):
@@ -102,7 +105,8 @@ _CAUSE: Final = re.compile(r"(?:Caused by: )?((?:[\w$]+\.)+[\w$]+)(?:: (.*))?")
 
 @contextmanager
 def _translate_errors() -> Iterator[None]:
-    """Raises Connect's exceptions as ours, with only Java's message, because an author of configs needs no trace of the herder."""
+    """Translates Connect's exceptions to ours, with only Java's message, because an author of configs does not need a trace of the
+    herder."""
     try:
         yield
     except JavaException as error:

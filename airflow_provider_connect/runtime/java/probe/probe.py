@@ -1,7 +1,7 @@
-"""What Java plugins report of themselves and of configs, from a JVM in a process of its own that ends when idle.
+"""Answers of Java plugins about themselves and about configs, from a JVM in a separate process that ends when idle.
 
-One warm JVM has loaded every Java plugin that the worker allows. While it is busy, another is started. The answers are Connect's own. This
-module adds the errors of this package's rules for untrusted configs: client overrides, internal topics, limits.
+One warm JVM has loaded every Java plugin that the worker allows. While that JVM is busy, a request starts another JVM. The answers are
+Connect's own. This module adds errors from this package's rules for untrusted configs: client overrides, internal topics, limits.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ IDLE_SECONDS: Final = 300.0
 START_SECONDS: Final = 300.0
 MODULE: Final = "airflow_provider_connect.runtime.java.probe.server"
 _VERSION_KEY: Final = "connector.plugin.version"
-_ADDRESS_SPACE: Final = 1 << 36  # of process and JVM: a JVM reserves far more than it uses, and ``java.memory`` limits its heap
+_ADDRESS_SPACE: Final = 1 << 36  # of process and JVM; a JVM reserves far more than it uses, and ``java.memory`` limits its heap
 _CLIENTS: Final = ("producer.override.", "consumer.override.", "admin.override.")
 _CONVERTERS: Final = ("key.converter.", "value.converter.", "header.converter.")
 Given = Mapping[str, str | None]
 
 
 class JavaProbe:
-    """Safe to share between threads. ``passed_on`` are the worker settings that the process gets."""
+    """Safe to share between threads. ``passed_on`` are the worker settings that the process receives."""
 
     def __init__(self, settings: WorkerSettings, catalog: PluginCatalog, passed_on: Mapping[str, str]) -> None:
         self._settings = settings
@@ -63,14 +63,15 @@ class JavaProbe:
         self._pool = ProbePool(self._process, settings.plugin_probe_timeout_ms / 1000, IDLE_SECONDS, most_idle=1)
 
     def keys(self, plugin: Plugin) -> list[ConfigKeyView]:
-        """The settings of ``plugin``, for a connector with the framework's. Raises ConfigException if its location is not allowed,
-        ConnectException if no JVM can be started."""
+        """The settings of ``plugin``. For a connector, the framework's settings are included. Raises ConfigException if the plugin's
+        location is not allowed, ConnectException if no JVM can be started."""
         self._require_allowed(plugin)
         answer = self._ask({"ask": "keys", "class": plugin.class_name, "version": _exact(plugin)})
         return [_key(key) for key in answer]
 
     def validate(self, plugin: Plugin, config: Given) -> Validation:
-        """The validation of ``config``, whose variables are resolved, for the connector ``plugin``. Raises as ``keys`` does."""
+        """The validation of ``config`` for the connector ``plugin``. Variables in ``config`` are resolved. Raises the same exceptions as
+        ``keys``."""
         self._require_allowed(plugin)
         own = own_config_def().keys
         refused = refused_keys(config)
@@ -85,8 +86,8 @@ class JavaProbe:
         return Validation.counted(str(config["connector.class"]), tuple(map(str, filter(None, answer["groups"]))), tuple(found), counted)
 
     def alter_offsets(self, plugin: Plugin, config: Mapping[str, str], offsets: Sequence[Any] | None) -> bool:
-        """Call the connector's ``alterOffsets`` with these pairs of partition and offset. None: all offsets are reset. Raises as
-        ``PluginProbe`` does."""
+        """Call the connector's ``alterOffsets`` with these pairs of partition and offset. None: all offsets are reset. Raises the same
+        exceptions as ``PluginProbe``."""
         self._require_allowed(plugin)
         refuse(config)
         request = {
@@ -135,7 +136,7 @@ class JavaProbe:
         return process
 
     def _converter(self, role: str) -> str:
-        """The worker's converter class, which is a config's default. JsonConverter if Java has no class of that name."""
+        """The worker's converter class, which is the default of a config. JsonConverter if Java has no class of that name."""
         try:
             return self._choice.converter(role, {}, is_java=True).class_name
         except ConnectException:
@@ -187,7 +188,7 @@ class JavaProbe:
 
 
 class _JvmProcess(ProbeProcess):
-    """Ends when its JVM has ended, so that the next request gets another process."""
+    """A process that ends when its JVM has ended, so that the next request gets another process."""
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
         try:
@@ -220,8 +221,8 @@ def _key(about: Mapping[str, Any]) -> ConfigKeyView:
 
 
 def _value(about: Mapping[str, Any] | None, name: str) -> ConfigValueView:
-    """The value of the key ``name``. If a plugin reports nothing for one of its keys, the value counts as valid. Nulls in its report count
-    as absent."""
+    """The value of the key ``name``. If a plugin reports nothing for one of its keys, the value is treated as valid. Nulls in the plugin's
+    report are treated as absent."""
     about = about or {}
     value = about.get("value")
     return ConfigValueView(

@@ -27,8 +27,8 @@ def start_connect_worker(
 ) -> ConnectWorker:
     """Start a JVM with Kafka Connect's worker that may load the plugins at ``locations``. The caller closes it.
 
-    Raises ConfigException for a location that the worker does not allow and for an invalid heap size, ConnectException if Java or Connect's
-    jars are missing, JavaException if Connect refuses the settings.
+    Raises ConfigException for a location that the worker does not allow and for an invalid heap size. Raises ConnectException if Java or
+    Connect's jars are missing, and JavaException if Connect refuses the settings.
     """
     allowed = allowed_locations(settings.values)
     for location in locations:
@@ -38,10 +38,10 @@ def start_connect_worker(
     runtime = find_java(cache=cache)
     heap = java_heap(settings.values, checked.resolved)
     jars = runtime_jars(cache, runtime)
-    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # a call may wait for the end of a task
+    seconds = CALL_SECONDS + settings.task_shutdown_graceful_timeout_ms / 1000  # longer, because a call may wait for the end of a task
     jvm = Jvm(runtime, jars, heap=heap, hide=hide, class_data=connect_class_data(cache, runtime, jars), call_seconds=seconds)
     try:
-        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # commits end a sink's run
+        flush = {} if checked.is_source else {"offset.flush.interval.ms": str(SINK_FLUSH_MS)}  # a sink's run ends after commits
         return ConnectWorker(jvm, {**java_settings(settings), **flush}, [Path(location) for location in locations])
     except BaseException:
         jvm.kill()
@@ -51,8 +51,9 @@ def start_connect_worker(
 def java_task_configs(
     checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
 ) -> list[Mapping[str, str]]:
-    """The task configs of a Java connector, as they are published. Kafka Connect first validates the config, unless it ``is_valid`` because
-    tasks were planned from it before. Then it asks the connector. ``host`` keeps the JVM for a task. None: the JVM is closed.
+    """The task configs of a Java connector, as they are published. Kafka Connect first validates the config, unless the config ``is_valid``
+    because tasks were planned from it before. Kafka Connect then asks the connector for the task configs. ``host`` keeps the JVM for a
+    task. None: the JVM is closed.
 
     Raises ConfigException with the errors that Connect finds, JavaException for an exception of the connector.
     """

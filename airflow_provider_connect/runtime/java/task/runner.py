@@ -1,4 +1,5 @@
-"""Runs a task of a Java connector: JVM, fencing, end, counts of delivered records. Connect moves the records inside the JVM."""
+"""Runs a task of a Java connector: starts the JVM, fences earlier runs, ends the run, and counts delivered records. Connect moves the
+records inside the JVM."""
 
 from __future__ import annotations
 
@@ -48,7 +49,8 @@ from airflow_provider_connect.runtime.worker.task.written_topics import offsets_
 
 log = logging.getLogger(__name__)
 _FENCED: Final = ("ProducerFencedException", "InvalidProducerEpochException", "FencedInstanceIdException", "InvalidTxnStateException")
-"""Brokers sometimes return the last of these errors to a new producer, when requests of a killed producer with the same id arrive late."""
+"""Errors that mean that another producer has taken over the id. Brokers sometimes return the last of these errors to a new producer, when
+requests of a killed producer with the same id arrive late."""
 _COMMIT_SECONDS: Final = 10.0
 _COORDINATOR_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
@@ -70,11 +72,11 @@ class JavaLoop:
             reason = self.started.run()
         except JavaException as error:
             if any(name in error.trace for name in _FENCED):
-                self.worker.jvm.kill()  # a clean end would remove the group member of its successor
+                self.worker.jvm.kill()  # a clean end would remove its successor's group member
                 raise FencedException(error.trace.partition("\n")[0]) from error
             raise
         if reason is StopReason.FENCED:
-            self.worker.jvm.kill()  # so that it makes no more commits
+            self.worker.jvm.kill()  # so that the task makes no more commits
         return reason
 
 
@@ -93,7 +95,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._active_topics = environment.active_topics()
 
     def take_over(self) -> None:
-        """Fences earlier runs before the JVM reads an offset, because an open transaction would block it."""
+        """Fences earlier runs before the JVM reads an offset, because an open transaction would block the JVM."""
         self._owner.take_over()
 
     def start(self, known: None) -> JavaLoop:
@@ -153,7 +155,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._metrics.records_skipped = int(counted.get("total-records-skipped", 0))
 
     def _bytes(self, sizes: Mapping[str, int]) -> int:
-        """Bytes of records only, because a source's producer also writes offsets."""
+        """The bytes of records. Offsets are not counted, although a source's producer also writes them."""
         internal = self._internal_topics()
         return sum(size for topic, size in sizes.items() if topic not in internal)
 
@@ -171,15 +173,15 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
 
     @abstractmethod
     def _finish(self, *, is_at_goal: bool) -> None:
-        """Write the batch log and offsets after the JVM has ended. An error here does not fail the run."""
+        """Write the batch log and offsets after the JVM has ended. An error in this step does not fail the run."""
 
     def _internal_topics(self) -> set[str]:
         environment = self._environment
         return {*KAFKAS_OWN, *(topic.name for topic in environment.settings.internal_topics), *offsets_topics(environment)}
 
     def _await_running(self, worker: ConnectWorker) -> None:
-        """Wait until the task runs. A source's gate is opened once the claim is known to be the newest, because the task has just fenced
-        others."""
+        """Wait until the task runs. A source's gate is opened only after a check that the claim is the newest, because the task has just
+        fenced other tasks."""
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
                 raise task_failure(status.trace, is_source=self._task.is_source)
@@ -193,7 +195,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def _tick(self, worker: ConnectWorker, progress: ProgressLog) -> None:
         progress.tick()
         now = time.monotonic()
-        if self._environment.payload.endless and now >= self._topics_due:  # other runs note them at their end
+        if self._environment.payload.endless and now >= self._topics_due:  # other runs record active topics at their end
             self._note_topics(worker)
             self._topics_due = now + _TOPICS_SECONDS
 
@@ -219,7 +221,7 @@ def _leave_poll(run: JavaRun[StopReason], worker: ConnectWorker) -> None:
 
 
 class JavaSourceRunner(JavaTaskRunner):
-    """A source: Connect commits records and offsets in transactions of the task's id."""
+    """A source. Connect commits records and offsets in transactions of the task's id."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=True)
@@ -227,7 +229,7 @@ class JavaSourceRunner(JavaTaskRunner):
         self._store = environment.backing.offsets(self._location)
 
     def read_offsets(self) -> None:
-        """Repairs offsets that an aborted transaction hides, and sets the run's goal. The task reads its offsets itself."""
+        """Repairs offsets that an aborted transaction hides, and sets the run's goal. Kafka Connect's task itself reads the offsets."""
         payload = self._environment.payload
         self._open.callback(self._store.close)
         self._store.ensure()
@@ -265,7 +267,8 @@ class JavaSourceRunner(JavaTaskRunner):
             log.warning(text, self._name, self._environment.mask(error.message))
 
     def _moved_offsets(self, goal: Goal | None) -> list[ProducerRecord]:
-        """Read after the task's id was taken over, so no other process writes them before these are committed."""
+        """The moved offsets as records. Offsets are read after the task's id was taken over, so no other process writes offsets before
+        these are committed."""
         if goal is None:
             return []
         connector = self._environment.payload.connector
@@ -279,7 +282,7 @@ class JavaSourceRunner(JavaTaskRunner):
 
 
 class JavaSinkRunner(JavaTaskRunner):
-    """A sink, at least once. It is a static member of the connector's group, which fences the member of an earlier run."""
+    """A sink with at-least-once delivery. It is a static member of the connector's group. This fences the member of an earlier run."""
 
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=False)
@@ -302,7 +305,8 @@ class JavaSinkRunner(JavaTaskRunner):
         return f"{self._task.connector}-{self._task.number}"
 
     def read_offsets(self) -> None:
-        """The current end offsets of the topics: after the last record of each, since a task never commits past a transaction's marker."""
+        """Sets the goal to the current end offsets of the topics. An end offset is after the last record of a partition, because a task
+        never commits past a transaction's marker."""
         if self._table_commit is not None:
             self._initialize_coordinator_offsets(self._table_commit)
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -314,7 +318,7 @@ class JavaSinkRunner(JavaTaskRunner):
         beginnings = self._admin.beginning_offsets(partitions)
         if config.get("auto.offset.reset") == "latest":
             skipped = {p: self._ends[p] for p, start in beginnings.items() if self._before.get(p, -1) < start}
-            self._before |= skipped  # Connect commits nothing there until a record arrives, so such a partition has no goal
+            self._before |= skipped  # Connect commits nothing in such a partition until a record arrives, so it has no goal
         starts = {p: max(start, self._before.get(p, 0)) for p, start in beginnings.items()}
         with_more = {p: (starts[p], end) for p, end in self._ends.items() if end > starts[p]}
         self._goals = {p: last + 1 for p, last in last_records(config, self._group, with_more).items()}
@@ -350,8 +354,8 @@ class JavaSinkRunner(JavaTaskRunner):
         return {"consumer.override.group.instance.id": self._member}
 
     def _leave(self, worker: ConnectWorker) -> None:
-        """Remove the member from the group. The next run, if it has another number of tasks, would wait for it."""
-        with suppress(ConnectException, FencedException):  # else the member expires with its session; a successor's member stays
+        """Remove the member from the group. Otherwise, a next run with another number of tasks would wait for this member."""
+        with suppress(ConnectException, FencedException):  # otherwise, the member expires with its session; a successor's member stays
             until = time.monotonic() + _COORDINATOR_SECONDS
             while self._table_commit is not None and worker.has_thread(iceberg_sink.COORDINATOR) and time.monotonic() < until:
                 time.sleep(CHECK_SECONDS)
@@ -367,14 +371,15 @@ class JavaSinkRunner(JavaTaskRunner):
         return int(metrics.get("sink-record-send-total", 0))
 
     def _position(self, partition: TopicPartition, end: int, committed: int | None) -> int | None:
-        """The offset to commit: ``end`` if no record is between it and the delivered ones. None: no commit."""
+        """The offset to commit: ``end``, if there is no record between the delivered records and ``end``. None: no commit."""
         goal = self._goals.get(partition)
         if goal is None:
             return max(end, committed or 0)
         return end if committed == goal else committed
 
     def _finish(self, *, is_at_goal: bool) -> None:
-        """Commit past the transaction markers, fenced, with the batch log's entry. Then the next check for new data finds none."""
+        """Commit offsets past the transaction markers in a fenced transaction, together with the batch log's entry. The next check for new
+        data then finds none."""
         committed = self._committed()
         positions = {p: n for p, end in self._ends.items() if (n := self._position(p, end, committed.get(p))) is not None}
         if not positions:

@@ -1,8 +1,9 @@
 """The plugin, and its version, for each key of a connector's config (KIP-891). Reads metadata, runs no plugin.
 
 The version is, in this order: the config's ``….plugin.version``; a range of the worker settings ``version_ranges.«connector»`` or
-``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest. If a Python and a Java plugin have the same
-name, the Python plugin runs. The Java plugin runs if only it has the version or is in ``connector.plugin.location``.
+``version_ranges.«class»`` (in Airflow: the Variable ``connect_worker_config``); the newest version. If a Python and a Java plugin have the
+same name, the Python plugin is used. The Java plugin is used if only the Java plugin has the required version or is in
+``connector.plugin.location``.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ class ChosenPlugins:
     predicates: Mapping[str, Plugin]
 
     def versions(self) -> dict[str, str]:
-        """The version of each by its prefix in the config: ``connector``, ``task``, ``key.converter``, ``transforms.«alias»``, …"""
+        """The version of each plugin, by the plugin's prefix in the config: ``connector``, ``task``, ``key.converter``,
+        ``transforms.«alias»``, …"""
         return {prefix: plugin.version for prefix, plugin in self.by_prefix()}
 
     def locations(self) -> list[str]:
-        """The paths of their locations in ``plugin.path``, each once."""
+        """The paths of the plugins' locations in ``plugin.path``, each once."""
         found = (plugin.location for _, plugin in self.by_prefix())
         return list(dict.fromkeys(location.path for location in found if location is not None))
 
@@ -51,7 +53,7 @@ class ChosenPlugins:
 
 @dataclass(frozen=True, slots=True)
 class VersionRanges:
-    """The ranges for configs without a range, by connector and by class or alias."""
+    """The version ranges for configs without a range, by connector and by class or alias."""
 
     ranges: Mapping[str, str]
 
@@ -59,7 +61,8 @@ class VersionRanges:
         return self.ranges.get(name) if name is not None and name in self.ranges else self.for_class(found)
 
     def for_class(self, found: Sequence[Plugin]) -> str | None:
-        """The range for the class of ``found``, which are all versions of one plugin. Its full name takes precedence over its aliases."""
+        """The range for the class of ``found``, which are all versions of one plugin. A range for the full name takes precedence over a
+        range for an alias."""
         if not found or not self.ranges:
             return None
         names = (found[0].class_name, *sorted(found[0].names))
@@ -69,7 +72,8 @@ class VersionRanges:
 @dataclass(frozen=True, slots=True)
 class PluginChoice:
     """Chooses the plugins of one config. ``pinned`` are exact versions by prefix, from ``ChosenPlugins.versions``, because a task uses the
-    versions that its run has chosen. ``version`` is the connector's version or range that an upgrade has set. It overrides the config."""
+    versions that its run has chosen. ``version`` is the connector's version or range that an upgrade has set. This version overrides the
+    config."""
 
     catalog: PluginCatalog
     settings: WorkerSettings
@@ -86,7 +90,7 @@ class PluginChoice:
         return self._pinned(CONNECTOR, found, location) or self.catalog.find_connector(named, spec, location)
 
     def converter(self, role: str, config: Mapping[str, str], *, is_java: bool = False, near: Location | None = None) -> Plugin:
-        """The converter of the config, else the worker's. ``is_java``: for a Java connector."""
+        """The config's converter, or else the worker's converter. ``is_java``: for a Java connector."""
         key = f"{role}.converter"
         if config.get(key):
             named, spec = config[key].strip(), config.get(f"{key}.{VERSION_ENDING}")
@@ -108,9 +112,9 @@ class PluginChoice:
     def other(
         self, kind: PluginKind, named: str, spec: str | None, *, prefix: str = "", is_java: bool = False, near: Location | None = None
     ) -> Plugin:
-        """The plugin of ``kind`` with the name ``named``: a Java plugin for a Java connector, else a Python plugin. If several have equal
-        versions, the plugin in ``near``, the connector's own location. Raises PluginNotFoundException, PluginVersionException or
-        ConfigException."""
+        """The plugin of ``kind`` with the name ``named``: a Java plugin for a Java connector, otherwise a Python plugin. If several plugins
+        have equal versions, the plugin in ``near``, the connector's own location, is used. Raises PluginNotFoundException,
+        PluginVersionException or ConfigException."""
         found = self.catalog.used_by(named, kind, is_java=is_java)
         spec = self._ranges.for_class(found) if spec is None else spec
         return self._pinned(prefix, found, near=near) or self.catalog.find(kind, named, spec, is_java=is_java, near=near)
@@ -156,7 +160,7 @@ class PluginChoice:
         return config.get(f"{role}.converter") or self.worker_converter(role)[0]
 
     def _pinned(self, prefix: str, found: Sequence[Plugin], location: str | None = None, near: Location | None = None) -> Plugin | None:
-        """The plugin in the version that the run has chosen for this prefix. Raises PluginVersionException if it was removed."""
+        """The plugin in the version that the run has chosen for this prefix. Raises PluginVersionException if that version was removed."""
         version = None if self.pinned is None else self.pinned.get(prefix)
         if version is None or not found:
             return None

@@ -1,4 +1,4 @@
-"""Names of connectors that run only in Confluent Cloud, with the equivalent class elsewhere. Only for messages."""
+"""Names of connectors that run only in Confluent Cloud, each with the equivalent class elsewhere. Only for messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the declarations of locations and of the environment, in each form. A broken location does not affect the others."""
+"""Reads the declarations of locations, in all their forms, and of the environment. A broken location does not affect other locations."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _DECORATORS = {"source": PluginKind.SOURCE, "sink": PluginKind.SINK, "transforma
 _FACTORIES = {"rest_source": PluginKind.SOURCE}
 _SDK = "airflow_provider_connect.sdk"
 
-_MOST_BYTES = 8 << 20  # a syntax tree is some fifty times as large
+_MOST_BYTES = 8 << 20  # bytes of a source file; its syntax tree is some fifty times as large
 
 
 def read_location(location: Location) -> Declarations:
@@ -44,7 +44,7 @@ def read_location(location: Location) -> Declarations:
 
 
 def read_environment() -> Iterator[tuple[str, Declarations]]:
-    """The declarations of the distributions on ``sys.path``, by its entries, in order."""
+    """The declarations of the distributions on ``sys.path``, for each entry of ``sys.path`` in order."""
     for entry in dict.fromkeys(sys.path):
         try:
             if entry.endswith((".zip", ".whl", ".egg")):
@@ -75,8 +75,8 @@ def _declared(location: Location) -> Declarations:
 def in_module(path: str) -> Declarations:
     """The plugins of one module file: classes, functions with a decorator of the ``sdk``, and results of ``rest_source``.
 
-    Their version is the module's ``__version__`` or the class's own ``version``, if it is a literal text. Otherwise it is the hash of the
-    file."""
+    The version of the plugins is the module's ``__version__`` or the class's own ``version``, if that is a literal text. Otherwise, the
+    version is the hash of the file."""
     module = os.path.basename(path).removesuffix(".py")
     try:
         with open(path, "rb") as file:
@@ -134,7 +134,8 @@ def _kinds_of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, decorators:
 
 
 def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind, str] | None:
-    """Name and kind of the class that ``Name = factory("Name", …)`` creates, and its problem, if any. None for other assignments."""
+    """Name and kind of the class that ``Name = factory("Name", …)`` creates, and the problem of the assignment, if any. None for other
+    assignments."""
     call, target = node.value, node.targets[0]
     if not isinstance(call, ast.Call) or not isinstance(target, ast.Name) or target.id.startswith("_") or not call.args:
         return None

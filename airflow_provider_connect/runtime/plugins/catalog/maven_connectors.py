@@ -1,7 +1,8 @@
 """Maven coordinates of widely used connectors, for ``airflow connect plugins install maven:…``.
 
-Only for messages: a class that is not listed is installed in the same way. Each version was fetched from Maven's central repository and
-contains the class. ``next_step`` lists connectors that are published elsewhere. Sources whose runs would not end here are left out.
+Only for messages, because a class that is not listed is installed in the same way. Each listed version was fetched from Maven's central
+repository, and contains the class. ``next_step`` lists connectors that are published elsewhere. Sources whose runs would not end in this
+package are left out.
 """
 
 from __future__ import annotations

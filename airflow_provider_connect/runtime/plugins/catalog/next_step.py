@@ -40,7 +40,7 @@ _OURS: Final = {
     "io.confluent.connect.sftp.": f"{_FILES} url=sftp://«sftp.host»:«sftp.port»/«input.path», {_PATTERN}, {_SFTP}",
     "io.streamthoughts.kafka.connect.filepulse.": f"{_FILES} url (instead of fs.listing.directory.path and aws.s3.*), {_PATTERN}",
 }
-"""The equivalents in this package, by prefix of the class name. The first match counts."""
+"""The equivalents in this package, by prefix of the class name. The first match is used."""
 _LISTENERS: Final = (
     "io.confluent.connect.SplunkHttpSource",
     "io.confluent.connect.diode.source.",
@@ -66,8 +66,8 @@ class StepKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class NextStep:
-    """``what`` is the same for all connectors with the same remedy: coordinates, a package, a class, or why they stay. ``text`` is the
-    message for a single connector."""
+    """``what`` is the same for all connectors with the same remedy: coordinates, a package, a class, or the reason why they must stay.
+    ``text`` is the message for a single connector."""
 
     kind: StepKind
     what: str
@@ -98,7 +98,7 @@ def step_of(name: str) -> NextStep | None:
 
 
 def must_stay(name: str) -> str | None:
-    """Why this connector class must stay in a Kafka Connect cluster, whether or not it is installed. None: it need not."""
+    """The reason why this connector class must stay in a Kafka Connect cluster, whether or not it is installed. None: it need not stay."""
     return refused_source(name) or (_LISTENING if name.startswith(_LISTENERS) else None)
 
 
@@ -127,8 +127,8 @@ _BUILT_IN: Final = (
 )
 
 
-# Connectors whose makers publish them as archives on Confluent Hub or GitHub, and not in Maven's central repository. Only for messages.
-# The names are those of the packages on the hub, as images of Kafka Connect install them.
+# Connectors that their makers publish as archives on Confluent Hub or GitHub, and not in Maven's central repository. Only for messages. The
+# names are those of the packages on the hub, as images of Kafka Connect install them.
 _CONFLUENT: Final = {
     "connect.": "Splunk=splunk-source activemq amps appdynamics.metrics=appdynamics-metrics aws.cloudwatch=aws-cloudwatch-logs "
     "aws.cloudwatch.metrics=aws-cloudwatch-metrics aws.dynamodb=aws-dynamodb aws.lambda=aws-lambda aws.redshift=aws-redshift "
@@ -178,7 +178,7 @@ _INSTALL: Final = "airflow connect plugins install"
 
 
 def archive_of(class_name: str) -> tuple[str, str] | None:
-    """The package with this connector class, and how to install it from its publisher's archive. None: unknown."""
+    """The package with this connector class, and instructions to install it from its publisher's archive. None: unknown."""
     hub = _longest(_HUB, class_name)
     if hub is not None:
         archive = f"{hub.replace('/', '-')}-VERSION.zip"
@@ -194,7 +194,7 @@ def archive_of(class_name: str) -> tuple[str, str] | None:
 
 
 def _longest(names: dict[str, str], class_name: str) -> str | None:
-    """The entry with the longest name that is a beginning of ``class_name`` and ends with a whole word of it."""
+    """The entry with the longest name that is a prefix of ``class_name`` and ends at a word boundary."""
     found = [begin for begin in names if class_name.startswith(begin) and (begin.endswith(".") or _ends_word(class_name[len(begin) :]))]
     return names[max(found, key=len)] if found else None
 

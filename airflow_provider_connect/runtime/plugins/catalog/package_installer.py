@@ -1,6 +1,7 @@
-"""Fills a directory with a distribution and its dependencies by pip or uv, except what this package shares with plugins.
+"""Uses pip or uv to fill a directory with a distribution and its dependencies, without the distributions that this package shares with
+plugins.
 
-Does not name an index: both tools use their own configuration.
+Does not name a package index, because both tools use their own configuration.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ Run = Callable[[Sequence[str]], int]
 
 
 def run_printing(command: Sequence[str]) -> int:
-    """Run it with its output on standard error."""
+    """Run the command with its output on standard error."""
     return subprocess.run(command, stdin=subprocess.DEVNULL, stdout=2, check=False).returncode
 
 
@@ -62,7 +63,7 @@ class PackageInstaller:
 
     @classmethod
     def of(cls, tool: Tool | None, environ: Mapping[str, str] = os.environ) -> PackageInstaller:
-        """The installer for ``tool``. None: uv if it is installed, but pip if only pip is configured, since uv does not read pip's
+        """The installer for ``tool``. None: uv if it is installed, but pip if only pip is configured, because uv does not read pip's
         configuration.
 
         Raises BadRequestException if the tool is not installed.
@@ -78,9 +79,9 @@ class PackageInstaller:
 
     def fill(self, location: Path, asked: str, scratch: Path) -> None:
         """Install ``asked``, a requirement or the path of a wheel, into the empty directory ``location``. ``scratch`` is a directory for
-        files. Raises ConnectException if the tool fails, after it has printed the reason.
+        temporary files. Raises ConnectException if the tool fails. The tool has then printed the reason.
 
-        A requirement of a shared distribution is checked against the version installed here, and satisfied by a stand-in, which is then
+        A requirement of a shared distribution is checked against the installed version. A stand-in satisfies the requirement, and is then
         removed.
         """
         stand_ins = _stand_ins(scratch)
@@ -98,7 +99,7 @@ class PackageInstaller:
 
 
 def shared_distributions() -> dict[str, str]:
-    """The installed distributions of the modules that plugins share with this package: version by canonical name."""
+    """The installed versions of the distributions that plugins share with this package, by canonical name."""
     found = {_OURS: __version__}
     for name in (name for names in BRINGING.values() for name in names if name != _OURS):
         with suppress(importlib.metadata.PackageNotFoundError):
@@ -128,7 +129,7 @@ def _requirements(stand_ins: Mapping[str, Path]) -> list[str]:
 
 
 def _stand_ins(directory: Path) -> dict[str, Path]:
-    """A wheel without modules for each shared distribution, by its name."""
+    """A wheel without modules for each shared distribution, by the distribution's name."""
     wheels = {}
     for name, version in shared_distributions().items():
         stem = f"{name.replace('-', '_')}-{version}"

@@ -1,4 +1,4 @@
-"""One plugin in one version, and the choice among several with the same name: by version, runtime and location (KIP-891)."""
+"""One plugin in one version, and the choice among plugins with the same name: by version, runtime and location (KIP-891)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from airflow_provider_connect.runtime.plugins.loading.plugin_path import Locatio
 
 @dataclass(frozen=True, slots=True)
 class Plugin:
-    """One plugin in one version. ``reference`` is ``module:Class``, or the Java class. ``location`` None: importable from the environment
-    (built in, installed), or for Java on the class path of Kafka Connect's runtime."""
+    """One plugin in one version. ``reference`` is ``module:Class``, or the Java class. ``location`` None: the class can be imported from
+    the environment (built in or installed). A Java class is then on the class path of Kafka Connect's runtime."""
 
     kind: PluginKind
     class_name: str
@@ -51,7 +51,7 @@ class Plugin:
 
     @property
     def origin(self) -> str:
-        """Where it is, for error messages."""
+        """A description of where the plugin is, for error messages."""
         return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
 
 
@@ -61,11 +61,11 @@ def versions_of(plugins: Iterable[Plugin]) -> list[str]:
 
 
 def answering(known: Sequence[Plugin], name: str, what: str) -> list[Plugin]:
-    """The plugins of ``known``, which all have the name, to which the name refers. They are the versions of one class, or of one class each
-    if Python and Java have plugins of that name.
+    """The plugins to which a name refers. All plugins in ``known`` have that name. The result has the versions of one class. If both Python
+    and Java have plugins of that name, it has the versions of one Python class and one Java class.
 
     An alias of a Python plugin is not an alias of a Java plugin, so installing a Java plugin changes no config. Raises ConfigException for
-    an alias of several classes. ``what`` describes them in the message.
+    an alias of several classes. ``what`` describes these classes in the message.
     """
     python = _of_one_class([plugin for plugin in known if not plugin.is_java], name, what)
     java = [plugin for plugin in known if plugin.is_java]
@@ -84,14 +84,15 @@ def _of_one_class(found: list[Plugin], name: str, what: str) -> list[Plugin]:
 
 
 def chosen(found: Sequence[Plugin], spec: str | None, location: str | None = None, *, near: Location | None = None) -> Plugin:
-    """The plugin to run among ``found``, the versions of one name. ``near`` is the location of the connector that uses it. Among equal
-    versions, the plugin in ``near`` runs.
+    """The plugin to use among ``found``, the versions of one name. ``near`` is the location of the connector that uses the plugin. Among
+    equal versions, the plugin in ``near`` is used.
 
-    1 only those in the location named ``location``, if given 2 the newest Python plugin that satisfies ``spec`` 3 the newest Java plugin
-    that does. So if a class exists in both, Java's runs only if location or version require it. Raises PluginVersionException if no version
-    satisfies ``spec``. Raises ConfigException for a spec that is not a range, a location without the plugin, and a version that is in two
-    locations, if neither is ``near``. The last does not apply to Java's converters, transformations and predicates: publishers put the same
-    jars into several archives, and equal versions are the same.
+    Steps: (1) if ``location`` is given, keep only the plugins in the location of that name; (2) choose the newest Python plugin that
+    satisfies ``spec``; (3) if there is none, choose the newest Java plugin that satisfies ``spec``. So if a class exists in both Python and
+    Java, the Java class is used only if location or version require it. Raises PluginVersionException if no version satisfies ``spec``.
+    Raises ConfigException for a spec that is not a range, for a location without the plugin, and for a version that is in two locations of
+    which neither is ``near``. A version may be in two locations for Java's converters, transformations and predicates. Publishers put the
+    same jars into several archives, and equal versions are the same code.
     """
     within = list(found) if location is None else _in_location(found, location)
     python, java = ([plugin for plugin in within if plugin.is_java is is_java] for is_java in (False, True))
@@ -138,8 +139,8 @@ def _newest(found: Sequence[Plugin], spec: str | None, near: Location | None) ->
 
 
 def preferred(same: Sequence[Plugin], near: Location | None) -> Plugin:
-    """Among plugins of one version, the plugin in ``near``, the location of the connector that uses it. Otherwise the first by location,
-    built-in plugins last."""
+    """Among plugins of one version, the plugin in ``near``, the location of the connector that uses it. Otherwise, the first plugin by
+    location. Built-in plugins come last."""
     located = [plugin for plugin in same if plugin.location is not None]
     own = [plugin for plugin in located if plugin.location == near]
     return min(own or located, key=lambda plugin: plugin.origin, default=same[0])

@@ -1,8 +1,9 @@
-"""Finds plugins, their versions and locations, without importing them. Only ``Plugin.load`` imports.
+"""Finds plugins, their versions and locations, without importing them. Only ``Plugin.load`` imports a plugin.
 
-There are three sources: the built-ins (a table, so nothing is read), the locations of ``plugin.path``, and distributions installed in the
-environment (read only if a name is not a built-in class). Several versions of a class can exist side by side, and so can Java and Python
-plugins. A Java connector uses Java converters, transformations and predicates. A Python connector uses Python ones.
+Plugins come from three places: the built-ins (a table, so nothing is read), the locations of ``plugin.path``, and distributions installed
+in the environment (read only if a name is not a built-in class). Several versions of a class can exist side by side, and so can Java and
+Python plugins. A Java connector uses Java converters, transformations and predicates. A Python connector uses Python converters,
+transformations and predicates.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ _MOST_UNREAD: Final = 5
 class PluginCatalog:
     """The plugins of ``plugin_path`` and of the environment. May be used from several threads.
 
-    A change of a location takes effect within ``REFRESH_SECONDS``. Nothing is read before the first call.
+    A change of a location takes effect within ``REFRESH_SECONDS``. No location is read before the first call.
     """
 
     def __init__(self, plugin_path: Sequence[str] = (), *, now: Callable[[], float] = time.monotonic) -> None:
@@ -62,8 +63,8 @@ class PluginCatalog:
         return [plugin for plugin in _sorted(self._all()) if plugin.kind in wanted]
 
     def broken(self) -> list[BrokenLocation]:
-        """The locations on ``plugin.path`` that cannot be used. Includes installed distributions once a name was searched for among
-        them."""
+        """The locations on ``plugin.path`` that cannot be used. Includes installed distributions after they were first searched for a
+        name."""
         self._on_path()
         with self._lock:
             on_path = (broken for _, _, problems in self._read.values() for broken in problems)
@@ -78,7 +79,8 @@ class PluginCatalog:
         return self._named(name, kinds, is_java=None)
 
     def _named(self, name: str, kinds: Iterable[PluginKind], *, is_java: bool | None) -> list[Plugin]:
-        """``is_java`` None: both. True: those that a Java connector can use, including those of Connect's own runtime."""
+        """``is_java`` None: both Java and Python plugins. True: the plugins that a Java connector can use, including the plugins of
+        Connect's own runtime."""
         wanted = set(kinds)
         what = "connector" if wanted <= set(CONNECTOR_KINDS) else "plugin"
         known = [plugin for plugin in (*self._built_ins, *self._on_path()) if name in plugin.names]
@@ -97,10 +99,10 @@ class PluginCatalog:
         self, kind: PluginKind, name: str, spec: str | None = None, *, is_java: bool | None = None, near: Location | None = None
     ) -> Plugin:
         """The newest version of the plugin ``name`` of ``kind`` that satisfies ``spec`` (a ``….plugin.version``; None: the newest).
-        ``is_java``: for a Java connector, for a Python connector, or (None) for either. ``near``: the location of that connector.
+        ``is_java``: True for a Java connector, False for a Python connector, None for either. ``near`` is the location of that connector.
 
-        Raises PluginNotFoundException, which lists the known plugins. Raises PluginVersionException, which lists the versions. Raises
-        ConfigException for an ambiguous name, a spec that is not a range, and a version that is in two locations.
+        Raises PluginNotFoundException, which lists the known plugins. Raises PluginVersionException, which lists the installed versions.
+        Raises ConfigException for an ambiguous name, for a spec that is not a range, and for a version that is in two locations.
         """
         found = self._named(name, (kind,), is_java=is_java)
         if not found and is_java is not None and self._named(name, (kind,), is_java=not is_java):
@@ -114,8 +116,8 @@ class PluginCatalog:
         return self._chosen(found, spec, near=near)
 
     def find_connector(self, name: str, spec: str | None = None, location: str | None = None) -> Plugin:
-        """As ``find``, for the source or sink connector ``name``. If a location is given, searches only that location. Raises
-        ConfigException with Connect's text for an unknown connector."""
+        """Like ``find``, for the source or sink connector ``name``. If a location is given, searches only that location. Raises
+        ConfigException, with Connect's text, for an unknown connector."""
         found = self.named(name, CONNECTOR_KINDS)
         if not found:
             known = ", ".join(f"{plugin.class_name} {plugin.version}" for plugin in self.plugins(CONNECTOR_KINDS))
@@ -132,8 +134,8 @@ class PluginCatalog:
         return "" if near is None else f"did you mean {near}?"
 
     def unread(self, name: str) -> str:
-        """A sentence that lists unusable locations of ``plugin.path``, to follow the error that ``name`` is unknown. Likely locations of
-        ``name`` come first. Empty if all are usable."""
+        """A sentence that lists unusable locations of ``plugin.path``. It is appended to the error that ``name`` is unknown. Likely
+        locations of ``name`` come first. Empty if all locations are usable."""
         names = dict.fromkeys(os.path.basename(each.path.rstrip("/")) for each in self.broken())
         if not names:
             return ""
@@ -148,14 +150,15 @@ class PluginCatalog:
         except PluginVersionException:
             class_name = found[0].class_name
             of_all_kinds = dict.fromkeys((plugin.kind, plugin.version) for plugin in self.named(class_name))
-            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # as Connect lists them, each once per kind
+            choose_version(class_name, [version for _, version in of_all_kinds], spec)  # in Connect's order, each once per kind
             raise
 
     def _all(self) -> list[Plugin]:
         return [*self._built_ins, *self._on_path(), *self._in_environment()]
 
     def _in_environment(self) -> list[Plugin]:
-        """Reads only once, because packages do not change under a process that may have imported them."""
+        """The plugins in the environment. Reads them only once, because a process may have imported packages, and does not notice when they
+        change."""
         with self._lock:
             if self._installed is None:
                 from airflow_provider_connect.runtime.plugins.catalog.location_reader import read_environment
@@ -208,7 +211,7 @@ def _names(declared: Declared) -> frozenset[str]:
 
 
 def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
-    """Short names of a plugin class. Nested Java classes (``Cast$Key``) have none, since they would always be ambiguous."""
+    """Short names of a plugin class. Nested Java classes (``Cast$Key``) have no short names, because these would always be ambiguous."""
     if "$" in class_name:
         return frozenset()
     simple = class_name.rpartition(".")[2]
@@ -217,7 +220,7 @@ def short_names(class_name: str, kind: PluginKind) -> frozenset[str]:
 
 
 def _sorted(plugins: Sequence[Plugin]) -> list[Plugin]:
-    """By kind, class name and version. Equal versions stay in the order of their locations."""
+    """The plugins, sorted by kind, class name and version. Equal versions stay in the order of their locations."""
     return sorted(plugins, key=lambda plugin: (_KINDS.index(plugin.kind), plugin.class_name, MavenVersion(plugin.version)))
 
 
@@ -239,14 +242,14 @@ _OWN = (
     (PluginKind.SOURCE, "connectors.filesystem.source.connector:FileSystemSourceConnector"),
     (PluginKind.TRANSFORMATION, "transforms.sql:SqlTransform"),
 )
-"""Plugins without a counterpart in Kafka Connect. Their class name is that of the Python class."""
+"""Plugins without a counterpart in Kafka Connect. Their class name is the name of the Python class."""
 _REPLACED = {
     "connectors.filesystem.sink:FileSystemSinkConnector": frozenset(
         f"io.confluent.connect.{name}SinkConnector"
         for name in ("azure.blob.AzureBlobStorage", "gcs.Gcs", "hdfs.Hdfs", "hdfs3.Hdfs3", "s3.S3")
     )
 }
-"""Names of the Java plugins that these replace."""
+"""Names of the Java plugins that built-in plugins replace."""
 _LAKE = (
     (
         "org.apache.iceberg.connect.IcebergSinkConnector",

@@ -1,7 +1,7 @@
 """Installs a plugin as a location of its own in a directory of ``plugin.path``, and removes it.
 
-A location appears either complete or not at all. It is filled in a hidden directory next to its path, which catalogs ignore, and then
-renamed.
+A location appears either complete or not at all. A hidden directory next to the location's path is filled, and then renamed. Catalogs
+ignore hidden directories.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _LEFT_SECONDS: Final = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class InstalledPlugins:
-    """The plugins that were installed, at least one, and the path of their location."""
+    """The plugins that were installed (at least one), and the path of their location."""
 
     path: str
     plugins: Sequence[Declared]
@@ -45,9 +45,9 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
     """Install ``wanted``, a requirement (``orders-connector==1.2``) or the path of a wheel, with its dependencies as
     ``directory``/«name»-«version».
 
-    1 fill a hidden directory 2 read its declarations 3 rename it. Raises BadRequestException for an invalid requirement,
-    AlreadyExistsException if the version is installed, ConnectException if the installer fails or its result cannot be used. After an
-    error nothing has changed.
+    Steps: (1) fill a hidden directory; (2) read the declarations in it; (3) rename it. Raises BadRequestException for an invalid
+    requirement, AlreadyExistsException if the version is already installed, ConnectException if the installer fails or its result cannot be
+    used. After an error, nothing has changed.
     """
     name, asked = _parsed(wanted)
     if name in shared_distributions():
@@ -67,8 +67,9 @@ def install(wanted: str, directory: Path, installer: PackageInstaller) -> Instal
 def remove(wanted: str, directory: Path) -> str:
     """Remove the location that ``install`` created for ``wanted``, a name with or without a version. Returns its path.
 
-    It disappears from catalogs at once. A run that uses it may miss modules that it has not imported yet. Its task then becomes FAILED.
-    Raises BadRequestException for an invalid requirement or one that fits several versions, NotFoundException if no version fits.
+    The location disappears from catalogs immediately. A run that uses the location may miss modules that it has not imported yet. The run's
+    task then becomes FAILED. Raises BadRequestException for an invalid requirement, or for a requirement that fits several versions. Raises
+    NotFoundException if no version fits.
     """
     try:
         asked = Requirement(wanted)
@@ -123,7 +124,8 @@ def refuse_missing(directory: Path) -> None:
 
 @contextmanager
 def hidden_beside(directory: Path, prefix: str) -> Iterator[Path]:
-    """A directory on the same file system that no catalog reads. It is removed at the end, together with leftovers of killed processes."""
+    """A directory on the same file system that no catalog reads. It is removed at the end of the block, together with leftovers of killed
+    processes."""
     for left in directory.glob(f"{prefix}*"):
         with suppress(FileNotFoundError):  # another process may have removed it
             if time.time() - left.stat().st_mtime > _LEFT_SECONDS:

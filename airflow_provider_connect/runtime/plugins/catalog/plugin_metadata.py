@@ -1,4 +1,4 @@
-"""The plugins that distributions declare: entry points of one group, and a version. Reads files, imports nothing."""
+"""The plugins that distributions declare with entry points of one group, and the distributions' versions. Reads files, imports nothing."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ _MOST_BYTES = 1 << 20  # of entry points
 
 
 def in_tree(tree: str) -> Declarations:
-    """The declarations of the distributions in a directory. Raises OSError if it cannot be read."""
+    """The declarations of the distributions in a directory. Raises OSError if the directory cannot be read."""
     return _merged(_in_directory(directory, tree) for directory in metadata_directories(tree))
 
 
 def installed_in(tree: str) -> Declarations:
-    """As ``in_tree``, for a directory of ``sys.path``, whose modules may be elsewhere (editable installs)."""
+    """Like ``in_tree``, for a directory of ``sys.path``. Its distributions may have modules elsewhere (editable installs)."""
     return _merged(_in_directory(directory, None) for directory in metadata_directories(tree))
 
 
@@ -47,7 +47,7 @@ def in_wheel(path: str) -> Declarations:
 
 
 def escaping_member(names: Iterable[str]) -> str | None:
-    """The first member of an archive whose name leads out of the target directory. None: all stay inside."""
+    """The first member of an archive whose name leads out of the target directory. None: no member leads out."""
     return next((name for name in names if name.startswith(("/", "\\")) or ".." in re.split(r"[/\\]", name)), None)
 
 
@@ -92,7 +92,7 @@ def _member(wheel: zipfile.ZipFile, name: str, most: int = _HEAD_BYTES) -> str:
 
 
 def _of_texts(entry_points: str, metadata: str, directory: str, within: str | set[str] | None) -> Declarations:
-    """``within`` is the tree, or the top-level names, that must contain every plugin's module. None: it may be anywhere."""
+    """``within`` is the tree, or the top-level names, that must contain every plugin's module. None: modules may be anywhere."""
     version = _version(metadata, directory)
     found: dict[tuple[PluginKind, str], Declared] = {}
     problems: list[str] = []

@@ -1,4 +1,4 @@
-"""A plugin's description: the first sentence of its class's or function's docstring, read from its source. Nothing is imported."""
+"""A plugin's description: the first sentence of the docstring of its class or function, read from the source file. Nothing is imported."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SENTENCE = re.compile(r"(?<=[.!?:])\s|(?<=[.!?]$)")
 
 
 def read_summary(plugin: Plugin) -> str | None:
-    """At most 200 characters. None: a Java plugin, no docstring, or unreadable source."""
+    """The description, at most 200 characters. None for a Java plugin, a plugin without a docstring, or an unreadable source file."""
     if plugin.is_java:
         return None
     module, _, attribute = plugin.reference.partition(":")
@@ -36,7 +36,7 @@ def read_summary(plugin: Plugin) -> str | None:
 
 
 def _named(tree: ast.Module, attribute: str) -> ast.ClassDef | ast.FunctionDef | None:
-    """The class or function that the module defines under the name. None: there is neither."""
+    """The class or function that the module defines under the name. None: the module defines neither."""
     defined = (node for node in tree.body if isinstance(node, ast.ClassDef | ast.FunctionDef))
     return next((node for node in defined if node.name == attribute), None)
 

@@ -1,8 +1,8 @@
-"""The locations with compiled modules that this process uses. They come first on ``sys.path``, since a process can load such a module only
-once.
+"""The locations with compiled modules that this process uses. They come first on ``sys.path``, because a process can load a compiled module
+only once.
 
-So two locations must have equal versions of common modules, and of modules that the process has already loaded. Otherwise ImportError names
-the remedy. Modules shared with plugins still come from the environment.
+So two such locations must have equal versions of the modules that both contain. They must also have the versions of modules that the
+process has already loaded. Otherwise, ImportError is raised, with the remedy. Modules shared with plugins still come from the environment.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class LocationModule:
-    """One importable name of a location, with its distribution and version. Both are empty if unknown."""
+    """One importable name of a location, with the distribution that contains it and that distribution's version. Both are empty if
+    unknown."""
 
     name: str
     distribution: str = ""
@@ -63,7 +64,8 @@ class NativeLocations:
                 self._put_first(location.path)
 
     def module(self, location: Location, name: str) -> types.ModuleType:
-        """Import the module ``name`` of the location. Raises ImportError as ``put_first`` does, and the exceptions of the import."""
+        """Import the module ``name`` of the location. Raises ImportError in the same cases as ``put_first``, and the exceptions of the
+        import."""
         self.put_first(location)
         module = importlib.import_module(name)
         if not _is_in(module, location.path):
@@ -86,7 +88,8 @@ class NativeLocations:
 
 
 def _refuse_loaded(needed: LocationModule, loaded: types.ModuleType, tree: str) -> None:
-    """A module that the process has loaded from elsewhere stays loaded. Raises ImportError if it is compiled and has another version."""
+    """Raises ImportError if the process has loaded a compiled module from elsewhere in another version, because a loaded module stays
+    loaded."""
     if _is_in(loaded, tree) or needed.agrees(_installed(needed.distribution)):
         return
     if _is_compiled(needed.name):
@@ -98,7 +101,7 @@ def _refuse_loaded(needed: LocationModule, loaded: types.ModuleType, tree: str) 
 
 
 def _modules_of(tree: str) -> dict[str, LocationModule]:
-    """The importable names in a tree, without those that always come from the environment."""
+    """The importable names in a tree, without the names that always come from the environment."""
     with os.scandir(tree) as entries:
         names = {entry.name.partition(".")[0] for entry in entries if _is_importable(entry)} - SHARED - sys.stdlib_module_names
     found = {name: LocationModule(name) for name in names}
@@ -111,14 +114,15 @@ def _modules_of(tree: str) -> dict[str, LocationModule]:
 
 
 def _is_importable(entry: os.DirEntry[str]) -> bool:
-    """Modules and packages, including those without ``__init__``, but not ``bin``, ``share``, metadata and the like."""
+    """Whether an entry is a module or package, including packages without ``__init__``. Excludes ``bin``, ``share``, metadata and similar
+    entries."""
     if not re.match(r"[^\W\d]\w*(\.|$)", entry.name):
         return False
     return entry.name.endswith(_IMPORTABLE) or (entry.is_dir() and any(name.endswith(_IMPORTABLE) for name in os.listdir(entry.path)))
 
 
 def _installed(distribution: str) -> str:
-    """Its version in the environment. Empty if it is not installed."""
+    """The distribution's version in the environment. Empty if it is not installed."""
     try:
         return importlib.metadata.version(distribution) if distribution else ""
     except importlib.metadata.PackageNotFoundError:
@@ -135,7 +139,7 @@ def _origin(module: types.ModuleType) -> str:
 
 
 def _paths(module: types.ModuleType) -> list[str]:
-    """Its file, or the directories of a namespace package."""
+    """The module's file, or the directories of a namespace package."""
     file: str | None = getattr(module, "__file__", None)
     return [str(directory) for directory in getattr(module, "__path__", ())] if file is None else [file]
 

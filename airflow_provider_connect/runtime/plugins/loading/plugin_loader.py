@@ -1,9 +1,10 @@
-"""Imports from a location. Its modules search the location first, but other modules do not. Each location has its own module table.
+"""Imports plugins from a location. The location's modules import from the location first; other modules do not. Each location has its own
+module table.
 
 Modules of a location are imported by Python's usual machinery under private names, ``connect_plugins.«location».«module»``. So
-``sys.modules``, relative imports, dataclasses and pickling within the process work as usual. Their ``__builtins__`` contain an
-``__import__`` that searches the location before the environment. The standard library, this package and the modules in ``SHARED`` always
-come from the environment, so ``isinstance`` holds and there is one Arrow.
+``sys.modules``, relative imports, dataclasses and pickling within the process work as usual. The ``__builtins__`` of a location's modules
+contain an ``__import__`` that searches the location before the environment. The standard library, this package and the modules in
+``SHARED`` always come from the environment, so ``isinstance`` works across locations, and there is only one Arrow library.
 
 A location with compiled modules cannot be private: see ``native_locations``.
 """
@@ -42,8 +43,8 @@ def load(location: Location, reference: str) -> type:
 
 
 def prepend_native_locations(paths: Iterable[str]) -> None:
-    """Put the locations at ``paths`` that have compiled code first on ``sys.path``. Called before a process runs their plugins, and before
-    it loads modules that they may need in another version, especially NumPy. ``load`` reports conflicts."""
+    """Put those locations at ``paths`` that have compiled code first on ``sys.path``. Called before a process runs the locations' plugins,
+    and before it loads modules, especially NumPy, that the plugins may need in another version. ``load`` reports conflicts."""
     for path in paths:
         location = Location(path, LocationForm.of(path), stamp="")
         if location.is_native():
@@ -58,7 +59,7 @@ def _module(location: Location, name: str) -> types.ModuleType:
 
 
 class PrivateModules:
-    """The module table of one location: its top-level names, and the ``__import__`` that its modules use."""
+    """The module table of one location: the location's top-level names, and the ``__import__`` that the location's modules use."""
 
     def __init__(self, location: Location, name: str) -> None:
         self.name = name
@@ -120,7 +121,8 @@ def _stands_in(name: str, fromlist: Sequence[str] | None) -> bool:
 
 
 def _stand_ins(private: PrivateModules) -> dict[str, types.ModuleType]:
-    """``importlib`` and submodules, whose functions that take a module or distribution name search the location first."""
+    """Copies of ``importlib`` and its submodules. In these copies, functions that take the name of a module or distribution search the
+    location first."""
 
     def import_module(name: str, package: str | None = None) -> types.ModuleType:
         return importlib.import_module(private.private_name(name) if private.owns(name) else name, package)
@@ -216,7 +218,7 @@ class _Loaded:
         self.native = NativeLocations()
 
     def is_native(self, location: Location) -> bool:
-        """Reads the files once per state of the location's metadata."""
+        """Whether the location has compiled modules. Reads the files once for each state of the location's metadata."""
         if location not in self._are_native:
             self._are_native[location] = location.is_native()
         return self._are_native[location]

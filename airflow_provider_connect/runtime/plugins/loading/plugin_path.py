@@ -1,4 +1,4 @@
-"""Lists the locations in the directories of ``plugin.path``, with form and time stamp, without reading their content.
+"""Lists the locations in the directories of ``plugin.path``, with form and stamp, without reading the content of the locations.
 
 A location is a sub-directory (a ``pip install --target`` tree, single modules, or a Java plugin's jars), a wheel, a module file or a jar. A
 directory of ``plugin.path`` that itself contains ``*.dist-info`` is one location. Hidden entries and other files are ignored.
@@ -25,12 +25,12 @@ from airflow_provider_connect.runtime.java.catalog.location import record_path
 METADATA_ENDING = ".dist-info"
 JAR_ENDING: Final = ".jar"
 SHARED: Final = frozenset({"airflow_provider_connect", "pyarrow", "pyspark", "py4j", "confluent_kafka"})
-"""Modules that always come from the environment, because plugins exchange their objects with this package, or because they can be loaded
+"""Modules that always come from the environment. Plugins exchange objects of these modules with this package, or a process can load them
 only once."""
 
 _COMPILED = tuple(EXTENSION_SUFFIXES)
 _WHEEL_ENDINGS = (".whl", ".zip")
-_MOST_FILES = 5_000  # the number of files that are searched for a jar: a directory with more before the first jar is not a Java plugin
+_MOST_FILES = 5_000  # files that are searched for a jar; a directory with more files before the first jar is not a Java plugin
 _INSTALLED = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("purelib", "platlib", "stdlib")})
 
 
@@ -62,11 +62,11 @@ class Location:
 
     @property
     def name(self) -> str:
-        """Its name in a config: the last part of its path."""
+        """The location's name in a config: the last part of its path."""
         return os.path.basename(self.path)
 
     def fingerprint(self) -> str:
-        """A digest of every file's name, size and modification time, which changes with the code. Raises OSError if the location is
+        """A digest of every file's name, size and modification time. It changes when the code changes. Raises OSError if the location is
         gone."""
         digest = hashlib.sha256(self.path.encode())
         for name, status in sorted(_files(self.path, self.form)):
@@ -74,7 +74,8 @@ class Location:
         return digest.hexdigest()[:16]
 
     def is_native(self) -> bool:
-        """Whether it contains compiled extension modules that are loaded from it. A process can load only one copy of each."""
+        """Whether the location contains compiled extension modules that are loaded from the location. A process can load only one copy of
+        such a module."""
         if self.form is not LocationForm.TREE:
             return False
         unused = tuple(os.path.join(self.path, name, "") for name in SHARED)
@@ -83,14 +84,14 @@ class Location:
 
 @dataclass(frozen=True, slots=True)
 class BrokenLocation:
-    """A location that cannot be used, and why. The others remain usable."""
+    """A location that cannot be used, and the reason. Other locations remain usable."""
 
     path: str
     reason: str
 
 
 def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLocation]]:
-    """The locations in the order of ``plugin_path``, by name within a directory. If links repeat a location, it counts once."""
+    """The locations in the order of ``plugin_path``, by name within a directory. A location that links repeat is listed once."""
     found: dict[object, Location] = {}
     broken: list[BrokenLocation] = []
     for directory in plugin_path:
@@ -108,8 +109,8 @@ def locations(plugin_path: Iterable[str]) -> tuple[list[Location], list[BrokenLo
 
 
 def editable_location(reference: str) -> Location | None:
-    """The source of a plugin in an editable install (``pip install -e``): its top-level package or module. None: a regular install, which
-    does not change under a process, or a module in ``SHARED``. ``reference`` is ``module:attribute``."""
+    """The source files of a plugin in an editable install (``pip install -e``): its top-level package or module. None for a regular
+    install, which does not change while a process uses it, and for a module in ``SHARED``. ``reference`` is ``module:attribute``."""
     top = re.split(r"[.:]", reference, maxsplit=1)[0]
     if top in SHARED:
         return None
@@ -126,7 +127,7 @@ def editable_location(reference: str) -> Location | None:
 
 
 def _identity(location: Location) -> object:
-    """Equal for the same files on disk."""
+    """A value that is equal for locations with the same files on disk."""
     if location.form is not LocationForm.TREE and not os.path.isdir(location.path):
         return os.path.realpath(location.path)
     status = os.stat(location.path)
@@ -174,20 +175,20 @@ def _java_stamp(location: str) -> str:
 
 
 def metadata_directories(tree: str) -> list[str]:
-    """The ``*.dist-info`` directories directly in ``tree``, by name. Raises OSError if it cannot be read."""
+    """The ``*.dist-info`` directories directly in ``tree``, sorted by name. Raises OSError if ``tree`` cannot be read."""
     with os.scandir(tree) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(METADATA_ENDING))
 
 
 def modules_in(tree: str) -> list[str]:
-    """The module files directly in ``tree``, by name."""
+    """The module files directly in ``tree``, sorted by name."""
     with os.scandir(tree) as entries:
         return sorted(entry.path for entry in entries if entry.name.endswith(".py") and entry.is_file())
 
 
 def _tree_stamp(tree: str) -> str:
-    """Changes with the tree. Installers rename ``*.dist-info`` into place, so the directory's own time shows a change. For single modules,
-    each file's time shows it."""
+    """A stamp that changes when the tree changes. Installers rename ``*.dist-info`` into place, so the directory's own time shows a change.
+    For single modules, the time of each file shows a change."""
     try:
         with os.scandir(tree) as entries:
             dated = sorted(f"{entry.name} {_stat_text(entry.stat())}" for entry in entries if entry.name.endswith((METADATA_ENDING, ".py")))
@@ -197,7 +198,7 @@ def _tree_stamp(tree: str) -> str:
 
 
 def file_stamp(path: str | os.PathLike[str]) -> str:
-    """Changes with each change of the file. Raises OSError."""
+    """A stamp that changes with each change of the file. Raises OSError."""
     return _stat_text(os.stat(path))
 
 
@@ -220,11 +221,11 @@ def _files(path: str, form: LocationForm) -> Iterator[tuple[str, os.stat_result]
                     yield entry.path, entry.stat(follow_symlinks=False)
 
 
-# --- locations in one zip, for machines without ``plugin.path``: each in a numbered directory, an entry of theirs ---------------------
+# Locations in one zip, for machines without ``plugin.path``. Each is in a numbered directory, which is an entry of ``plugin.path``.
 
 
 def write_archive(paths: Sequence[str], target: str) -> None:
-    """Write the locations at ``paths`` to the zip ``target``. Raises OSError if one is gone.
+    """Write the locations at ``paths`` to the zip ``target``. Raises OSError if a location is gone.
 
     Links are followed, so that the archive is self-contained.
     """
@@ -235,7 +236,7 @@ def write_archive(paths: Sequence[str], target: str) -> None:
 
 
 def unpacked_paths(root: str, paths: Sequence[str]) -> list[str]:
-    """The paths of the locations at ``paths`` after their archive was unpacked into ``root``. Each has a directory of its own, for
+    """The paths of the locations at ``paths`` after their archive was unpacked into ``root``. Each location has a directory of its own, for
     ``plugin.path``."""
     return [os.path.join(root, str(number), os.path.basename(path)) for number, path in enumerate(paths)]
 

@@ -1,4 +1,4 @@
-"""Settings that name a plugin class or version: the values that such a key accepts, recommends and shows, with Kafka Connect's texts
+"""Settings that name a plugin class or version: the values that such a setting accepts, recommends and shows, with Kafka Connect's texts
 (contract §5.4). Loads only the classes that a config names."""
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ _CONNECTS: Final[Mapping[str, tuple[str, Sequence[PluginKind]]]] = {
     f"{_KAFKA}storage.HeaderConverter": ("interface", (PluginKind.HEADER_CONVERTER,)),
     f"{_KAFKA}converters.NumberConverter": ("class", (PluginKind.CONVERTER, PluginKind.HEADER_CONVERTER)),
 }
-"""Types of Kafka Connect that plugins implement: Java's word for each, and the kinds that implement it."""
+"""Types of Kafka Connect that plugins implement: for each type, the word in Java's messages, and the kinds of plugins that implement the
+type."""
 _ABSTRACT: Final = "This class is abstract and cannot be created."
 
 
@@ -50,8 +51,8 @@ def found(catalog: PluginCatalog, kind: PluginKind, key: str, named: str) -> lis
 
 
 def _instead(kind: PluginKind, named: str) -> str:
-    """Advice for a Python connector that names a Java plugin. Empty if the name does not look like Java's, so that the text is exactly
-    Kafka Connect's."""
+    """Advice for a Python connector that names a Java plugin. Empty if the name does not look like a Java class. The message is then
+    exactly Kafka Connect's."""
     if not named.startswith(_MAKERS) or ".example." in named:
         return ""
     own = _INSTEAD.get(named) or (_USE_SQL if kind is PluginKind.TRANSFORMATION else _WRITE)
@@ -80,7 +81,7 @@ def _refuse_abstract(catalog: PluginCatalog, kind: PluginKind, named: str) -> No
 
 
 def create_instance(plugin: Plugin, kind: PluginKind, key: str) -> Any:
-    """An instance of the plugin's class, an ``INTERFACES[kind]``. Raises ConfigException with Connect's texts."""
+    """An instance of the plugin's class, which implements ``INTERFACES[kind]``. Raises ConfigException with Connect's texts."""
     loaded = plugin.load()
     interface = INTERFACES[kind]
     if not isinstance(loaded, type) or not issubclass(loaded, interface):
@@ -102,7 +103,8 @@ def _because(error: Exception) -> str:
 
 
 class ClassCheck:
-    """Validator of such a key: a version of the class exists, and the chosen version can be instantiated. A missing value is valid."""
+    """Validator of a setting that names a class: a version of the class must exist, and it must be possible to instantiate the chosen
+    version. A missing value is valid."""
 
     def __init__(self, choice: PluginChoice, kind: PluginKind) -> None:
         self._choice = choice
@@ -134,7 +136,8 @@ class ClassChoices:
 
 
 class VersionChoices:
-    """Recommends the versions of the plugin that ``named_by`` names. ``hides``: invisible while ``named_by`` names no plugin."""
+    """Recommends the versions of the plugin that ``named_by`` names. ``hides``: the setting is invisible while ``named_by`` names no
+    plugin."""
 
     def __init__(self, versions: Callable[[str], list[Plugin]], named_by: str, *, hides: bool = True) -> None:
         self._versions = versions

@@ -1,7 +1,7 @@
 """The framework's definition of a connector's settings for one config (contract §4.2, §5.2).
 
-Defaults are the worker's converters and the newest versions. It includes recommended values, and the keys of the transformations and
-predicates that the config names.
+Defaults are the worker's converters and the newest versions. The definition includes recommended values, and the keys of the
+transformations and predicates that the config names.
 """
 
 from __future__ import annotations
@@ -37,7 +37,8 @@ _OF_EVERY_TRANSFORMATION: Final = (
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Stages:
-    """The differences between transformations and predicates: the key that lists their aliases, their words, and the keys that each has."""
+    """The differences between transformations and predicates: the key that lists the aliases, the words in messages, and the keys that each
+    transformation or predicate has."""
 
     key: str
     kind: PluginKind
@@ -51,7 +52,8 @@ PREDICATES = Stages("predicates", PluginKind.PREDICATE, "Predicate", "Predicates
 
 
 class ConnectorDefinition:
-    """The definition for one config, whose variables are resolved. Loads the converters, transformations and predicates that it names."""
+    """The definition for one config, whose variables are resolved. Loads the converters, transformations and predicates that the config
+    names."""
 
     def __init__(self, choice: PluginChoice, config: Mapping[str, Any], connector: Sequence[Plugin]) -> None:
         """``connector``: every version of the config's connector."""
@@ -59,7 +61,7 @@ class ConnectorDefinition:
         self._config = config
         self._connector = connector
         self.stage_errors: dict[str, list[str]] = {}
-        """By key, errors of stages in addition to those of their validators."""
+        """Errors of transformations and predicates, by key, in addition to the errors of their validators."""
 
     def bare(self) -> ConfigDef:
         """The keys that need no connector. Reads only versions of plugins."""
@@ -107,7 +109,7 @@ class ConnectorDefinition:
     def _stage_keys(self, stages: Stages) -> Iterator[ConfigKey]:
         listed = self._config.get(stages.key) or ""
         aliases = list(dict.fromkeys(part.strip() for part in listed.split(","))) if listed.strip() else []
-        for alias in aliases[:MOST_ALIASES]:  # the key's validator reports it if there are more
+        for alias in aliases[:MOST_ALIASES]:  # the key's validator reports an error if there are more
             yield from self._keys_of_stage(stages, alias)
 
     def _keys_of_stage(self, stages: Stages, alias: str) -> Iterator[ConfigKey]:
@@ -171,7 +173,7 @@ class ConnectorDefinition:
 
 
 class _StageCheck:
-    """Validator of a stage's type: a negation needs a predicate, and the class must be of the kind."""
+    """Validator of a stage's type: a negation needs a predicate, and the class must be of the right kind."""
 
     def __init__(self, stages: Stages, prefix: str, config: Mapping[str, Any], error: ConfigException | None) -> None:
         self._stages = stages
@@ -215,7 +217,7 @@ def _embedded(key: ConfigKey, prefix: str, group: str, order: int) -> ConfigKey:
 
 
 class _EmbeddedCheck:
-    """A validator that receives and reports the name without the prefix."""
+    """A validator that receives, and uses in errors, the name without the prefix."""
 
     def __init__(self, prefix: str, check: Validator) -> None:
         self._prefix = prefix

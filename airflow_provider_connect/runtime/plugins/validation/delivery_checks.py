@@ -45,7 +45,8 @@ _NULL_BOUNDARIES: Final = (
 
 
 def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: Mapping[str, ConfigValue], connector: Connector) -> None:
-    """Add errors to ``found`` for requests of the config that worker or connector cannot fulfil. Calls the connector only if it matters."""
+    """Add errors to ``found`` for requests in the config that worker or connector cannot fulfill. Calls the connector only if its answer is
+    needed."""
     if isinstance(connector, SourceConnector):
         support, boundary = found[SUPPORT], found[BOUNDARY]
         if not support.errors and str(support.value).lower() == "required":
@@ -58,7 +59,7 @@ def check_delivery(settings: WorkerSettings, config: Mapping[str, str], found: M
 
 
 def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
-    """Why a connector may not have so many tasks. Each task is a record on the config topic, which all connectors share."""
+    """Errors if a connector may not have so many tasks. Each task is a record on the config topic, which all connectors share."""
     if not isinstance(tasks_max, int) or tasks_max <= settings.max_tasks:
         return []
     reason = f"Value must be no more than {settings.max_tasks} (worker setting {MAX_TASKS_SETTING})"
@@ -66,7 +67,7 @@ def tasks_errors(settings: WorkerSettings, tasks_max: object) -> list[str]:
 
 
 def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
-    """Why a task may not have so much memory. All tasks share the memory of the host."""
+    """Errors if a task may not have so much memory. All tasks share the memory of the host."""
     if not isinstance(asked, str):
         return []
     with suppress(ValueError):  # the key's own validator reports it
@@ -78,7 +79,8 @@ def memory_errors(settings: WorkerSettings, asked: object) -> list[str]:
 
 
 def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) -> list[str]:
-    """Why ``offsets.storage.topic`` must not be the topic that it names. Configs and statuses would get lost among offsets."""
+    """Errors if ``offsets.storage.topic`` names a topic that is not for offsets, such as the config topic. Configs and statuses would get
+    lost among offsets."""
     topic = (config.get(OFFSETS_TOPIC) or "").strip()
     reason = settings.refusal_of_data_topic(topic) if topic in KAFKAS_OWN else _refusal_of_name(OFFSETS_TOPIC, topic, config)
     if reason:
@@ -90,7 +92,7 @@ def offsets_topic_errors(settings: WorkerSettings, config: Mapping[str, str]) ->
 
 
 def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> list[str]:
-    """Why ``delivery.guarantee=exactly_once`` is impossible. Empty: it is possible."""
+    """The reasons why ``delivery.guarantee=exactly_once`` is impossible. Empty if it is possible."""
     if (config.get(GUARANTEE) or "").strip() != Guarantee.EXACTLY_ONCE:
         return []
     if isinstance(connector, SourceConnector):
@@ -99,8 +101,8 @@ def guarantee_errors(settings: WorkerSettings, config: Mapping[str, str], connec
 
 
 def backfill_errors(config: Mapping[str, str | None], connector: Connector | None) -> dict[str, list[str]]:
-    """By key, why a backfill with this config cannot run, or would interfere with the live connector. ``connector`` None: a Java connector,
-    whose reads cannot be bounded."""
+    """The reasons, by key, why a backfill with this config cannot run, or would interfere with the live connector. ``connector`` None: a
+    Java connector, whose reads cannot be limited to a range."""
     ranges, live = ((config.get(key) or "").strip() for key in (RANGES, OF))
     if not ranges and not live:
         return {}
@@ -124,8 +126,8 @@ _NO_JAVA: Final = (
 
 
 def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], changed: Collection[str]) -> str:
-    """Why a source with these ``changed`` settings would not read a range, or would take records from the live connector. Empty: it would
-    do neither."""
+    """The reason why a source with these ``changed`` settings would not be limited to a range, or would take records from the live
+    connector. Empty if there is no reason."""
     bounds = connector.range_settings
     if not bounds:
         return "No setting of this source bounds what it reads. Stop it and change its offsets (PATCH /connectors/«name»/offsets)."
@@ -136,7 +138,7 @@ def _unbounded(connector: SourceConnector, config: Mapping[str, str | None], cha
 
 
 def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
-    """Why a sink with these ``changed`` settings must not write where connector ``live`` does. Empty: it may."""
+    """The reason why a sink with these ``changed`` settings must not write to the destination of connector ``live``. Empty if it may."""
     needed = connector.location_settings if isinstance(connector, SinkConnector) else ()
     if not needed or set(needed) & set(changed):
         return ""
@@ -147,9 +149,10 @@ def _shared(connector: Connector, live: str, changed: Collection[str]) -> str:
 
 
 def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], connector: Connector) -> dict[str, list[str]]:
-    """By key, errors of record topics that are internal topics. A record there would be a config, or another connector's offset.
+    """Errors, by key, about topics for records that are internal topics. A record on an internal topic could act as a config, or as another
+    connector's offset.
 
-    Topics that transformations produce, and those that a source does not report, are checked before each write.
+    Topics that transformations produce, and topics that a source does not report, are checked before each write.
     """
     named: list[tuple[str, str]] = []
     if isinstance(connector, SourceConnector):
@@ -170,7 +173,8 @@ def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], conne
 
 
 def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
-    """Kafka's own rule, for final names only: transformations may change a source's topic, and variables have no value yet."""
+    """The error of Kafka's own rule for topic names. Only final names are checked, because transformations may change a source's topic, and
+    variables have no value yet."""
     is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not (config.get("transforms") or "").strip()
     return refusal_of_topic(topic) if topic and "${" not in topic and is_named else ""
 
@@ -183,7 +187,8 @@ def _output_topics(connector: SourceConnector, config: Mapping[str, str]) -> Seq
 
 
 def group_errors(settings: WorkerSettings, config: Mapping[str, str | None]) -> list[str]:
-    """Why a sink must not use the group that its config names. Its commits would move the offsets of another consumer."""
+    """Errors if a sink must not use the group that its config names, because the sink's commits would move the offsets of another
+    consumer."""
     group = (config.get(GROUP) or "").strip()
     if not group:
         named = consumer_group(config.get("name") or "", None, settings.values)
@@ -210,9 +215,9 @@ def _is_printable(group: str) -> bool:
 
 
 def foreign_errors(name: str, config: Mapping[str, str | None], others: Mapping[str, Mapping[str, str]]) -> list[str]:
-    """Errors for names in ``config`` that belong to another connector: its consumer group, where each would skip what the other has read;
-    its offsets topic; and an offsets topic that holds another's records. Such keys accept no variables. ``others`` are configs, possibly
-    partial."""
+    """Errors for names in ``config`` that belong to another connector: its consumer group; its offsets topic; and, as an offsets topic, a
+    topic with its records. In a shared group, each connector would skip the records that the other has read. The keys for these names
+    accept no variables. ``others`` are configs, which may be partial."""
     group, offsets = ((config.get(key) or "").strip() for key in (GROUP, OFFSETS_TOPIC))
     topics = _topics_named(config)
     errors: list[str] = []
@@ -238,7 +243,7 @@ def _topics_named(config: Mapping[str, str | None]) -> list[tuple[str, str]]:
 
 
 def check_group(settings: WorkerSettings, config: Mapping[str, str | None], found: dict[str, ConfigValue]) -> None:
-    """Add errors for a sink's consumer group that is the worker's own or another connector's."""
+    """Add errors for a sink's consumer group that belongs to the worker or to another connector."""
     errors = group_errors(settings, config)
     if GROUP in config:
         found.setdefault(GROUP, ConfigValue(GROUP, config[GROUP])).errors += errors
@@ -263,7 +268,7 @@ def _support_errors(connector: Connector, config: Mapping[str, str]) -> list[str
 
 
 def boundary_errors(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:
-    """Why ``transaction.boundary=connector`` is impossible. Empty: it is possible."""
+    """The reasons why ``transaction.boundary=connector`` is impossible. Empty if it is possible."""
     try:
         can = connector.can_define_transaction_boundaries(config)
     except Exception as error:  # (the connector's own code)

@@ -1,6 +1,6 @@
-"""Messages between a probe and the process that runs plugins' code: one JSON object per line, with views and errors as plain values.
+"""Messages between a probe and the process that runs plugins' code. Each line is a JSON object, with views and errors as plain values.
 
-Answers come from a process in which untrusted code has run, so they are read as data, with a limit on their length.
+Answers come from a process in which untrusted code has run. So they are read as data only, with a limit on their length.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigVa
 
 LONGEST_ANSWER: Final = 64 << 20
 LATE: Final = "late"
-"""The key, in an answer, for the line of the plugin's code that was running at the timeout."""
+"""The key in an answer whose value is the line of the plugin's code that was running at the timeout."""
 _RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
 _NOT_THERE: Final = "NotImplementedError"
 

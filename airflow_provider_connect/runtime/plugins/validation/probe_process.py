@@ -1,4 +1,5 @@
-"""Warm processes that run plugins' code, as seen from outside. Each gets one request at a time, and is killed if it takes too long."""
+"""Warm processes that run plugins' code, as their callers use them. Each process gets one request at a time, and is killed if the request
+takes too long."""
 
 from __future__ import annotations
 
@@ -20,13 +21,13 @@ from airflow_provider_connect.runtime.plugins.validation.probe_messages import L
 
 PROBE: Final = "airflow_provider_connect.runtime.plugins.validation.probe_server"
 _SMALL: Final = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "ARROW_DEFAULT_MEMORY_POOL": "system"}
-"""Libraries reserve address space for each core. On a large machine, this alone would reach the limit."""
+"""These variables limit the address space that libraries reserve for each core. On a large machine, this alone would reach the limit."""
 _PASSED_ON: Final = {
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "VIRTUAL_ENV", "LD_LIBRARY_PATH", "LD_PRELOAD", "JAVA_HOME"),
     *("SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "KRB5_CONFIG"),
     *("PGSSLMODE", "PGSSLROOTCERT", "PGSSLCERT", "PGSSLKEY", "PGPASSFILE"),
 }
-"""Environment variables that programs need. Others are not passed on: those of an API server contain its secrets."""
+"""Environment variables that programs need. Other variables are not passed on, because an API server's variables contain secrets."""
 _PREFIXES_PASSED_ON: Final = ("LC_", "PYTHON")
 _TAIL_BYTES: Final = 2000
 _LATE_SECONDS: Final = 5.0  # the time for the process to report the current line of the plugin's code
@@ -47,8 +48,8 @@ class ProbeProcess:
     def __init__(
         self, settings: Mapping[str, str], memory_bytes: int, *, module: str = PROBE, secrets: Mapping[str, str] | None = None
     ) -> None:
-        """The process gets ``settings``, the values of variables as ``secrets``, and ``environment_of_plugins``. It runs ``module``, which
-        must call ``probe_server.serve``."""
+        """The process gets ``settings``, the values of variables as ``secrets``, and ``environment_of_plugins``. The process runs
+        ``module``, which must call ``probe_server.serve``."""
         self._child = subprocess.Popen(
             (sys.executable, "-m", module),
             stdin=subprocess.PIPE,
@@ -68,7 +69,8 @@ class ProbeProcess:
 
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
         """The answer. Raises the exception that the process raised. Raises RetriableException, with the current line of code if known, if
-        the process did not answer in time. Raises ConnectException if it died or sent an invalid answer. The process is then dead."""
+        the process did not answer in time. Raises ConnectException if the process died or sent an invalid answer. In the last two cases,
+        the process has ended."""
         try:
             until = time.monotonic() + timeout_seconds
             self._send({**request, "timeout_seconds": timeout_seconds, "until": until})
@@ -87,10 +89,10 @@ class ProbeProcess:
         return answer
 
     def end(self) -> None:
-        """Kill it and its child processes, if it is alive."""
+        """Kill the process and its child processes, if it is alive."""
         if self.is_alive:
             with contextlib.suppress(ProcessLookupError):
-                os.killpg(self._child.pid, signal.SIGKILL)  # the session is its own
+                os.killpg(self._child.pid, signal.SIGKILL)  # the process has a session of its own
         self._child.wait()
         for pipe in (self._child.stdin, self._child.stdout):
             if pipe is not None:
@@ -103,7 +105,7 @@ class ProbeProcess:
             rest = rest[self._child.stdin.write(rest) :]
 
     def _line(self, deadline: float) -> bytes:
-        """Raises TimeoutError, or OSError if the process ends before the line is complete."""
+        """The next line of output. Raises TimeoutError, or OSError if the process ends before the line is complete."""
         assert self._child.stdout is not None
         pieces: list[bytes] = []
         length = 0
@@ -130,8 +132,8 @@ class ProbeProcess:
 
 
 class _LastLines:
-    """Reads a pipe to its end and keeps only the last lines, since a process may write for days. A line whose beginning was dropped is left
-    out. It may start with part of a secret, and only whole secrets are masked."""
+    """Reads a pipe to its end and keeps only the last lines, because a process may write for days. A line whose beginning was dropped is
+    left out. Such a line may start with part of a secret, and only whole secrets are hidden."""
 
     def __init__(self, pipe: IO[bytes]) -> None:
         self._pipe = pipe
@@ -154,9 +156,9 @@ class _LastLines:
 
 
 class ProbePool:
-    """Safe to share between threads. At most ``MOST_AT_ONCE`` requests run at a time, and at most ``most_idle`` processes wait for the next
-    request. The process that has waited longest ends first. A process never serves plugins whose files have changed since it loaded them.
-    Waiting processes end after ``idle_seconds`` without a request. None: never."""
+    """May be used from several threads. At most ``MOST_AT_ONCE`` requests run at a time, and at most ``most_idle`` processes wait for the
+    next request. The process that has waited longest ends first. A process never serves plugins whose files have changed since it loaded
+    them. Waiting processes end after ``idle_seconds`` without a request. None: they never end for this reason."""
 
     def __init__(
         self, start: Callable[[], ProbeProcess], timeout_seconds: float, idle_seconds: float | None = None, *, most_idle: int = MOST_IDLE

@@ -1,7 +1,7 @@
 """The process that runs plugins' code for a probe. Serves requests from standard input, one after another, until the input ends.
 
 It runs as ``python -m airflow_provider_connect.runtime.plugins.validation.probe_server``. Output of plugins goes to standard error. The
-kernel ends the process when a request greatly exceeds its time limit, even if its parent has gone.
+kernel ends the process when a request greatly exceeds its time limit, even if the parent process has ended.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
     os.dup2(2, 1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C at the server's terminal is meant for the server
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C in the server's terminal is for the server only
     pending: queue.SimpleQueue[bytes] = queue.SimpleQueue()
     threading.Thread(target=_read, args=(requests, pending), name="requests", daemon=True).start()
     asked: Answer | None = None
@@ -99,8 +99,8 @@ def serve(make: Callable[[WorkerSettings, Mapping[str, str]], Answer]) -> None:
 
 
 class _OneAnswer:
-    """The answer to one request. If it comes after ``until``, on this host's monotonic clock, it is replaced by the line of the plugin's
-    code at that time."""
+    """The answer to one request. If the answer comes after ``until``, on this host's monotonic clock, the line of the plugin's code that
+    was running at that time replaces it."""
 
     def __init__(self, answers: BinaryIO, until: float) -> None:
         self._answers, self._watched = answers, threading.get_ident()
@@ -127,8 +127,8 @@ class _OneAnswer:
 
 
 def _line_of_plugin(thread: int) -> str:
-    """`` (file, line number)`` at which a thread is in code that is neither Python's nor this package's. Empty if it is not in such
-    code."""
+    """The text `` (file, line number)`` for the current position of a thread in code that is neither Python's nor this package's. Empty if
+    the thread is not in such code."""
     stack = traceback.walk_stack(sys._current_frames().get(thread))
     lines = [(frame.f_code.co_filename, number) for frame, number in stack]
     found = next((line for line in lines if _may_be_of_plugin(line[0])), None)

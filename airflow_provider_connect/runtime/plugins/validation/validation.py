@@ -93,7 +93,7 @@ class _Validating:
         self._definition = definition
 
     def whole(self) -> Validation:
-        """1 the framework's keys 2 the connector's 3 the clients' 4 the converters'."""
+        """The whole validation. Keys are in this order: (1) the framework's; (2) the connector's; (3) the clients'; (4) the converters'."""
         connector = self._connector()
         framework = self._definition.of_kind(is_sink=self._is_sink)
         found = self._framework_values(framework, connector)
@@ -111,8 +111,8 @@ class _Validating:
         return dataclasses.replace(validation, warnings=self._warnings(connector, framework, validation))
 
     def _warnings(self, connector: Connector, framework: ConfigDef, validation: Validation) -> list[str]:
-        """Warnings about settings that no plugin reads. Settings of a stage or converter with a wrong class are left out, since its
-        definition is unknown."""
+        """Warnings about settings that no plugin reads. Settings of a transformation, predicate or converter with a wrong class are left
+        out, because their definition is unknown."""
         task_def = getattr(getattr(connector, "task_class", None), "config_def", None)
         definitions = (framework, own_config_def(), connector.config_def, task_def or ConfigDef())
         known = {name for definition in definitions for name in names_of(definition)}
@@ -179,7 +179,7 @@ class _Validating:
         return {name: key for name, key in own_config_def().keys.items() if name in self._config and name not in connector.config_def.keys}
 
     def _converter(self, role: str, found: Mapping[str, ConfigValue]) -> _Part | None:
-        """The settings of a converter that the config itself names. None: it names no converter, or one with errors."""
+        """The settings of a converter that the config itself names. None: the config names no converter, or a converter with errors."""
         name = f"{role}.converter"
         of_class, of_version = found[name], found[f"{name}.{VERSION_ENDING}"]
         named = self._config.get(name)
@@ -220,7 +220,7 @@ def _kind_of(key: str) -> PluginKind | None:
 
 
 def _add_null_errors(known: Mapping[str, ConfigValue], config: Given, into: dict[str, ConfigValue] | None = None) -> None:
-    """Null is never a valid value. An undefined key gets a value of its own with that error."""
+    """Add an error for each null, because null is never a valid value. An undefined key gets a separate value with this error."""
     for key, text in config.items():
         if text is not None:
             continue
@@ -231,7 +231,7 @@ def _add_null_errors(known: Mapping[str, ConfigValue], config: Given, into: dict
 
 
 def _paired(keys: Mapping[str, ConfigKey], found: Mapping[str, ConfigValue]) -> Iterator[Pair]:
-    """Values without a definition come first, then every key in its order."""
+    """Pairs of key and value. Values without a definition come first. The keys follow in their order."""
     yield from ((None, value) for name, value in found.items() if name not in keys)
     yield from ((key, found.get(name)) for name, key in keys.items())
 
@@ -266,7 +266,7 @@ def key_view(key: ConfigKey, name: str | None = None) -> ConfigKeyView:
 
 
 def _value_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigValueView:
-    """If a connector reports nothing about a key of its own, the key counts as valid."""
+    """The value as a view. If a connector reports nothing about one of its own keys, the key is treated as valid."""
     if value is None:
         assert key is not None
         value = ConfigValue(key.name)
@@ -277,10 +277,10 @@ def _value_view(key: ConfigKey | None, value: ConfigValue | None) -> ConfigValue
 def validate_overrides(
     settings: WorkerSettings, config: Mapping[str, str | None], *, is_sink: bool
 ) -> Iterator[tuple[ConfigKey | None, ConfigValue]]:
-    """Validates each override of a client that the connector uses, and any other that is refused. The result has the prefix in its name,
-    and its definition if Kafka has one.
+    """Validates each override of a client that the connector uses, and any other override that is refused. A result has the prefix in its
+    name, and a definition if Kafka defines the setting.
 
-    Texts name the settings without prefix, as Connect does.
+    Error texts name the settings without the prefix, as in Connect.
     """
     given = {name: text for name, text in config.items() if text is not None}
     kinds = clients_of(settings, given, is_sink=is_sink)
@@ -309,7 +309,7 @@ def _one(definition: ConfigDef, kind: ClientKind, name: str, text: str, known: l
 
 
 def _unusable(settings: WorkerSettings, kind: ClientKind, overrides: Mapping[str, str]) -> dict[str, str]:
-    """What our own clients cannot do, such as use a Java key store, by the setting that requests it."""
+    """The features that our own clients do not support, such as Java key stores, by the setting that requests each."""
     try:
         client_config(settings, kind, overrides)
     except ConfigException as error:

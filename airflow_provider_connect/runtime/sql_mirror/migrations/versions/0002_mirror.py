@@ -1,4 +1,4 @@
-"""The mirror of the topics: their current content, its history, and how far they were read."""
+"""The mirror of the topics: their current content, their history, and the positions up to which they were read."""
 
 import sqlalchemy as sa
 from alembic import op

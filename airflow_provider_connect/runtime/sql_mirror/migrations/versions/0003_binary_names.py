@@ -18,4 +18,4 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """The wider rule stays: rows with names that differ only in case would not fit the narrower one."""
+    """Does nothing. Rows with names that differ only in case would not fit the previous rule."""

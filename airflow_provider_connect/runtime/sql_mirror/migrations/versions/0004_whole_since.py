@@ -1,4 +1,4 @@
-"""Since when the history of each topic is complete, so that no undo returns to an instant for which lines may be missing."""
+"""The time from which the history of each topic is complete. No undo may return to an earlier instant, for which lines may be missing."""
 
 import time
 
@@ -12,7 +12,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """For an existing mirror this is unknown, so it counts from now on."""
+    """For an existing mirror, this time is unknown, so it is set to the current time."""
     now = str(int(time.time() * 1000))
     with op.batch_alter_table("connect_position") as table:
         table.add_column(sa.Column("since_ms", sa.BigInteger, nullable=False, server_default=now))
