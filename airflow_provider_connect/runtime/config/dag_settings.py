@@ -45,7 +45,7 @@ _DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """The values of ``airflow.engine``: tasks run as Spark jobs, or in the application's own process, without Spark."""
-MAX_TASKS = 1024  # Airflow maps a task over at most so many ([core] max_map_length)
+MAX_TASKS = 1024  # Airflow's limit for a mapped task ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
 _SHOWN = 200  # characters of a value in an error
@@ -58,8 +58,8 @@ _D = TypeVar("_D")
 @dataclass(frozen=True, slots=True)
 class DagSettings:
     """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: all in one application.
-    ``probe_interval_seconds`` None: if only a run can check a Java source for new data, each run starts it. ``poll_timeout_seconds`` None:
-    no limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
+    ``probe_interval_seconds`` None: each run starts a Java source that only a run can check for new data. ``poll_timeout_seconds`` None: no
+    limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -195,7 +195,7 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
 
 
 def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
-    """Refuses a deadline without a notifier, and a notifier without a deadline. Otherwise these mistakes would be noticed too late."""
+    """Refuses a deadline without a notifier, and a notifier without a deadline. Otherwise these mistakes would be found too late."""
     deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
     for key in deadlines:
         if not has_notifiers and ON_DEADLINE not in read.errors:
@@ -214,7 +214,7 @@ _BOUNDED = {
 
 
 def _check_stay(read: "_Reader", *, stays: bool) -> None:
-    """Refuses what only runs that end can have, and the duration of one that does not stay."""
+    """Refuses settings of a run that stays that fit only runs that end. Refuses a duration for a run that does not stay."""
     for key, reason in _BOUNDED.items() if stays else ():
         if key in read.config:
             read.refuse(key, read.config[key], f"with {SCHEDULE}={CONTINUOUS}, {reason}: omit it")
@@ -223,7 +223,7 @@ def _check_stay(read: "_Reader", *, stays: bool) -> None:
 
 
 def default_schedule(connector: str) -> str:
-    """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at once.
+    """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at the same time.
 
     The cron expression has seconds in the sixth field, as in Airflow.
     """
@@ -300,7 +300,7 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
     "airflow.retry.delay.multiplier": factor(1, 100),
     "airflow.retry.delay.jitter": factor(0, 1),
 }
-"""The settings of the retry policy, read from the Variable, and from the connector's config, which takes precedence."""
+"""The settings of the retry policy, in the Variable and in the connector's config. The config takes precedence."""
 
 _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "airflow.tags": ("tags", names(100, "tags")),
@@ -328,13 +328,13 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
     RUN_DURATION: ("run_seconds", duration(60)),
 }
-"""By key: the field of ``DagSettings``, which has the default, and the parser."""
+"""By key: the field of ``DagSettings`` and the parser. The field has the default."""
 
 _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 
 def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
-    """The maximum heap size of a JVM for the connector with this ``config``. Empty ``config``: for no connector. ``worker`` are the
+    """The maximum heap size of a JVM for the connector with this ``config``. An empty ``config`` means no connector. ``worker`` are the
     worker's settings. Raises ConfigException for a malformed size, or one above the maximum for connectors."""
     default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
     if JAVA_MEMORY not in config:

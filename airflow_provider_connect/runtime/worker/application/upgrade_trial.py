@@ -75,10 +75,10 @@ class UpgradeTrial:
         return self._is_trying
 
     def before_plan(self, *, is_whole: bool) -> bool:
-        """1 fail a trial that never reported 2 compare the versions if a trial is requested 3 begin the trial.
+        """Steps: 1 fail a trial that never reported its end; 2 compare the versions, if a trial is requested; 3 begin the trial.
 
-        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run. A run of some of them
-        begins no trial. Returns whether all tasks must be planned again, because another version has planned them.
+        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run. A run of only some
+        tasks begins no trial. Returns whether all tasks must be planned again, because another version has planned them.
         """
         upgrade = self._found
         if upgrade is None:
