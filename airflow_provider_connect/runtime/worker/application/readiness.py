@@ -244,8 +244,8 @@ def seconds_to_wait(failures: int) -> float:
 
 
 def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
-    """The read part of the config topic. None: the topic does not exist yet, and this worker may create it. Otherwise raises as for other
-    internal topics."""
+    """The config topic as far as the connector needs it. None: the topic does not exist yet. Raises ConfigException for a missing topic
+    that this worker may not create."""
     try:
         if cache is not None:
             return cache.read(settings, connector)

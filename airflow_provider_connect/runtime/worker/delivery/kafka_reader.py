@@ -54,7 +54,7 @@ class KafkaReader:
 
     A partition is done when its position reaches the end, or at the broker's end-of-partition event: only transaction markers may follow
     the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was read,
-    including markers and aborted records. ``held`` are the partitions that are not read for now. ``columns`` names the columns to read
+    including markers and aborted records. ``held`` are the partitions that are currently not read. ``columns`` names the columns to read
     besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``,
     records are read as confluent-kafka's objects.
     """
@@ -83,7 +83,7 @@ class KafkaReader:
             raise
 
     def close(self) -> None:
-        """Drop what was fetched and not read."""
+        """Drop records that were fetched but not read."""
         if self._native is not None:
             self._native.close()
 
@@ -93,7 +93,7 @@ class KafkaReader:
         return not self._open - self.held
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Do not read exactly these partitions until the next call."""
+        """Until the next call, do not read these partitions, but read all others."""
         if partitions != self.held:
             self.held = partitions
             self._assign()
@@ -162,7 +162,8 @@ class KafkaReader:
                 self._go_on(partition)
 
     def _go_on(self, partition: TopicPartition) -> None:
-        """Continue at the first offset that the log holds, because it does not hold the next one. Fail if the log ends before that."""
+        """Continue at the first offset that the log holds, because it no longer holds the next one to read. Fail if the log ends before
+        that one."""
         position = self.positions[partition]
         with translating(f"reading topic {partition.topic}"):
             low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)
@@ -249,7 +250,7 @@ class AheadReader:
         return raws
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Do not read exactly these partitions until the next call."""
+        """Until the next call, do not read these partitions, but read all others."""
         if partitions != self._reader.held:
             self._take_back()
             self._reader.hold(partitions)
@@ -262,7 +263,7 @@ class AheadReader:
         self._note()
 
     def _take_back(self) -> None:
-        """Mark what was read but not returned to be read again."""
+        """Let records be read again that were read but not returned."""
         pending, self._next = self._next, None
         if pending is not None:
             for partition in {raw.partition for raw in pending.result()}:

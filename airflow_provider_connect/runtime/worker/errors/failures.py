@@ -47,7 +47,8 @@ PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
 
 
 class FailedRecord(Protocol):
-    """The record of a failure. ``description`` names it without its contents. ``str`` includes them, for logs that may contain messages."""
+    """The record of a failure. ``description`` names it without its contents. ``str`` includes the contents, for logs that may contain
+    messages."""
 
     def description(self) -> str: ...
 
@@ -98,7 +99,7 @@ class ReadRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRecord:
-    """A record that its source could not read. The exception contains its position."""
+    """A record that its source could not read. The exception contains the record's position."""
 
     task: str
 

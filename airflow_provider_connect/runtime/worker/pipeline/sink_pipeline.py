@@ -145,7 +145,7 @@ def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
 
 
 def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
-    """Translate ``kept``, which counts among the records of ``ranges``, to indexes in the whole batch."""
+    """Translate ``kept`` to indexes in the whole batch. ``kept`` counts only the records of ``ranges``."""
     found: list[Range] = []
     for start, length in kept:
         first = 0

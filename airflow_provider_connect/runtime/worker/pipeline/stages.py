@@ -64,7 +64,7 @@ class Stage:
         return pieces if len(pieces) == 1 else join_batches(pieces)
 
     def _changed(self, run: Batch, start: int) -> list[Batch]:
-        """Transform the run that begins with record ``start`` of the batch. The record index of an error refers to the batch."""
+        """Transform the part of the batch that begins with record ``start``. The record index of an error refers to the batch."""
         try:
             return _listed(self.transformation.apply_batch(run))
         except DataException as error:

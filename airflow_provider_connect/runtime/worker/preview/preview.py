@@ -1,7 +1,7 @@
 """A dry run of one connector: plans as a run does, reads and converts the next records, and writes nothing.
 
-It takes no claim and no transactional id, and writes no offset, status or topic, so it does not disturb a run at the same time. It runs
-plugins' code, so it is called in a process of its own (``process``).
+It takes no claim and no transactional id, and writes no offset, status or topic, so it does not disturb a concurrent run. It runs plugins'
+code, so it is called in a process of its own (``process``).
 """
 
 from __future__ import annotations

@@ -68,8 +68,8 @@ class PreviewedSource:
         return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
 
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], limit: int) -> PreviewedTask:
-        """Read ``limit`` records of task ``number``. If ``limit`` is 0, the task is not started. ``config`` is its config with values,
-        ``shown`` the config to show."""
+        """Read ``limit`` records of task ``number``. If ``limit`` is 0, the task is not started. ``config`` is its resolved config, and
+        ``shown`` is the config to show."""
         if limit <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = configure_task(self._connector.task_class(), self._connector, self._pipeline.converters.header)
