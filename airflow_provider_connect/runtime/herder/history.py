@@ -116,7 +116,7 @@ class ConnectorHistory:
         return OffsetUndo.of(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
 
     def _before(self, name: str, entry: int) -> int:
-        """The last instant before change ``entry``, which is before the first line of its claim."""
+        """The last instant before change ``entry``: the instant before the first line of its claim."""
         recorded = self._require_recorded()
         line = recorded.offset_line(name, entry)
         if line is None:

@@ -65,8 +65,8 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsNow:
-    """The current offsets and their topics. A source's are on ``topics``, of which the last takes precedence. A sink's are in its group and
-    in the batch log."""
+    """The current offsets and their topics. A source's offsets are on ``topics``; the last topic takes precedence. A sink's offsets are in
+    its group and in the batch log."""
 
     offsets: list[OffsetView]
     topics: list[str]
@@ -148,7 +148,8 @@ class OffsetKeeper:
         return resolved if self._is_sink(resolved) else None
 
     def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
-        """``config`` with the variables in its topics resolved, which are not secret. Unchanged if they have no value."""
+        """``config`` with the variables in its topic names resolved. Topic names are not secret. Unchanged if the variables cannot be
+        resolved."""
         named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
         if named:
             with suppress(ConnectException):
@@ -162,7 +163,7 @@ class OffsetKeeper:
         return [found[str(number)] for number in range(len(variables))]
 
     def now(self, name: str) -> OffsetsNow:
-        """As ``offsets``, but with their topics."""
+        """The offsets, as ``offsets`` returns them, with their topics."""
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return OffsetsNow.of(kind, self._settings)
@@ -179,8 +180,8 @@ class OffsetKeeper:
         return ALTERED if self._change(name, lambda kind: kind.request_alteration(offsets), author) else ALTERED_INSIDE
 
     def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
-        """As ``alter``, with the offsets that ``decide`` returns, given the current offsets after every task is fenced. If it returns no
-        offsets, nothing is changed and the message is None. If it raises, nothing is changed."""
+        """As ``alter``, with the offsets that ``decide`` returns. ``decide`` gets the current offsets, after every task is fenced. If it
+        returns no offsets, nothing is changed and the message is None. If it raises, nothing is changed."""
         with self._lock:
             changing = self._changing[name]
         with changing:
@@ -199,8 +200,8 @@ class OffsetKeeper:
 
     def repair(self, name: str) -> None:
         """After a stop: end the transactions that tasks left open, and overwrite a source's aborted offsets with the committed ones.
-        Readers that do not distinguish them (a real worker without exactly-once support) need this. Does nothing unless the connector is
-        STOPPED.
+        Readers that do not distinguish aborted from committed offsets (a real worker without exactly-once support) need this. Does nothing
+        unless the connector is STOPPED.
 
         Raises StoreTimeoutException, and ConflictException after a concurrent change.
         """
@@ -256,7 +257,8 @@ class OffsetKeeper:
     # ── 2, 3 ──
 
     def _claim(self, name: str, kind: Kinds) -> Claim:
-        """Write the claim of this change. A concurrent claim has started tasks or changed offsets. Then everything is checked again."""
+        """Write the claim of this change. If there is a concurrent claim, everything is checked again, because that claim has started tasks
+        or changed offsets."""
         for _ in range(_ATTEMPTS):
             state = self._read()
             _require_stopped(state, name)
@@ -335,8 +337,8 @@ def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
 
 
 def ask_connector(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
-    """Call ``alter_offsets`` of connector ``name``. Returns whether it confirmed that offsets which it keeps itself were also changed.
-    False without a probe.
+    """Call ``alter_offsets`` of connector ``name``. Returns whether the connector confirmed that it has also changed the offsets that it
+    keeps itself. False without a probe.
 
     ``word`` is source or sink. Raises BadRequestException, with the connector's own text, for offsets that it refuses. Raises
     ConnectException if it accepts no offsets at all, or failed.

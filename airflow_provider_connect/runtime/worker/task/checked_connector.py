@@ -107,10 +107,10 @@ def check_connector(
     providers: Mapping[str, ConfigProvider] | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
-    """Check the config of connector ``name``. Raises ConfigException with all errors, in Connect's words, and RetriableException if the
-    connector raises it; both without secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``). ``version`` is
-    the connector's version, whatever its config names. ``providers`` may already have resolved values. None: no value is resolved yet.
-    ``hide`` receives the secrets before any code of the connector runs."""
+    """Check the config of connector ``name``. Raises ConfigException with all errors in Connect's words, and RetriableException if the
+    connector raises it. Neither contains secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``). ``version``
+    is the version of the connector to use, even if its config requests another one. ``providers`` may already have resolved values. None:
+    no value is resolved yet. ``hide`` receives the secrets before any code of the connector runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -213,8 +213,8 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
 
 
 def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
-    """Have the connector check whether a run could start now, with ``fully`` for a preview. Raises MissingException. For any other
-    exception of the connector, raises RetriableException, without secrets."""
+    """Let the connector check whether a run could start now. ``fully`` is for a preview. Raises MissingException. For any other exception
+    of the connector, raises RetriableException, without secrets."""
     mask = Mask(checked.secrets())
     try:
         with plugin_code():
@@ -273,8 +273,8 @@ def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) 
 
 @plugin_code()
 def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
-    """The guarantee of a run: the requested one, else the strongest that worker and connector allow. ``exactly_once``: whether the worker's
-    stores support it.
+    """The guarantee of a run: the requested one, otherwise the strongest that worker and connector allow. ``exactly_once``: whether the
+    worker's stores support it.
 
     Raises ConfigException if the requested guarantee, or ``exactly.once.support=required``, is not possible.
     """

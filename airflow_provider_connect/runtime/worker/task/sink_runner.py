@@ -75,9 +75,10 @@ COMMIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """A sink's partitions, and the known offsets outside its destination: those of the group, and those of the batch log for partitions in
-    ``lost``, which the group has lost. In ``unfinished`` partitions a change over REST was interrupted. For those in ``lost_here``, this
-    destination has also committed the offset. ``has_external_commits``: another program has committed or deleted offsets."""
+    """A sink's partitions, and their known offsets outside the destination: the group's offsets, and the batch log's offsets of partitions
+    in ``lost``. The group has lost the offsets of the partitions in ``lost``. In ``unfinished`` partitions, a change over REST was
+    interrupted. This destination has also committed the offsets of the partitions in ``lost_here``. ``has_external_commits``: another
+    program has committed or deleted offsets."""
 
     partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -122,7 +123,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._commit.owner.take_over()
 
     def read_offsets(self) -> KnownPartitions:
-        """The batch log is used only if the group has no offset. Offsets of topics that were recreated since are left out."""
+        """The batch log is used only if the group has no offset. Offsets of topics that were recreated after the commit are left out."""
         self._commit.refuse_other_members()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -224,7 +225,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return owner
 
     def _members(self) -> Sequence[str]:
-        """The members of the group. While the broker is away, retried with a new client each time, for at most ``SILENCE_SECONDS``."""
+        """The members of the group. While the broker is unavailable, the request is repeated with a new client each time, for at most
+        ``SILENCE_SECONDS``."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while True:
             try:
@@ -234,8 +236,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _refuse_new_topics(self) -> None:
-        """Raise RetriableException if a topic was recreated since it was opened. The records read may be from either topic, and their
-        offsets would be kept as the first one's. If the broker does not answer, the commit waits for it."""
+        """Raise RetriableException if a topic was recreated since it was opened. The records that were read may be from either topic, and
+        their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for it."""
         if not self._exactly_once:
             return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
@@ -306,7 +308,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
-        """The reaction if the destination has gone back. Records that it nevertheless holds would be duplicated."""
+        """The reaction if the destination has gone back. If all records were delivered again, those that it still holds would be
+        duplicated."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
@@ -331,7 +334,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
-    """The settings whose change may lead to another destination: those that the connector names, else all its own settings except
+    """The settings whose change may lead to another destination: those that the connector names, otherwise all its own settings except
     passwords."""
     if connector.location_settings:
         return {key: raw.get(key, "") for key in connector.location_settings}
