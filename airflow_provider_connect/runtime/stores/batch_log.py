@@ -26,7 +26,7 @@ BY_KEY = -1
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The sums of records, bytes and failed records over the runs of a task. A run counts once, however often it wrote its entry.
+    """The sums of records, bytes and failed records over the runs of a task. A run counts once, even if it wrote its entry several times.
     ``timestamp`` is that of the newest entry with records, in ms since 1970. -1: there is no such entry."""
 
     type: ConnectorType
@@ -94,8 +94,8 @@ class BatchLog(Closing):
         return ""
 
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-        """The positions in the connector's entries. If several entries have a partition, the newest claim's count, and among these the
-        largest. Positions in topics that have another id now are left out."""
+        """The positions in the connector's entries. If several entries have a partition, the largest position of the newest claim applies.
+        Positions in topics that have another id now are left out."""
         return newest_positions(self.entries(connector), topic_ids)
 
     def lost(
@@ -176,11 +176,11 @@ def newest_positions(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_ID
 def lost_positions(
     entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
 ) -> dict[TopicPartition, int]:
-    """The positions to restore for a group that lost its offsets. Either they expired in a group without members, or a process died while
-    changing them.
+    """The positions to restore for a group that lost its offsets. Either the offsets expired in a group without members, or a process died
+    while changing them.
 
     Positions in a topic that has another id now are left out. Offsets that were committed less than ``retention_seconds`` ago cannot have
-    expired: a user has deleted them. None: the retention is unknown.
+    expired: a user has deleted them. ``retention_seconds`` None: the retention is unknown.
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
     newest = _newest(entries, topic_ids).items()
@@ -199,7 +199,7 @@ def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, to
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """By partition: the newest claim with a position, its largest position, the run, and the timestamp."""
+    """By partition: the newest claim with a position of it, the largest position of this claim, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():

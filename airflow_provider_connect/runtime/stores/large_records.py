@@ -33,7 +33,7 @@ class LargeRecords:
             self._failed.append((error, message))
 
     def check(self) -> None:
-        """Raises RecordTooLargeException if the broker has refused one."""
+        """Raises RecordTooLargeException if the broker has refused a record."""
         largest = max(self._refused(), default=None)
         if largest is not None:
             size, topic, key = largest

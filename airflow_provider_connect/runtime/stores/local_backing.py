@@ -90,7 +90,8 @@ class _NoBatchLog(BatchLog):
 
 
 class _Configs(MemoryConfigStore):
-    """Its followers ignore claims. The host of the tasks sees the claims, and ends the tasks after a commit of their offsets."""
+    """A config store whose followers ignore claims. The host of the tasks sees the claims, and ends the tasks after a commit of their
+    offsets."""
 
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)

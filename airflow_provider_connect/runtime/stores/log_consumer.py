@@ -59,7 +59,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a partition was read. If ``high`` is beyond ``position``, an open transaction hides the records between from
+    """How far a partition was read. If ``high`` is beyond ``position``, an open transaction hides the records between the two from
     read_committed."""
 
     position: int
@@ -203,7 +203,8 @@ class LogConsumer(Closing):
 
 
 def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> ClientConfig:
-    """``config`` with settings for a quick read: no back-off before the first connection, and short waits and an event at the end."""
+    """``config`` with settings for a quick read: no back-off before the first connection, short waits, and an event at the end of a
+    partition."""
     return {
         **QUICK,
         "fetch.wait.max.ms": 1,

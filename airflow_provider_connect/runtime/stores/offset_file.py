@@ -62,7 +62,7 @@ class OffsetFile:
             self._guard = -1
 
     def _replace(self, content: bytes) -> None:
-        """1 write a new file to disk 2 rename it 3 write the rename to disk."""
+        """Steps: 1 write a new file to disk; 2 rename it; 3 write the rename to disk."""
         fresh = self._beside("new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
         try:

@@ -18,7 +18,7 @@ class OffsetLocation:
     """``topic`` holds the offsets in force. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
 
     ``producer``, ``consumer`` and ``admin`` are unprefixed settings for clients of the location, added to the worker's settings. They are
-    the connector's overrides, or empty if its records go to another cluster than its offsets.
+    the connector's overrides. They are empty if the connector's records go to another cluster than its offsets.
     """
 
     topic: str

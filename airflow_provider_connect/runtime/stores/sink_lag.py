@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
 ) -> dict[TopicPartition, int]:
-    """The lag of each partition in records, for a client of a Connect server. The client may have the settings of other brokers.
+    """The lag of each partition in records, for a client of a Connect server. The client may have settings for other brokers.
 
     Raises as ``partition_lags``, and ConfigException if the brokers in ``settings`` are not the server's cluster.
     """

@@ -227,7 +227,7 @@ class TopicTail(Closing, Generic[Value]):
     is back, ``poll`` returns the records of that time.
 
     ``starts``: the first offset to read, by partition. ``fetch_wait_ms``: how long a broker holds a request of an idle tail. A new record
-    still arrives at once. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,
+    still arrives immediately. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,
     ``positions`` also advances past transaction markers. Not thread-safe.
     """
 

@@ -1,4 +1,4 @@
-"""A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the batch log.
+"""A producer that owns a transactional id, and the records that it writes in addition to the task's records: offsets and the batch log.
 
 Also fences such ids: after that, no older producer of the id can commit.
 """
@@ -91,7 +91,7 @@ class TransactionalProducer:
             self.commit()
 
     def commit(self) -> None:
-        """Commits. After a RetriableException the outcome is unknown. Only a new producer of the same id can find out."""
+        """Commits. After a RetriableException the outcome is unknown. Only a new producer of the same id can find out the outcome."""
         self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
         self.is_open = False
 
