@@ -97,7 +97,7 @@ class DagSettings:
 class DagLimits:
     """The worker settings that limit DAG settings of configs from REST or the config topic. Configs in DAG files have no limits. ``pools``,
     ``queues`` and ``engines`` are allowed in addition to the defaults. ``*`` allows any. ``continuous``: runs may stay, and each then takes
-    a slot of Airflow's executor. ``notifiers`` are those in the worker settings."""
+    a slot of Airflow's executor. ``notifiers`` are the notifiers in the worker settings."""
 
     min_interval_seconds: float = 10.0
     continuous: bool = False
@@ -135,7 +135,7 @@ def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str
 def steering_errors(
     connector: str, config: Mapping[str, str], limits: DagLimits, shortest_interval: ShortestInterval | None = None
 ) -> dict[str, list[str]]:
-    """The errors of the keys that control the connector's DAG, by key: values that Airflow refuses, and those beyond ``limits``.
+    """The errors of the keys that control the connector's DAG, by key: values that Airflow refuses, and values beyond ``limits``.
 
     Without ``shortest_interval``, which calls Airflow, checks only the number of fields of a cron expression.
     """
@@ -214,7 +214,7 @@ _BOUNDED = {
 
 
 def _check_stay(read: "_Reader", *, stays: bool) -> None:
-    """Refuses settings of a run that stays that fit only runs that end. Refuses a duration for a run that does not stay."""
+    """Refuses settings that fit only runs that end, if the run stays. Refuses a duration for a run that does not stay."""
     for key, reason in _BOUNDED.items() if stays else ():
         if key in read.config:
             read.refuse(key, read.config[key], f"with {SCHEDULE}={CONTINUOUS}, {reason}: omit it")

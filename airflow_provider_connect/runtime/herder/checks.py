@@ -78,7 +78,7 @@ def _validation(config: Given, probe: Probe | None) -> Validation:
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:
-    """The errors, by key, of ``airflow.*`` keys and of the name, which becomes part of a record's key."""
+    """The errors of ``airflow.*`` keys and of the name, by key. The name becomes part of a record's key."""
     errors: dict[str, list[str]] = {}
     for key in (DEFINED_IN, RELEASED):
         if key in config:

@@ -242,7 +242,7 @@ class Herder:
         return self._corrections.refused_definitions(names)
 
     def accept_definition(self, name: str) -> None:
-        """Restart the connector if it is FAILED because of its DAG file, whose config is valid again."""
+        """Called when the config in the connector's DAG file is valid again. Restart the connector if it is FAILED because of this file."""
         self._corrections.accept_definition(name)
 
     def note_state(self, name: str) -> None:
@@ -454,7 +454,7 @@ class Herder:
         self._corrections.refuse_dag(name, reason)
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Restart those of these connectors that are FAILED because no DAG could be created for them."""
+        """Restart those connectors among ``names`` that are FAILED because no DAG could be created for them."""
         self._corrections.accept_dags(names)
 
     # ── plugins ──

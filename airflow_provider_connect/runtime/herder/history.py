@@ -91,8 +91,8 @@ class ConnectorHistory:
         return offset_history(page, recorded.begins_ms(now.topic))
 
     def undo(self, name: str, *, to: str | int | None, entry: int | None, dry_run: bool, author: str | None) -> OffsetUndo:
-        """Set the offsets of a STOPPED connector to those of the instant ``to``, or to those before change ``entry``. A dry run changes
-        nothing and is allowed in any state.
+        """Set the offsets of a STOPPED connector to the offsets at the instant ``to``, or to the offsets before change ``entry``. A dry run
+        changes nothing and is allowed in any state.
 
         Raises NotFoundException, BadRequestException for an instant at which the history is incomplete, ConflictException while the
         history lags behind the topics, and the exceptions of a change of offsets.

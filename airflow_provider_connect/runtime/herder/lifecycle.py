@@ -81,8 +81,8 @@ class Lifecycle:
             self._launcher.trigger(name)
 
     def reconfigured(self, name: str, *, is_changed: bool) -> None:
-        """A config was written. The tasks become UNASSIGNED until a run has planned and started them again. Paused and stopped connectors
-        keep their statuses. As in Connect, an unchanged config restarts the connector but not its tasks."""
+        """Called after a config was written. The tasks become UNASSIGNED until a run has planned and started them again. Paused and stopped
+        connectors keep their statuses. As in Connect, an unchanged config restarts the connector but not its tasks."""
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             return
         if is_changed:

@@ -1,13 +1,13 @@
 """The offsets of connectors as users read and change them (KIP-875). They can be read in any state, but altered and reset only for STOPPED
 connectors.
 
-A change has these steps. A process that dies before the last one has changed nothing.
+A change has these steps. A process that dies before the last step has changed nothing.
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
 3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on no process commits for its tasks.
-4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after 5.
-5. The new offsets are written in one transaction, which checks 1 and 3 again just before its commit.
+4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after step 5.
+5. The new offsets are written in one transaction. Just before its commit, steps 1 and 3 are checked again.
 """
 
 from __future__ import annotations
@@ -169,8 +169,8 @@ class OffsetKeeper:
             return OffsetsNow.of(kind, self._settings)
 
     def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
-        """Set these offsets, and keep those of other partitions. None removes an offset. Returns the message for the user. ``author`` is
-        the user, for the history.
+        """Set these offsets, and keep the offsets of other partitions. None removes an offset. Returns the message for the user. ``author``
+        is the user, for the history.
 
         Raises BadRequestException (invalid offsets, or the connector is not STOPPED), NotFoundException, ConflictException (a concurrent
         change), ConnectException.

@@ -198,7 +198,7 @@ class Replays:
         return self._inherited_settings(replay_connector(sink), config) | made
 
     def _inherited_settings(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """The sink's settings for where its runs execute, without those that only a DAG file may set."""
+        """The sink's settings that decide where its runs execute, without settings that only a DAG file may set."""
         given = {key: config[key] for key in _STEERING if key in config}
         return {key: text for key, text in given.items() if not self._dag_check(name, {key: text})}
 

@@ -173,7 +173,7 @@ class SinkOffsetChanges:
             raise ConnectException(f"{self._failed}: {error}") from error
 
     def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
-        """The records for the batch log: all positions in the entry of task 0, and no positions in those of other tasks."""
+        """The records for the batch log. The entry of task 0 has all positions, and the entries of other tasks have no positions."""
         if not self._keeps_batch_log:
             return []
         with closing(BatchLog(self._settings)) as store:

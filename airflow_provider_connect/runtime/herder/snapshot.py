@@ -87,7 +87,7 @@ class SnapshotReader:
         return self._shared()
 
     def configs(self) -> ClusterConfigState:
-        """Only the state of the config topic, which takes half the time."""
+        """Only the state of the config topic. Reading it takes half the time."""
         return self._shared_configs()
 
     def _read_both(self) -> Snapshot:

@@ -147,7 +147,7 @@ class SourceOffsetChanges:
         return all(held.get(record.key) == record.value for record in records)
 
     def _write_without_transaction(self, store: Offsets, committer: OffsetCommitter, check: Check) -> bool:
-        """For offsets in a file or in memory, whose store refuses old claims."""
+        """Write the offsets to a file or to memory. Such a store refuses old claims itself."""
         committer.take_over()
         known = store.read(self._name)
         pairs = self._pairs(known)

@@ -32,7 +32,7 @@ class RetainedWal:
         self._views: Mapping[str, RetainedWalView] = {}
 
     def replace(self, views: Mapping[str, RetainedWalView]) -> None:
-        """Replace all views by these, which are keyed by connector."""
+        """Replace all views by ``views``, which maps connectors to their views."""
         self._views = views
 
     def note(self, connector: str) -> str | None:

@@ -27,7 +27,7 @@ BY_KEY = -1
 @dataclass(frozen=True, slots=True)
 class Delivered:
     """The sums of records, bytes and failed records over the runs of a task. A run counts once, even if it wrote its entry several times.
-    ``timestamp`` is that of the newest entry with records, in ms since 1970. -1: there is no such entry."""
+    ``timestamp`` is the time of the newest entry with records, in ms since 1970. -1: no entry has records."""
 
     type: ConnectorType
     records: int
@@ -169,7 +169,7 @@ class BatchLog(Closing):
 
 
 def newest_positions(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-    """The positions in the entries of a connector's tasks, without those in topics that have another id now."""
+    """The positions in the entries of a connector's tasks. Positions in topics that have another id now are left out."""
     return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
 
 

@@ -159,7 +159,7 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
-        """Writes a note about what is missing for the connector, whose raw config is ``of``. None: nothing is missing. Does nothing if the
+        """Writes a note about what is missing for the connector with the raw config ``of``. None: nothing is missing. Does nothing if the
         same note is set, or the config has changed."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:

@@ -1,10 +1,10 @@
 """Reads the config topic as a state, and changes it by compare-and-set.
 
 A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``. Steps: 1 take over the id (once; the producer is
-kept); 2 read to the end; 3 decide; 4 write and commit; 5 read the written records. If another writer took over the id between 2 and 4, we
-are fenced and start again, so every decision is based on the newest state. The takeover also ends the open transaction of a dead writer,
-which would block every reader. A commit returns before its marker is on the topic. The broker makes the next owner of the id wait for the
-marker. With step 5, this store also waits for the marker, before its own next change and before the next reader.
+kept); 2 read to the end; 3 decide; 4 write and commit; 5 read the written records. If another writer took over the id between steps 2 and
+4, we are fenced and start again, so every decision is based on the newest state. The takeover also ends the open transaction of a dead
+writer, which would block every reader. A commit returns before its marker is on the topic. The broker makes the next owner of the id wait
+for the marker. With step 5, this store also waits for the marker, before its own next change and before the next reader.
 
 A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced). The records of
 the transaction, and all records after them, then stay hidden. Therefore, if a transaction is still open at step 2, another transaction ends
@@ -93,8 +93,8 @@ class ConfigStore(ConfigChanges):
     def change(self, decide: Decide) -> list[int]:
         """See ConfigChanges. If ``decide`` raises, nothing is written and the exception propagates.
 
-        Raises StoreTimeoutException if the change was not committed in time. Then it has no effect, unless the broker was lost between the
-        commit and the check of its outcome.
+        Raises StoreTimeoutException if the change was not committed in time. Then the change has no effect, unless the broker was lost
+        between the commit and the check of its outcome.
         """
         with self._lock:
             return self._changed(decide, time.monotonic() + self._timeout_seconds)

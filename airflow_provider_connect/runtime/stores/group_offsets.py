@@ -98,7 +98,7 @@ class GroupOffsets:
         """The groups whose coordinator did not answer in time, each with the reason.
 
         librdkafka ends the whole process when a request for offsets reaches a broker that is not the coordinator, or not yet (issue 5040).
-        The process survives the same error in a description, and then searches for the coordinator again.
+        librdkafka survives the same error in a description, and then searches for the coordinator again.
         """
         client, seconds = self._connection.client, self._connection.timeout_seconds
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()

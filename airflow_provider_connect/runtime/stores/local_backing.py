@@ -105,7 +105,7 @@ class _UnclaimedFollower(MemoryConfigFollower):
 class FileCommitter:
     """Commits one claim's offsets to the file, until a newer claim commits. Later commits of an overdue task are refused.
 
-    A newer claim that has not yet committed does not end the right to commit: the herder claims for a restart, and the ending tasks commit
+    A newer claim that has not yet committed does not end the right to commit: when the herder claims for a restart, the ending tasks commit
     first.
     """
 

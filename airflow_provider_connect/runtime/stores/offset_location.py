@@ -49,7 +49,7 @@ def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKin
 
 
 def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """Unprefixed settings for the producers that commit a sink's offsets. Cluster and user are those of its consumers."""
+    """Unprefixed settings for the producers that commit a sink's offsets. They use the cluster and the user of the sink's consumers."""
     return connector_overrides(config, ClientKind.PRODUCER) | _connection_of_consumers(config)
 
 

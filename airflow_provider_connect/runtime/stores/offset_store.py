@@ -44,15 +44,15 @@ class SourceOffsets:
     by_key: Mapping[bytes, OffsetRecord]
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
-        """The partition's offset, or None. Found by the bytes of the key, so the order of the partition's entries matters, as in Connect.
-        An offset that was altered over REST, with its entries in Java's order, is also found."""
+        """The partition's offset, or None. It is found by the bytes of its key, so the order of the partition's entries matters, as in
+        Connect. An offset that was altered over REST, with its entries in Java's order, is also found."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
         if found is None and len(partition) > 1:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
         return None if found is None or found.offset is None else dict(found.offset)
 
     def key_of(self, partition: Partition) -> bytes:
-        """The key of the partition's offset, with its entries in this order."""
+        """The key of the partition's offset. The partition's entries keep their order."""
         return offset_topic.key_bytes(self.connector, partition)
 
     def spellings(self, partitions: Iterable[Partition]) -> list[list[Partition]]:

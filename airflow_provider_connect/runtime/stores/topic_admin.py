@@ -65,7 +65,7 @@ class Creation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """A topic's id, which differs from that of an earlier topic of the same name, and its number of partitions."""
+    """A topic's id and number of partitions. The id differs from the id of an earlier topic with the same name."""
 
     id: str
     partitions: int

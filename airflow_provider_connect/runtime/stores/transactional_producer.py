@@ -145,7 +145,7 @@ class Fence:
     def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
         """Fences the transactional ids of the connector's ``tasks``. Raises RetriableException if the broker does not answer.
 
-        ``overrides`` are those of the connector's own transactional producers. Ids are fenced on the cluster on which they are used.
+        ``overrides`` are the settings of the connector's own transactional producers. Ids are fenced on the cluster on which they are used.
         """
         if not tasks:
             return
@@ -167,7 +167,7 @@ class Fence:
         return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
 
     def _fence(self, config: dict[str, Any]) -> None:
-        """Has the effect of Java's fenceProducers, which confluent-kafka lacks: a producer takes over the id and closes."""
+        """A producer takes over the id and closes. This has the effect of Java's fenceProducers, which confluent-kafka lacks."""
         producer = Producer(config)
         try:
             take_over(producer, FENCE_SECONDS)

@@ -87,7 +87,7 @@ class TaskMetrics:
 
     @property
     def records_delivered(self) -> int:
-        """The records that were written, without those that were dropped with their transaction or refused by the destination."""
+        """The written records, without records that were dropped with their transaction or refused by the destination."""
         return self.records_out - self.records_dropped - self.records_refused
 
     @property

@@ -176,7 +176,7 @@ class StayingRun:
 
 
 class RemoteTask:
-    """A StayingTask that ``engine`` runs while a thread of the driver waits for it. A lost process is replaced after a wait, which grows.
+    """A StayingTask that ``engine`` runs while a thread of the driver waits for it. A lost process is replaced after a growing wait.
     ``on_lost`` receives the trace of each loss, formatted by ``trace_of``. ``result`` is the result of the last process."""
 
     def __init__(

@@ -269,7 +269,7 @@ class _Values:
 
 
 def _max_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
-    """How long the task may run. The worker's setting does not limit a backfill, which has one run."""
+    """How long the task may run. The worker's setting does not limit a backfill, because a backfill has only one run."""
     if connector.is_backfill and connector.batch_max_duration_ms is None:
         return math.inf
     return (connector.batch_max_duration_ms or worker.batch_max_duration_ms) / 1000

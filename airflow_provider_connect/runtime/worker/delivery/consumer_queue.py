@@ -1,7 +1,7 @@
 """Consumed records as Arrow columns, without a Python object per record. Knows nothing of ranges.
 
 confluent-kafka's consumer creates an object for each record, and further objects for key, value and timestamp. Here, the library returns
-pointers, which NumPy follows, and Arrow copies keys and values. ``librdkafka`` lists the assumptions.
+pointers. NumPy follows them, and Arrow copies keys and values. ``librdkafka`` lists the assumptions.
 """
 
 from __future__ import annotations
@@ -32,9 +32,9 @@ class ConsumerQueue:
     """Takes what a consumer has fetched. Not thread-safe. Close it before the consumer, which waits for its queues when it ends.
 
     Most errors and all callbacks still go to the consumer's own queue, so ``Consumer.poll`` must be called now and then. If a topic is
-    gone, librdkafka puts an error among the records, and calls the error callback where it meets the error. confluent-kafka sets such a
-    callback in every client. The process ends if this callback is called outside of confluent-kafka's own calls. So ``on_error`` replaces
-    it for all errors of the client.
+    gone, librdkafka puts an error among the records, and also calls the error callback from the call that meets the error. confluent-kafka
+    sets such a callback in every client. The process ends if this callback is called outside of confluent-kafka's own calls. So
+    ``on_error`` replaces it for all errors of the client.
     """
 
     def __init__(self, consumer: Consumer, library: Librdkafka, columns: frozenset[str], on_error: OnError) -> None:

@@ -35,7 +35,7 @@ def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
 
 
 def _columns(rows: Iterable[Headers | None]) -> Iterator[pa.Array]:
-    """The rows in pieces, so that few headers are in memory as objects at once."""
+    """The rows in pieces, so that few headers are in memory as objects at the same time."""
     piece: list[Headers | None] = []
     count = 0
     for row in rows:

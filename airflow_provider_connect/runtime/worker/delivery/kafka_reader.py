@@ -52,11 +52,11 @@ _WAIT_SECONDS = 0.1  # how often errors and callbacks of the consumer are served
 class KafkaReader:
     """Reads each partition from its start offset to its end offset and not beyond. Close it before the consumer.
 
-    A partition is done when its position reaches the end, or at the broker's end-of-partition event: only transaction markers may follow
-    the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was read,
-    including markers and aborted records. ``held`` are the partitions that are currently not read. ``columns`` names the columns to read
-    besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``,
-    records are read as confluent-kafka's objects.
+    A partition is done when its position reaches the end, or at the broker's end-of-partition event, because only transaction markers may
+    follow the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was
+    read, including markers and aborted records. ``held`` are the partitions that are currently not read. ``columns`` names the columns to
+    read besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without
+    ``library``, records are read as confluent-kafka's objects.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class KafkaReader:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done, except held ones, which may never be resumed."""
+        """Whether every partition that is not held is done. Held partitions may never be resumed."""
         return not self._open - self.held
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
@@ -237,7 +237,7 @@ class AheadReader:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done, except held ones."""
+        """Whether every partition that is not held is done."""
         return self._exhausted
 
     def read(self, timeout_seconds: float) -> list[RawBatch]:

@@ -23,8 +23,8 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
 @dataclass(slots=True)
 class RawBatch:
     """Columns that were not requested are None. ``key`` and ``headers`` are also None if no record has any. A record has null headers if
-    they are unreadable, because a name is not UTF-8. ``offsets`` is None if they increase by one from ``first_offset``. ``next_offset`` is
-    the offset at which reading continues. Record objects are created only for records that failed."""
+    they are unreadable, because a name is not UTF-8. ``offsets`` is None if the offsets increase by one from ``first_offset``.
+    ``next_offset`` is the offset at which reading continues. Record objects are created only for records that failed."""
 
     partition: TopicPartition
     first_offset: int

@@ -34,7 +34,7 @@ HeaderRow = Sequence[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A record, by its index in the batch, whose ``size`` in bytes exceeds the ``limit`` of ``setting``."""
+    """A record whose ``size`` in bytes exceeds the ``limit`` of ``setting``. ``index`` is its index in the batch."""
 
     index: int
     size: int

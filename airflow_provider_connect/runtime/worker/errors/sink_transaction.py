@@ -200,7 +200,7 @@ class SinkTransaction(SinkTask):
             raise ConnectException(error.message) from error
 
     def _take(self, batch: Batch, write: Write) -> None:
-        """Pass a batch to the task without the records that it refuses, and report those."""
+        """Pass a batch to the task without the records that it refuses. Report the refused records."""
         try:
             found, was_asked = write(), self._is_careful
         except DataException:

@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 Result = TypeVar("Result")
 _NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Python's errors that the same record raises each time. Others, such as network errors, may not occur in the next run."""
+"""Python's errors that the same record raises each time. Other errors, such as network errors, may not occur in the next run."""
 _CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 

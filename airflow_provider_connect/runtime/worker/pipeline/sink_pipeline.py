@@ -134,7 +134,7 @@ def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
 
 
 def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
-    """The ranges of ``count`` records without those of ``left_out``, which is sorted."""
+    """The ranges of ``count`` records, without the records in ``left_out``. ``left_out`` is sorted."""
     ranges: list[Range] = []
     start = 0
     for index in (*left_out, count):

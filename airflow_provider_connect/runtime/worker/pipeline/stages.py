@@ -36,7 +36,7 @@ class Converters:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One transformation, for all records or for those for which ``predicate`` is true (``negate``: false)."""
+    """One transformation. It applies to all records, or to records for which ``predicate`` is true (with ``negate``: false)."""
 
     transformation: Transformation
     predicate: Predicate | None = None

@@ -113,7 +113,7 @@ def mask_failure(mask: Mask, request: PreviewRequest, settings: WorkerSettings, 
 
 
 def _masked(preview: Preview, mask: Mask) -> Preview:
-    """The preview without secrets, which may also be in names of topics and fields, keys, headers and partitions."""
+    """The preview without secrets. Secrets may also be in names of topics and fields, keys, headers and partitions."""
     return dataclasses.replace(
         preview,
         tasks=[dataclasses.replace(task, config=mask.whole(task.config), partitions=mask.whole(task.partitions)) for task in preview.tasks],

@@ -58,10 +58,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
-    """``raw`` is the config as on the topic. ``resolved`` is the same config with the values of its variables, and is never published or
-    logged. ``variables`` maps each variable to its value, ``hidden`` are the secrets among these values. ``plugins`` is the plugin of each
-    key's class name, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings on
-    which its ``validate`` reports."""
+    """``raw`` is the config as on the topic. ``resolved`` is the same config with its variables resolved, and is never published or logged.
+    ``variables`` maps each variable to its value. ``hidden`` are the secrets among these values. ``plugins`` is the plugin of each key's
+    class name, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings on which its
+    ``validate`` reports."""
 
     name: str
     plugins: ChosenPlugins
@@ -108,9 +108,9 @@ def check_connector(
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
     """Check the config of connector ``name``. Raises ConfigException with all errors in Connect's words, and RetriableException if the
-    connector raises it. Neither contains secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``). ``version``
-    is the version of the connector to use, even if its config requests another one. ``providers`` may already have resolved values. None:
-    no value is resolved yet. ``hide`` receives the secrets before any code of the connector runs."""
+    connector raises it. Neither contains secrets. ``versions`` are the versions that the run has chosen (``ChosenPlugins.versions``).
+    ``version`` is the version of the connector to use, even if its config requests another one. ``providers`` may already have resolved
+    values. None: no value is resolved yet. ``hide`` receives the secrets before any code of the connector runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -228,8 +228,8 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
 
 
 def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once per run. Tasks log those of
-    their converters and transformations."""
+    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once per run. Tasks log such
+    settings of their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
     named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
     of_plugins = tuple(f"{prefix}." for prefix in named)

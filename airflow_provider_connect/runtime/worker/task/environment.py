@@ -72,7 +72,8 @@ class TaskEnvironment:
 
     @property
     def max_records(self) -> int | None:
-        """The number of records that ends a run. None: no limit. The worker's setting does not limit a backfill, which has one run."""
+        """The number of records that ends a run. None: no limit. The worker's setting does not limit a backfill, because a backfill has
+        only one run."""
         worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
         return self.connector_settings.batch_max_records or worker
 

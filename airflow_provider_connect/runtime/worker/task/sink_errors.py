@@ -80,7 +80,7 @@ class SinkErrors:
             self.queue.writes_through = before
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Release the originals before ``offsets``, which are committed."""
+        """Release the originals before the committed ``offsets``."""
         if self.originals is not None:
             self.originals.release(offsets)
         self._held_bytes = self._kept_bytes()

@@ -248,7 +248,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The partitions of the connector's topics that this task owns. For a backfill, those in its ranges."""
+        """The partitions of the connector's topics that this task owns. For a backfill, the partitions in its ranges."""
         payload = self._environment.payload
         return [p for p in read_partitions(every, self._input.ranges) if is_owned_by(p, payload.task, payload.tasks)]
 

@@ -55,7 +55,7 @@ class HostConnection(Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of the connection to the driver, which carries the report about a killed process. None: no connection."""
+        """The descriptor of the connection to the driver. The connection carries the report about a killed process. None: no connection."""
 
 
 class StopSignal:

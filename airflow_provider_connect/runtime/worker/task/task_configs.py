@@ -71,8 +71,9 @@ class PlanningContext:
 @plugin_code()
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
     """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``. Raises
-    TaskException for more than the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long
-    together, and for anything but a list of mappings to text, numbers and booleans. Exceptions of the connector are raised unchanged."""
+    TaskException for more tasks than the worker's ``connectors.max.tasks``, even if ``tasks.max.enforce`` is false. Also raises it if the
+    configs are too long together, or are not a list of mappings to text, numbers and booleans. Exceptions of the connector are raised
+    unchanged."""
     connector = checked.connector
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))

@@ -17,7 +17,7 @@ class TaskPayload:
     """Sent pickled with the Spark job. Configs are raw. ``settings`` and ``secrets`` contain secrets, so a payload is never logged.
 
     ``known_topics`` are the topics that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
-    reading new records without a limit of time; otherwise a sink ends at the ends that its topics had when it began, and a source ends when
+    reading new records without a limit of time. Otherwise a sink ends at the ends that its topics had when it began, and a source ends when
     it has no more records. ``versions`` are the versions of plugins that the run has chosen, by the plugin's key in the config. None: the
     task chooses. ``locations`` are the paths of these plugins in ``plugin.path``. ``failures`` is the number of consecutive applications
     before this one in which the task has FAILED. ``known`` is the part of the config topic that the driver has read: the task continues
