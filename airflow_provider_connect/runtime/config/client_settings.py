@@ -138,8 +138,8 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
     """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error. Checks all
     overrides of ``kinds``. Checks overrides of other kinds only if they lead to another server, or if the policy is a list of allowed
-    overrides. This is because tasks here have clients that Connect's tasks lack, such as a sink's transactional producer and a source's
-    admin client. The overrides also apply to these clients."""
+    overrides. This is because tasks of this package have clients that Connect's tasks lack, such as a sink's transactional producer and a
+    source's admin client. The overrides also apply to these clients."""
     policy = settings.client_config_override_policy
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     allowed = _allowed_overrides(settings, kind_of_policy)
@@ -184,7 +184,8 @@ def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozens
 
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
-    """The overrides in a connector's ``config`` that have no counterpart here. As in Connect, they are allowed but have no effect."""
+    """The overrides in a connector's ``config`` that have no counterpart in librdkafka. As in Connect, they are allowed but have no
+    effect."""
     return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in TRANSLATABLE]
 
 

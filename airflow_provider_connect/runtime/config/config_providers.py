@@ -77,7 +77,8 @@ def airflow_variables(config: Mapping[str, str | None]) -> list[str]:
 
 
 def is_structural(key: str) -> bool:
-    """Whether a connector's setting holds names of classes, topics, groups or other settings. These are shown, so they hold no secrets."""
+    """Whether a connector's setting holds names of classes, topics, groups or other settings. Such settings are shown, so they must hold no
+    secrets."""
     if key in _STRUCTURAL or key.endswith(_STRUCTURAL_ENDINGS):
         return True
     kind, _, rest = key.partition(".")

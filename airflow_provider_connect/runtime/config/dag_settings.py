@@ -57,9 +57,9 @@ _D = TypeVar("_D")
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: all in one application.
-    ``probe_interval_seconds`` None: each run starts a Java source that only a run can check for new data. ``poll_timeout_seconds`` None: no
-    limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
+    """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: one application runs all
+    tasks. ``probe_interval_seconds`` None: each run starts a Java source that only a run can check for new data. ``poll_timeout_seconds``
+    None: no limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -270,7 +270,8 @@ def literal_secrets(config: Mapping[str, str]) -> list[str]:
 
 
 def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The keys of ``config`` that control the DAG, as their author set them. REST does not show them, as in Kafka Connect."""
+    """The keys of ``config`` that control the DAG, as their author set them. REST does not show them, because Kafka Connect does not have
+    them."""
     return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
 
 

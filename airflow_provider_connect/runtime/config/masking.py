@@ -190,8 +190,8 @@ def spellings(secrets: Iterable[str]) -> set[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The forms of a secret in a text: unchanged, trimmed, its lines, in a Python or JSON literal, in a URL, in base64. Also the secrets
-    within it."""
+    """The forms of a secret in a text: unchanged, trimmed, its lines, in a Python or JSON literal, in a URL, in base64. Also returns the
+    secrets within it."""
     for part in _parts(secret):
         yield from _texts(part)
         yield from _in_base64(part.encode(errors="surrogatepass"))

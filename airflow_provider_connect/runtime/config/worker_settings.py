@@ -2,8 +2,8 @@
 
 Knows nothing of the source of the mapping (airflow.cfg, an Airflow Connection or Variable, ``worker.properties``). Names, defaults and
 texts are Kafka Connect's (contract §4.1), except for our own settings: ``airflow.schedule``, ``batch.*``, ``cost.*``,
-``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default here, and exactly
-once is on.
+``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default, and exactly once
+is on by default.
 """
 
 import logging

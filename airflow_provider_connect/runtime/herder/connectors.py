@@ -161,8 +161,8 @@ class ConnectorConfigs:
         self._lifecycle.created(name)
 
     def note_state(self, name: str) -> None:
-        """Called when the connector's DAG file was removed. Record the target state before the connector is stopped, to restore it when the
-        file returns."""
+        """Called when the connector's DAG file was removed. Record the target state before the connector is stopped. The state is restored
+        when the file returns."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known, target = state.connector_config(name) or {}, state.target_state(name)

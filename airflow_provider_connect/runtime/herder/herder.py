@@ -71,7 +71,7 @@ from airflow_provider_connect.runtime.stores.backing import Backing, TopicBackin
 
 
 class Herder:
-    """The verbs of the REST API. The objects that it holds implement them.
+    """The verbs of the REST API. The objects that the herder holds implement the verbs.
 
     ``probe`` calls plugins. Without a probe, configs are neither accepted nor validated. ``previewer`` makes dry runs. ``takes_upgrades``:
     whether runs carry out upgrades. ``backing`` keeps the state. None: Kafka's topics. ``worker_id`` is in the statuses that the herder
@@ -246,7 +246,7 @@ class Herder:
         self._corrections.accept_definition(name)
 
     def note_state(self, name: str) -> None:
-        """Record the target state of a connector whose DAG file was removed, to restore it when the file returns."""
+        """Record the target state of a connector whose DAG file was removed. The state is restored when the file returns."""
         self._connectors.note_state(name)
 
     def release_connector(self, name: str) -> None:

@@ -60,8 +60,8 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def pause(self, name: str, author: str | None = None, *, keep_failed: bool = False) -> None:
-        """Set the target state PAUSED. A run in progress ends after its batch, and writes its statuses itself. Without a run, the statuses
-        are written here."""
+        """Set the target state PAUSED. A run in progress ends after its batch, and writes its statuses itself. If there is no run, this
+        method writes the statuses."""
         self._put_target(name, TargetState.PAUSED, author)
         if not self._launcher.is_running(name):
             self.reach(name, keep_failed=keep_failed)

@@ -39,7 +39,7 @@ class BatchLogMetrics:
         self._warnings: Mapping[str, str] = {}
 
     def read(self) -> TaskMetrics:
-        """Empty while the batch log cannot be read, because metrics of states are useful without it."""
+        """Empty while the batch log cannot be read, because metrics of states are useful without the batch log."""
         delivered = self._delivered() or {}
         return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
 
@@ -144,7 +144,7 @@ def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _
 
 
 def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
-    """As ``BatchLogMetrics.warnings``, from what the tasks of this process have counted since it began."""
+    """As ``BatchLogMetrics.warnings``, but based on the counts of this process's tasks since the process began."""
     counts: dict[str, list[TaskResult]] = {}
     for (name, task), counted in read().items():
         result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))

@@ -1,4 +1,4 @@
-"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and has a run execute it."""
+"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and starts a run that executes it."""
 
 from __future__ import annotations
 

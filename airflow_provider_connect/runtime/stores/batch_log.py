@@ -65,8 +65,8 @@ class BatchLog(Closing):
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
-        """The deliveries of each task since the first call on this object, and of the last run before it. Raises as ``entries``, but waits
-        for no open transaction."""
+        """The deliveries of each task since the first call on this object, and of the last run before that call. Raises as ``entries``, but
+        waits for no open transaction."""
         self._reader.read(self._apply, forget=self._forget)
         return dict(self._delivered)
 

@@ -1,4 +1,4 @@
-"""Writes the config topic: a producer that owns the leader's transactional id until another process takes it over."""
+"""Writes the config topic with a producer that owns the leader's transactional id until another process takes over the id."""
 
 import time
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ _NO_RECORD = b"open-transaction-ended"  # a key that readers of uncommitted reco
 
 
 class NotWrittenException(ConnectException):
-    """The records were not written. If ``uncertain`` contains their offsets, they may have been written nevertheless. To find out, take
-    over the id and read to the end.
+    """The records were not written. If ``uncertain`` contains their offsets, the records may have been written nevertheless. To find out,
+    take over the id and read to the end.
 
     ``is_transient``: a retry may succeed.
     """

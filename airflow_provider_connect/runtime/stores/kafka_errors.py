@@ -100,7 +100,8 @@ class LastError:
         _log.debug("Kafka client: %s", error)
 
     def callbacks(self) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
-        """The settings with which a client reports its errors here and prints nothing. A fenced producer prints at any log level."""
+        """The settings with which a client reports its errors to this object and prints nothing. A fenced producer prints at any log
+        level."""
         return {"error_cb": self, "logger": _client_log}
 
     def raise_if_refused(self, stage: str) -> None:

@@ -1,4 +1,4 @@
-"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
+"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted transactions.
 
 Read them after taking over the task's transactional id. By then, every transaction of the previous owner has ended.
 """
@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.wire import offset_topic
 
 _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 512 << 20
-"""Limit for the offsets of one connector in memory, because the server also reads them, for all connectors."""
+"""Limit for the offsets of one connector in memory, because the server also reads these offsets, for all connectors."""
 _RECORD_BYTES: Final = 500  # approximate size of a record object itself
 
 Partition = Mapping[str, object]

@@ -45,8 +45,8 @@ class StateRecord:
 
 
 class UnreadableTopicException(StoreException):
-    """``topic`` cannot be read, or not beyond some record. Other topics can still be read. Such a topic may be one that a config names for
-    its connector's offsets."""
+    """``topic`` cannot be read, or it can be read only up to some record. Other topics can still be read. Such a topic may be one that a
+    config names for its connector's offsets."""
 
     def __init__(self, topic: str, cause: ConnectException) -> None:
         super().__init__(cause.message)

@@ -56,7 +56,7 @@ class TopicSpec:
 
 
 class Creation(StrEnum):
-    """The outcome of creating a topic. FORBIDDEN: this client may neither create it nor find out whether it exists."""
+    """The outcome of creating a topic. FORBIDDEN: this client may neither create the topic nor find out whether it exists."""
 
     CREATED = "created"
     EXISTS = "exists"
@@ -90,7 +90,7 @@ class TopicAdmin:
         self._connection = connection or AdminConnection.of(settings, overrides)
 
     def describe_later(self, topics: Iterable[str]) -> "dict[str, Future[TopicDescription]]":
-        """Requests the descriptions without waiting. ``described`` waits for one and returns it."""
+        """Requests the descriptions without waiting. ``described`` waits for a description and returns it."""
         found: dict[str, Future[TopicDescription]] = self._connection.client.describe_topics(
             TopicCollection(list(topics)), request_timeout=self._connection.timeout_seconds
         )
@@ -161,8 +161,8 @@ class TopicAdmin:
         return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Creates the topic if it does not exist, and waits until the brokers list it. They list it only after their answer. Raises
-        StoreException if the broker refuses its settings, StoreTimeoutException."""
+        """Creates the topic if it does not exist, and waits until the brokers list it. The brokers list a topic only after they have
+        answered. Raises StoreException if the broker refuses its settings, StoreTimeoutException."""
         outcome = self._creation(spec)
         if outcome is not Creation.FORBIDDEN:
             self._wait_until_listed(spec.name)

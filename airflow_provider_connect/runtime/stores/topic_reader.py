@@ -126,7 +126,7 @@ class TopicReader(Closing, Generic[Value]):
         """Calls ``apply`` with the value of each record since the last read. After a timeout, the next read continues after the last
         record.
 
-        ``wait_for`` is called with the keys of records that an open transaction hides. If it accepts one, the read waits until the
+        ``wait_for`` is called with the keys of records that an open transaction hides. If it accepts a key, the read waits until the
         transaction has ended, for at most ``settle_seconds``. A second consumer reads these keys. It is opened only when a transaction is
         open.
 

@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks: Spark or this process. It is called in
     a separate thread during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` receives the
-    result that the application would have if it ended then. In this result, tasks that still run have ``UNREPORTED`` as their trace.
+    result that the application would have if it ended now. In this result, tasks that still run have ``UNREPORTED`` as their trace.
     ``mask`` receives the secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a
     task in this process. None: tasks run elsewhere."""
 

@@ -89,8 +89,8 @@ def report_unready(
     """Write the statuses that a run would have left: the connector is RUNNING, and each of its ``tasks`` has FAILED for ``reason``.
     ``reason`` contains no secrets.
 
-    In Kafka Connect, a connector's tasks check its systems when they start, with the same result. ``known`` is the part of the config topic
-    that was read before.
+    In Kafka Connect, the tasks check the connector's systems when they start, with the same result. ``known`` is the part of the config
+    topic that was read before.
     """
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     with closing(StatusWriter(settings, claim=claim)) as writer:

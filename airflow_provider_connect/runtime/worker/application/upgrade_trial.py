@@ -99,8 +99,8 @@ class UpgradeTrial:
         return False
 
     def after(self, results: Sequence[TaskResult], tasks: int) -> str:
-        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is a trial. Returns why it failed, as a sentence
-        for people. Empty: it has not failed."""
+        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is a trial. Returns why the trial failed, as a
+        sentence for users. Empty: it has not failed."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
             return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")

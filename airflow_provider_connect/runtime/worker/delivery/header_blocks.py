@@ -20,8 +20,8 @@ from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_T
 _IN_STEP = 32  # up to so many headers per record, all records are read in parallel; one record with more would slow down all
 _MOST_VARINT_BYTES = 10
 MOST_HEADERS: Final = 1_000_000
-"""Maximum headers of a record. A record of one mebibyte has at most half as many. A header may consist of two bytes, but needs a hundred
-times as many as an object."""
+"""Maximum headers of a record. A record of one mebibyte has at most half as many headers. A header of two bytes needs a hundred times as
+many bytes as an object."""
 _PIECE: Final = 100_000  # headers
 
 

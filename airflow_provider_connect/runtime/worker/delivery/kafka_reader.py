@@ -162,8 +162,8 @@ class KafkaReader:
                 self._go_on(partition)
 
     def _go_on(self, partition: TopicPartition) -> None:
-        """Continue at the first offset that the log holds, because it no longer holds the next one to read. Fail if the log ends before
-        that one."""
+        """Continue at the first offset that the log holds, because the log no longer holds the next offset to read. Fail if the log ends
+        before the next offset."""
         position = self.positions[partition]
         with translating(f"reading topic {partition.topic}"):
             low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)

@@ -177,7 +177,7 @@ class _Headers:
 
 
 def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
-    """Memory for ``count`` descriptions, filled with what they all share: (records, parts, words)."""
+    """Memory for ``count`` descriptions, filled with the values that all of them share: (records, parts, words)."""
     parts = _PARTS if has_key else _PARTS[:-1]
     words = np.zeros((count, len(parts), _WORDS), np.uint64)
     words[:, :, 0] = parts

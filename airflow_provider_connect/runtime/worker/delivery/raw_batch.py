@@ -105,7 +105,7 @@ def _at(column: pa.Array | None, index: int) -> Any:  # Any: the value of any co
 
 
 class RetainedBatches:
-    """Retains raw batches until their commit. Above ``most_bytes`` it drops the oldest uncommitted ones."""
+    """Retains raw batches until their commit. Above ``most_bytes``, it drops the oldest uncommitted batches."""
 
     def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:
         self._raws: dict[TopicPartition, list[RawBatch]] = {}

@@ -110,7 +110,7 @@ class KnownOffsets:
 
     @property
     def went_back(self) -> bool:
-        """Whether the destination holds less than it has committed."""
+        """Whether the destination now holds less than it had committed."""
         return self.had_offset and self.committed is not None and (self.destination is None or self.destination < self.committed)
 
 
@@ -125,7 +125,7 @@ class StartPosition:
 
 
 class Rollback(StrEnum):
-    """The reaction if a destination holds less than it has committed (``destination.rollback``)."""
+    """The reaction if a destination holds less than it had committed (``destination.rollback``)."""
 
     REDELIVER = "redeliver"
     FAIL = "fail"

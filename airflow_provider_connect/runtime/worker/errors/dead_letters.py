@@ -65,7 +65,7 @@ class DeadLetterQueue:
         self.writes_through = writes_through
 
     def add(self, failure: Failure) -> None:
-        """Add a record. ``write_due`` writes it later, unless it is written through. A record that is added twice is written once."""
+        """Add a record. If not ``writes_through``, ``write_due`` writes it later. A record that is added twice is written once."""
         record = failure.record
         assert isinstance(record, ConsumedRecord)
         dead_letter = DeadLetter(record, [*record.headers, *self._headers(failure)])

@@ -57,7 +57,7 @@ class FailedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A sink's record as Kafka stores it. ``timestamp`` is in ms. None: it has none, or it was not read."""
+    """A sink's record as Kafka stores it. ``timestamp`` is in ms. None: the record has no timestamp, or it was not read."""
 
     topic: str
     partition: int
@@ -119,7 +119,7 @@ class Failure:
     record: FailedRecord
 
     def text(self, *, with_record: bool) -> str:
-        """Connect's sentence about it. ``with_record`` adds the position of a consumed record, or the whole record of a source."""
+        """Connect's sentence about the failure. ``with_record`` adds the position of a consumed record, or the whole record of a source."""
         record = str(self.record) if with_record else ""
         return f"Executing stage '{self.operation.stage}' with class '{self.operation.class_name}'{record}."
 

@@ -1,4 +1,5 @@
-"""Converts Kafka's bytes to batches for ``put``: key and value converters, then transformations. No clients, offsets or guarantees here."""
+"""Converts Kafka's bytes to batches for ``put``: key and value converters, then transformations. Knows no clients, offsets or
+guarantees."""
 
 from __future__ import annotations
 

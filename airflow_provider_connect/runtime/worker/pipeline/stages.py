@@ -76,7 +76,7 @@ class Stage:
 def transform(
     errors: Tolerance, stages: Sequence[Stage], batches: Iterable[Batch], record: Callable[[Batch, int], FailedRecord]
 ) -> Iterator[Batch]:
-    """Pass each batch through the stages, without the records that fail in one."""
+    """Pass each batch through the stages, without the records that fail in a stage."""
     for batch in batches:
         pieces = [batch]
         for number, stage in enumerate(stages):

@@ -47,7 +47,7 @@ def make_preview(
 ) -> Preview:
     """Make the preview. Raises ConfigException for a config that could not run, and any exception of the plugins. No text of the preview
     contains a secret: ``mask`` receives all secrets before code that knows them runs. The caller masks exceptions (``mask_failure``).
-    ``offsets`` are those of a source that keeps them in a file. None: they are on the topics."""
+    ``offsets`` are the offsets of a source that keeps its offsets in a file. None: the offsets are on the topics."""
     started = time.monotonic()
     if not 0 < request.records <= MAX_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MAX_RECORDS}")

@@ -64,7 +64,7 @@ class Steps:
             self._pass(task, batch.slice(index, 1))
 
     def _pass(self, task: int, read: Batch) -> None:
-        """Show a batch of one record before and after each stage that it passes."""
+        """Show one record, as a batch, before and after each stage that it passes."""
         try:
             shown = self._record(task, read)
         except DataException:  # (an unreadable header, of a record that a stage may drop)

@@ -136,7 +136,7 @@ def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[
 
 
 def configure_task(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
-    """Give a new task what it needs before ``initialize``: the paths that the worker allows, and the header converter."""
+    """Give a new task the objects that it needs before ``initialize``: the allowed paths of the worker, and the header converter."""
     task.allowed_paths = connector.allowed_paths
     task.header_converter = header
     return task

@@ -21,8 +21,8 @@ class RunProgress:
     """The counts of one run, which its loop updates, and the reports that depend on them.
 
     ``max_records`` is the number of polled records that ends the run. None: no limit. ``topics`` creates topics and notes their ends.
-    ``active_topics`` reports them. Both are None in a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry in
-    the batch log. ``copy_offsets`` copies committed offsets to the worker's topic. ``log_progress`` is called in each turn,
+    ``active_topics`` reports the topics. Both are None in a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry
+    in the batch log. ``copy_offsets`` copies committed offsets to the worker's topic. ``log_progress`` is called in each turn,
     ``note_position`` with the position of the next work. ``now`` is a monotonic clock, in seconds.
     """
 

@@ -44,7 +44,7 @@ class SinkInput:
         self._config: ClientConfig = {**READER_SETTINGS, **config, **own, **FORCED_SETTINGS}
 
     def open_consumer(self) -> Consumer:
-        """A consumer of the group that neither joins it nor commits by itself."""
+        """A consumer with the group's id. It neither joins the group nor commits by itself."""
         return Consumer(self._config)
 
     def bounds(self, partitions: Collection[TopicPartition], admin: TopicAdmin) -> dict[TopicPartition, Bounds]:

@@ -33,10 +33,11 @@ class SinkLoop:
     """Runs one sink task until its reader is exhausted, its limit is reached, or ``stop`` gives a reason.
 
     Steps: 1 read; 2 convert and transform; 3 ``put``, repeated with the same batch after a RetriableException; 4 commit under the
-    guarantee. It commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop
-    commits nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no record
-    for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail alone. If
-    ``errors`` retains much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on each batch.
+    guarantee. The loop commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced
+    loop commits nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
+    record for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail
+    alone. If ``errors`` retains much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
+    each batch.
     """
 
     task: SinkTask

@@ -142,8 +142,8 @@ class SourceLoop:
         return None
 
     def _poll(self) -> list[Batch] | None:
-        """The polled batches. Empty: nothing now. None: nothing more in this run. While a retry waits, the loop continues without the task,
-        so that neither a due commit nor a request to stop is delayed."""
+        """The polled batches. Empty: there are no records now. None: there are no more records in this run. While a retry waits, the loop
+        continues without the task, so that neither a due commit nor a request to stop is delayed."""
         retries = self._retries
         if retries.now() < self._next_poll:
             return []

@@ -17,12 +17,12 @@ class TaskPayload:
     """Sent pickled with the Spark job. Configs are raw. ``settings`` and ``secrets`` contain secrets, so a payload is never logged.
 
     ``known_topics`` are the topics that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
-    reading new records without a limit of time. Otherwise a sink ends at the ends that its topics had when it began, and a source ends when
-    it has no more records. ``versions`` are the versions of plugins that the run has chosen, by the plugin's key in the config. None: the
-    task chooses. ``locations`` are the paths of these plugins in ``plugin.path``. ``failures`` is the number of consecutive applications
-    before this one in which the task has FAILED. ``known`` is the part of the config topic that the driver has read: the task continues
-    from there. ``needs_spark``: the task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there
-    is a reason to end.
+    reading new records without a limit of time. Otherwise a sink stops at the ends that its topics had when it began, and a source stops
+    when it has no more records. ``versions`` are the versions of plugins that the run has chosen, by the plugin's key in the config. None:
+    the task chooses. ``locations`` are the paths of these plugins in ``plugin.path``. ``failures`` is the number of consecutive
+    applications before this one in which the task has FAILED. ``known`` is the part of the config topic that the driver has read: the task
+    continues from there. ``needs_spark``: the task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs
+    until there is a reason to end.
     """
 
     connector: str
