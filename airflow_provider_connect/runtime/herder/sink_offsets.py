@@ -158,7 +158,7 @@ class SinkOffsetChanges:
             change.write(entries, group=self._group, positions=positions, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self.transaction_overrides) as again:
-                again.take_over()  # from now on the commit has either happened or never will
+                again.take_over()  # from now on, the commit has happened or will never happen
             if not positions or not positions.items() <= self._listed().items():
                 raise StoreTimeoutException(f"{self._failed}: {error}", stage=error.stage) from error
         except StoreException as error:

@@ -134,7 +134,7 @@ class SourceOffsetChanges:
             change.write(records, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._location.producer) as again:
-                again.take_over()  # from now on the commit has either happened or never will
+                again.take_over()  # from now on, the commit has happened or will never happen
             if not self._is_written(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker confirmed it late", self._name)

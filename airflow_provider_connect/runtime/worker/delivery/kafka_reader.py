@@ -79,7 +79,7 @@ class KafkaReader:
         try:
             self._assign()
         except BaseException:
-            self.close()  # else the consumer waits for this queue when it ends
+            self.close()  # otherwise the consumer waits for this queue when it ends
             raise
 
     def close(self) -> None:

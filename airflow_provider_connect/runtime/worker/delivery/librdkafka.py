@@ -67,7 +67,7 @@ _WAITING: _Functions = {  # called without holding the interpreter's lock
     "rd_kafka_error_destroy": (None, [_P]),
 }
 _QUICK: _Functions = {  # called often, without releasing the interpreter's lock: another thread would then keep it for 5 ms
-    "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: declaring them doubles the time of the call
+    "rd_kafka_produceva": (_P, None),  # arguments are a pointer, bytes, an int: declaring them doubles the time
     "rd_kafka_message_destroy": (None, [_P]),
     "rd_kafka_topic_name": (_TEXT, [_P]),
     "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),

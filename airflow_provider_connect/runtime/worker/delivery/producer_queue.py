@@ -30,7 +30,7 @@ _SERVE_SECONDS = 0.1
 _RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADER = 2, 3, 4, 5, 7, 8, 9  # rd_kafka_vtype_t
 _PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a described record; the last only if it has a key; its headers follow
 _WORDS = 9  # words of rd_kafka_vu_t: the kind of the part, then a union of 64 bytes
-_DESCRIBED = 1_000  # records at once, so that their descriptions stay in the processor's cache
+_DESCRIBED = 1_000  # records together, so that their descriptions stay in the processor's cache
 
 
 class ProducerQueue:

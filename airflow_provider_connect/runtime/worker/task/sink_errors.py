@@ -50,7 +50,7 @@ class SinkErrors:
             if found is not None:
                 for refusal in found:
                     self.tolerance.failed(Failure(PUT, refusal.error, record(refusal.row)))
-                put(count, 0)  # notes how far it got
+                put(count, 0)  # notes the progress
                 return count - len(found)
         self.tolerance.parts(PUT, count, put, record, tolerable=DataException)
         return 0
