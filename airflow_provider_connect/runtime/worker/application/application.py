@@ -281,7 +281,7 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
 
 
 def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:
-    """Have the run's upgrade trial evaluated. If the trial failed, the run may be retried immediately, with the old version."""
+    """Evaluate the run's upgrade trial. If the trial failed, the run may be retried immediately, with the old version."""
     try:
         rolled_back = evaluate()
     except ConnectException as error:  # the next run finds a trial that never reported its end

@@ -70,8 +70,8 @@ class HostedConnector:
 
 class ConnectorHost:
     """Hosts the connector of ``spec``. ``planner`` claims and plans; the host closes its store. ``create_task`` creates the tasks.
-    ``claim`` is the claim for the first plan, which the caller has just made. None: the host makes this claim. ``on_claim`` receives each
-    later claim.
+    ``claim`` is the claim for the first plan, if the caller has already made it. None: the host makes this claim. ``on_claim`` receives
+    each later claim.
 
     Once ``ended`` is set, the host does nothing until a trigger starts it again. ``ended`` is the reason: a newer run has claimed the
     connector, or a plan has failed for good.

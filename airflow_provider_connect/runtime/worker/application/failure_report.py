@@ -39,11 +39,11 @@ def report_lost(
 ) -> list[int]:
     """Write FAILED, with exit code and log tail, for every task of the application that did not report its end.
 
-    The statuses have the application's own claim, so that a newer run's statuses take precedence. Returns these tasks. An application that
-    never claimed has changed nothing, so nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED
-    under this claim, keep their status. ``tasks`` are the tasks that the application had to run. None: all tasks. Other tasks may run
-    elsewhere under the same claim, or may have ended. ``cache`` contains the part of the config topic that processes of this host have
-    read. None: the whole topic is read.
+    The statuses have the application's own claim, so that a newer run's statuses take precedence. Returns the tasks that are marked FAILED.
+    An application that never claimed has changed nothing, so nothing is written for it. Tasks that the driver knew to have ended, and those
+    that have FAILED under this claim, keep their status. ``tasks`` are the tasks that the application had to run. None: all tasks. Other
+    tasks may run elsewhere under the same claim, or may have ended. ``cache`` contains the part of the config topic that processes of this
+    host have read. None: the whole topic is read.
     """
     path = directory / CLAIM_FILE
     if not path.exists():

@@ -159,8 +159,7 @@ class Planner:
             return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
-        """Whether the published task configs were created from the config in force. If not, some of them must not run without the
-        others."""
+        """Whether the published task configs were created from the config in force. If not, a run of only some tasks is not allowed."""
         state = self.store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 

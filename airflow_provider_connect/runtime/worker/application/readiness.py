@@ -68,7 +68,7 @@ class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures). ``reason`` is for the log. ``config`` is the raw
     config that was checked, and ``secrets`` the values of its variables. Both are empty for a connector that is not started. ``version`` is
     the version that has worked, if an upgrade decides the plugin's version. ``missing`` is what the connector waits for. ``known`` is the
-    part of the config topic that was read, from which the run continues."""
+    part of the config topic that was read. The run continues to read after it."""
 
     state: str
     reason: str

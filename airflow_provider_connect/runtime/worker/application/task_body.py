@@ -120,8 +120,8 @@ def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Ab
 def driver_host(
     payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
 ) -> TaskHost:
-    """The host of a task in a thread of the application's driver, which hides the secrets of ``mask``. ``java`` has the driver's JVM for
-    Java plugins. ``backing`` None: the topics keep the task's state."""
+    """The host of a task in a thread of the application's driver. The driver hides the secrets of ``mask``. ``java`` has the driver's JVM
+    for Java plugins. ``backing`` None: the topics keep the task's state."""
     host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
     return replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0)
 

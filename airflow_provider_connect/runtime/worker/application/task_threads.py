@@ -1,6 +1,7 @@
 """Runs tasks in the application's own process, each in the calling thread. Knows no Spark.
 
-The modules of tasks are imported at the first task, after the connector's plugins, whose compiled code may have to be loaded first.
+The modules of tasks are imported at the first task, after the connector's plugins, because the plugins' compiled code may have to be loaded
+first.
 """
 
 from __future__ import annotations

@@ -50,7 +50,7 @@ class ClientMessages:
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
         """The fetched records, up to about ``most_records`` and ``most_bytes``. Waits up to ``timeout_seconds`` for the first one. None: no
-        record arrived. Raises what ``Consumed.add_error`` raises."""
+        record arrived. Raises the exceptions of ``Consumed.add_error``."""
         first = self._consumer.poll(timeout_seconds)
         if first is None:
             return None

@@ -97,8 +97,8 @@ class RecordLimits:
         return None if most is None else _pieces(batch, most)
 
     def batch_room(self, topic: str) -> int | None:
-        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: any batch of the client fits. This is the
-        default."""
+        """How many bytes the records of one batch may have, including ``RECORD_HEAD`` for each record. None: any batch of the client fits.
+        This is the default."""
         limit = self._limit(topic)
         return None if limit is None or limit.bytes >= self._batch_bytes else limit.bytes - _BATCH_HEAD
 

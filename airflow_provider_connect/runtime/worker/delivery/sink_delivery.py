@@ -7,7 +7,7 @@ exactly once            1 ``put``  2 ``pre_commit``: data, offsets and claim tog
 ======================  ==============================================================================
 
 Group offsets are committed only in a transaction of the task's own transactional id, because nothing fences a commit outside a transaction.
-Their metadata contains the claim. ``step`` surrounds each step (``commit_steps``).
+The metadata of the offsets contains the claim. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations

@@ -51,7 +51,7 @@ class SourceDelivery(Protocol):
 
 
 class ExactlyOnce:
-    """Records and offsets in one transaction. The transaction ends when ``boundary`` decides it, or when the caller commits."""
+    """Delivers records and offsets in one transaction. The transaction ends when ``boundary`` decides so, or when the caller commits."""
 
     def __init__(
         self,

@@ -26,7 +26,8 @@ class Boundary(Protocol):
 
 
 class PollBoundary:
-    """Ends a transaction with the first poll that comes ``linger_seconds`` or more after its begin. 0 is exactly Connect's ``poll``."""
+    """Ends a transaction with the first poll that comes ``linger_seconds`` or more after the transaction began. 0 is exactly Connect's
+    ``poll``."""
 
     def __init__(self, linger_seconds: float, now: Callable[[], float]) -> None:
         self._linger = linger_seconds

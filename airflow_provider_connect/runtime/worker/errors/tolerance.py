@@ -1,7 +1,7 @@
 """Finds failing records by halving, retries and reports them, then skips them or fails the task. Knows nothing of clients or columns.
 
 The rules are Kafka Connect's (``errors.*``, contract §13.1), with one exception. Under ``errors.tolerance=none`` a record whose retries are
-exhausted fails its task like any other. Connect drops it silently.
+exhausted fails its task like any other failed record. Connect drops such a record silently.
 """
 
 from __future__ import annotations

@@ -110,7 +110,8 @@ class DiscardingDelivery:
 
 
 class _Watch:
-    """Ends the loop of one task at ``deadline``, or when no record has arrived for ``IDLE_SECONDS``. ``retries`` are those of ``poll``."""
+    """Ends the loop of one task at ``deadline``, or when no record has arrived for ``IDLE_SECONDS``. ``retries`` are the retries of
+    ``poll``."""
 
     def __init__(self, retries: Retries, deadline: float, now: Callable[[], float]) -> None:
         self.end: PreviewEnd | None = None
@@ -184,7 +185,7 @@ class _ObservedPipeline:
 
 
 class _NoTransactions:
-    """The transactions of a task that ends its own. A preview has no transactions."""
+    """The transactions of a task that ends its transactions itself. A preview has none."""
 
     def commit_transaction(self, after: int | None = None) -> None:
         """Nothing is written, so nothing is committed."""

@@ -1,7 +1,7 @@
 """The first records of a preview as they were read, and after each transformation.
 
-Each record passes the stages alone, after its whole batch has passed the pipeline. Transformations have no side effects, and those that
-learn fields have learned them from the batch.
+Each record passes the stages alone, after its whole batch has passed the pipeline. Transformations have no side effects, and
+transformations that learn fields have learned them from the batch.
 """
 
 from __future__ import annotations

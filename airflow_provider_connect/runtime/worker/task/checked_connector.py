@@ -59,9 +59,9 @@ log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
     """``raw`` is the config as on the topic. ``resolved`` is the same config with its variables resolved, and is never published or logged.
-    ``variables`` maps each variable to its value. ``hidden`` are the secrets among these values. ``plugins`` is the plugin of each key's
-    class name, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings on which its
-    ``validate`` reports."""
+    ``variables`` maps each variable to its value. ``hidden`` are the secrets among these values. ``plugins`` maps each key whose value is a
+    class name to the plugin, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings
+    on which its ``validate`` reports."""
 
     name: str
     plugins: ChosenPlugins

@@ -116,7 +116,7 @@ def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: De
 def _create_dead_letter_producer(
     environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin
 ) -> DeadLetterProducer:
-    """A producer that uses the task's own transactions, if its cluster and user are those of the transactions. Otherwise a separate
+    """A producer that writes in the task's own transactions, if the transactions use the queue's cluster and user. Otherwise a separate
     producer."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"

@@ -85,7 +85,7 @@ class MemoryFence:
             self._file = None
 
     def lower(self, limit: int | None) -> None:
-        """Lower the limit to the connector's. None: the connector has no limit of its own."""
+        """Lower the limit to the connector's limit. None: the connector has no limit of its own."""
         self._limit = min(self._limit, limit or self._limit)
         self._write()
 

@@ -22,8 +22,8 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 
 def used_bytes(status: int | None, pid: int) -> int:
-    """The memory of the process, without pages of files, because the kernel can drop such pages. ``status`` is the descriptor of Linux's
-    ``/proc/«pid»/status``. None: ``ps`` reports the memory, including pages of files. Raises OSError if the process is gone."""
+    """The private memory of the process, without pages of files, because the kernel can drop such pages. ``status`` is the descriptor of
+    Linux's ``/proc/«pid»/status``. None: ``ps`` reports the memory, including pages of files. Raises OSError if the process is gone."""
     if status is None:
         import subprocess
 

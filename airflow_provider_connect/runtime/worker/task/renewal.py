@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 class Renewal:
     """Called by a SourceLoop when its task has no more records and all records are committed.
 
-    ``config`` is the connector's, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
+    ``config`` is the connector's config, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
     ``create_task`` starts a task. ``records`` returns how many records the run has read. The waits between two checks double, from
     ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a record. ``mask`` hides secrets in the log.
     """
