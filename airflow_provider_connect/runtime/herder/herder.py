@@ -497,7 +497,7 @@ class Herder:
         return self._statuses.metrics()
 
     def health_warnings(self) -> list[str]:
-        """Warnings while the server itself answers: why connectors will not run, and how many need attention."""
+        """Warnings of a server that answers requests: why connectors will not run, and how many need attention."""
         return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
 
     def close(self) -> None:

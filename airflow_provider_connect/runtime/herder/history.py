@@ -134,7 +134,7 @@ class ConnectorHistory:
             raise BadRequestException(f"{to_ms} (ms since 1970) is in the future: name an earlier instant")
 
     def _await_recorded(self, name: str, held: OffsetsNow) -> None:
-        """Wait until the history contains the current offsets. A change that it does not contain yet would not be undone."""
+        """Wait until the history contains the current offsets. A change that the history does not contain yet would not be undone."""
         recorded, live = self._require_recorded(), by_partition(held.offsets)
         unseen = {partition_key(view.partition) for view in held.offsets if view.offset is None}
 

@@ -163,8 +163,8 @@ class Lifecycle:
             self._statuses.flush()
 
     def _attempt_offset_repair(self, name: str) -> None:
-        """A connector becomes STOPPED even if the broker of its offsets does not answer. A later change of the offsets repairs them
-        first."""
+        """Repair the offsets if possible. A connector becomes STOPPED even if the broker of its offsets does not answer. Then a later
+        change of the offsets repairs them first."""
         try:
             self._repair_offsets(name)
         except ConnectException as error:

@@ -5,7 +5,8 @@ A change has these steps. A process that dies before the last step has changed n
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
-3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on no process commits for its tasks.
+3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on, no process commits for the connector's
+   tasks.
 4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after step 5.
 5. The new offsets are written in one transaction. Just before its commit, steps 1 and 3 are checked again.
 """
@@ -310,7 +311,7 @@ class OffsetKeeper:
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
     def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
-        """The required settings with their variables resolved. Calls no provider if they have no variables."""
+        """The required settings with their variables resolved. Calls no provider if these settings have no variables."""
         needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
         return self._resolve(needed) if config_providers.variables(needed) else needed
 

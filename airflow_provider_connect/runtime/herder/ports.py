@@ -94,8 +94,8 @@ class RecordedChanges(Protocol):
         ...
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """The offset at this instant of each partition that has changed since, by ``model.history.partition_key``. None: it had no
-        offset."""
+        """The offsets at this instant of the partitions that have changed since then, by ``model.history.partition_key``. None: the
+        partition had no offset."""
         ...
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:

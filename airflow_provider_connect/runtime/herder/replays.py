@@ -292,7 +292,7 @@ def _json_of(secrets: Iterable[str]) -> str:
 
 
 def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
-    """The record with its position in the queue as source offset. The task has put it into the first header."""
+    """The record with its position in the queue as source offset. The task has put the position into the first header."""
     origin = origin_of(str(record.headers[0]["key"])) if record.headers else None
     if origin is None:  # a transformation has created another record, or removed the header
         return record

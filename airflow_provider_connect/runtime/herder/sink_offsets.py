@@ -1,9 +1,9 @@
 """The offsets of one sink connector, in its consumer group: read, alter, reset (contract §7).
 
-The group's offsets and the batch log, from which lost offsets are restored, change together. The connector is asked last. Offsets in the
-group without a claim's mark take precedence over those at the sink's destination. So a process that dies before it asks the connector
-leaves a complete change. If the connector refuses, the previous offsets are restored. A Java sink does not know such marks. So it is asked
-first, as in Kafka Connect. The offsets that it keeps itself take precedence over the group's.
+The group's offsets and the batch log change together, because lost offsets are restored from the batch log. The connector is asked last.
+Offsets in the group without a claim's mark take precedence over those at the sink's destination. So a process that dies before it asks the
+connector leaves a complete change. If the connector refuses, the previous offsets are restored. A Java sink does not know such marks. So it
+is asked first, as in Kafka Connect. The offsets that it keeps itself take precedence over the group's.
 """
 
 from __future__ import annotations

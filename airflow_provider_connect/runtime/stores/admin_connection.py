@@ -1,4 +1,4 @@
-"""One admin client, created at its first use and dropped after a timeout, and the id of its cluster."""
+"""One admin client, and the id of its cluster. The client is created at its first use, and dropped after a timeout."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future

@@ -199,7 +199,7 @@ def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, to
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """By partition: the newest claim with a position of it, the largest position of this claim, the run, and the timestamp."""
+    """By partition: the newest claim with a position in the partition, the claim's largest position, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():

@@ -35,7 +35,7 @@ from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 _FORMAT = 2
 _MANY = 200  # rereading this many records takes two milliseconds, and writing to the file takes about as long
 _MOST_HELD = 20_000  # records in memory
-_MOST_READ = 200_000  # takes some seconds to read, which are lost if the reader is killed
+_MOST_READ = 200_000  # reading them takes some seconds, which are lost if the reader is killed
 _BUSY_SECONDS = 10.0
 _REFRESH_SECONDS = 600.0
 _LONGEST_SECONDS = 6 * 3600.0

@@ -102,7 +102,7 @@ class ConfigChanges(Closing):
         """Publishes the task set that the holder of ``claim`` planned. False: the task set was already published, and it came from the same
         config.
 
-        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, for an older claim, or
+        ``planned_from`` is the config from which the tasks were planned. Raises FencedException, and writes nothing, for an older claim, or
         if the connector was stopped, deleted or reconfigured meanwhile.
         """
 
@@ -122,7 +122,7 @@ class ConfigChanges(Closing):
         return bool(self.change(decide))
 
     def claim(self, connector: str, *, owner: str | None = None, again: bool = False) -> Claim:
-        """Claims the connector, which fences every earlier claim. Raises NotFoundException.
+        """Claims the connector. The claim fences every earlier claim. Raises NotFoundException.
 
         ``owner`` identifies the run that makes the claim. None: a verb makes it. ``again``: the run has claimed the connector before. Then
         raises FencedException, and claims nothing, if another run has claimed the connector since. A verb's claim does not count.

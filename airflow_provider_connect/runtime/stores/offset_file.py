@@ -1,4 +1,4 @@
-"""Source offsets in a local file, in the format of Kafka Connect's standalone worker. Each can continue with the other's file.
+"""Source offsets in a local file, in the format of Kafka Connect's standalone worker. Either worker can continue with the other's file.
 
 The file is replaced as a whole: a new file is written next to it, fsynced and renamed. So it contains either all of a commit or nothing of
 it, whenever the process or the machine dies. A lock on another file ensures that one process at a time uses it. The kernel releases the

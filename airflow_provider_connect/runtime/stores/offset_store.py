@@ -71,7 +71,7 @@ class SourceOffsets:
         return [(partition, self.get(partition)) for partition in self.partitions()]
 
     def over(self, other: "SourceOffsets") -> "SourceOffsets":
-        """These offsets, plus those of ``other`` for keys that are missing here."""
+        """These offsets, and the offsets of ``other`` for keys that these lack."""
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 

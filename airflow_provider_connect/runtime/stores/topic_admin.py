@@ -104,7 +104,7 @@ class TopicAdmin:
         return self.described(topic, self.describe_later([topic])[topic])
 
     def topic_id(self, topic: str) -> str:
-        """The topic's id. A topic that was recreated under the same name has another one."""
+        """The topic's id. A topic that was recreated under the same name has another id."""
         return self.described_id(topic, self.describe_later([topic])[topic])
 
     def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:

@@ -224,7 +224,7 @@ class TopicReader(Closing, Generic[Value]):
 
 class TopicTail(Closing, Generic[Value]):
     """Stays at the end of some partitions and never joins a group. While a broker is unavailable, ``poll`` returns nothing. When the broker
-    is back, ``poll`` returns the records of that time.
+    is back, ``poll`` returns the records that were written meanwhile.
 
     ``starts``: the first offset to read, by partition. ``fetch_wait_ms``: how long a broker holds a request of an idle tail. A new record
     still arrives immediately. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,

@@ -1,6 +1,6 @@
 """A producer that owns a transactional id, and the records that it writes in addition to the task's records: offsets and the batch log.
 
-Also fences such ids: after that, no older producer of the id can commit.
+Also fences transactional ids: afterwards, no older producer of the id can commit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from airflow_provider_connect.runtime.wire.record import author_headers, claim_h
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header, by which the
-    history of offsets finds the run. ``author``, the user who requested a change of offsets, is also written as a header."""
+    """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header. The history of
+    offsets uses it to find the run. ``author``, the user who requested a change of offsets, is also written as a header."""
 
     topic: str
     partition: int
@@ -125,8 +125,8 @@ def take_over(producer: Producer, timeout_seconds: float) -> None:
 def init_transactions(producer: Producer, timeout_seconds: float) -> None:
     """Calls the client's ``init_transactions``, without the half second that librdkafka waits after a request that was sent too early.
 
-    Its first request for a producer id may find no connected broker, and it retries 500 ms later (measured: 5 of 30 times). After the
-    metadata of the cluster was fetched, this did not occur (0 of 60).
+    The client's first request for a producer id may find no connected broker. Then the client retries 500 ms later (measured: 5 of 30
+    times). After the metadata of the cluster was fetched, this did not occur (0 of 60).
     """
     deadline = time.monotonic() + timeout_seconds
     producer.list_topics(timeout=timeout_seconds)

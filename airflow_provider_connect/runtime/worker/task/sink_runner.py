@@ -237,7 +237,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
     def _refuse_new_topics(self) -> None:
         """Raise RetriableException if a topic was recreated since it was opened. The records that were read may be from either topic, and
-        their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for it."""
+        their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for the broker."""
         if not self._exactly_once:
             return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
@@ -281,7 +281,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         known: KnownPartitions,
         destination: Mapping[TopicPartition, int] | None,
     ) -> dict[TopicPartition, StartPosition]:
-        """The start of a backfill's partition: it begins and ends with its range, and an offset outside is ignored."""
+        """The start of a backfill's partition. The partition begins and ends with its range, and an offset outside the range is ignored."""
         starts: dict[TopicPartition, StartPosition] = {}
         for partition, between in bounds.items():
             group = known.committed.get(partition)
@@ -308,8 +308,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
-        """The reaction if the destination has gone back. If all records were delivered again, those that it still holds would be
-        duplicated."""
+        """The reaction if the destination has gone back. If all records were delivered again, those that the destination still holds would
+        be duplicated."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
@@ -321,8 +321,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
-        """The columns to read. A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need
-        all."""
+        """The columns to read. A task may declare that it needs fewer columns (``required_columns``). Transformations and dead-letter
+        records need all columns."""
         if self._environment.connector_settings.transforms:
             return ALL_COLUMNS
         return frozenset(task.required_columns) | columns_for_reports(self._environment)
@@ -334,8 +334,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
-    """The settings whose change may lead to another destination: those that the connector names, otherwise all its own settings except
-    passwords."""
+    """The settings whose change may lead to another destination: the settings that the connector names, otherwise all its own settings
+    except passwords."""
     if connector.location_settings:
         return {key: raw.get(key, "") for key in connector.location_settings}
     framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}

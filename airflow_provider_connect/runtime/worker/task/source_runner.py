@@ -248,7 +248,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
 
 
 def create_boundary(environment: TaskEnvironment) -> Boundary:
-    """Where the task's transactions end, if it delivers in transactions."""
+    """Where the task's transactions end, if the task delivers in transactions."""
     match environment.connector_settings.transaction_boundary:
         case TransactionBoundary.CONNECTOR if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:
             return RequestedBoundary()
