@@ -137,7 +137,7 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
     """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error. Checks all
-    overrides of ``kinds``. Checks overrides of other kinds only if they lead to another server, or if the policy is a list of allowed
+    overrides of ``kinds``. Checks overrides of other kinds only if they lead to another server, or if the policy has a list of allowed
     overrides. This is because tasks of this package have clients that Connect's tasks lack, such as a sink's transactional producer and a
     source's admin client. The overrides also apply to these clients."""
     policy = settings.client_config_override_policy

@@ -78,7 +78,7 @@ class Restarts:
         return snapshot
 
     def _carry_out(self, plan: RestartPlan, target: TargetState | None) -> bool:
-        """Whether a run starts."""
+        """Carry out the plan. Returns whether a run starts."""
         name, author = plan.request.connector, plan.request.author
         if plan.is_empty or target is None:
             return False

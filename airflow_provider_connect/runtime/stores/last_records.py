@@ -1,7 +1,7 @@
 """Finds the newest dead-letter records of a topic that meet a condition, among records of other writers and transaction markers.
 
-Those records and markers also have offsets, so it is not known how far back to read. Each partition is read over a span of offsets. The
-span doubles until enough records are found.
+Those records and markers also have offsets, so it is not known how far back to read. Each partition is read over a span of offsets. If it
+yields too few records, the span is doubled.
 """
 
 import heapq

@@ -149,7 +149,7 @@ class Planner:
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
             configs = task_configs(checked, context, self._settings)
-        except ConfigException as error:  # the config was checked, so an outside system is at fault
+        except ConfigException as error:  # the config was checked, so something outside it is wrong
             raise MissingException(error.message, errors=error.errors) from error
         warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs

@@ -17,8 +17,8 @@ _SECONDS: Final = 30.0
 
 
 def last_records(config: Mapping[str, Any], group: str, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """The offset of the last committed record of each partition, within the span from the partition's first offset to its end offset.
-    Partitions without such a record are left out.
+    """The offset of the last committed record of each partition, within its span. A span is a first offset and an end offset. Partitions
+    without such a record are left out.
 
     Reads the last offsets of each partition. As long as it finds no record, it reads earlier offsets. ``config`` is the config of a
     consumer. Nothing is committed. Raises RetriableException when the brokers do not answer.
