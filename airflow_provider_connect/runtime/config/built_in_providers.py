@@ -21,14 +21,14 @@ AIRFLOWS_OWN = ("AIRFLOW__", "AIRFLOW_CONN_", "AIRFLOW_VAR_", "_AIRFLOW_", "__AI
 MOST_CHARACTERS = 1 << 20
 """The maximum length of a file. An author of configs may name any file that the provider can read, and the server reads it."""
 _KERNELS = ("/proc", "/sys")
-"""Folders of the kernel, which are never read because they contain the environment of this process, with Airflow's keys."""
+"""Folders of the kernel. They are never read, because they contain the environment of this process, including Airflow's keys."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class FileConfigProvider(ConfigProvider):
-    """``${file:/path/to.properties:key}``. ``allowed_paths`` None: any file."""
+    """``${file:/path/to.properties:key}``. ``allowed_paths`` None: any file may be read."""
 
     allowed_paths: tuple[str, ...] | None = None
 
@@ -64,8 +64,8 @@ class DirectoryConfigProvider(ConfigProvider):
 
 @dataclass(frozen=True, slots=True)
 class EnvVarConfigProvider(ConfigProvider):
-    """``${env:NAME}``: environment variables whose whole name matches ``allowlist_pattern``, except Airflow's own, which no application
-    receives."""
+    """``${env:NAME}``: environment variables whose whole name matches ``allowlist_pattern``. Airflow's own variables are excluded, and no
+    application receives them."""
 
     allowlist_pattern: str = ".*"
 

@@ -1,4 +1,4 @@
-"""The settings of every client of a worker, built in and inherited by Kafka Connect's rules (contract §2.1, §4.5).
+"""The settings of every client of a worker: built-in ones, and those that it inherits by Kafka Connect's rules (contract §2.1, §4.5).
 
 ``sdk.kafka_settings`` converts them to librdkafka's settings.
 """
@@ -70,7 +70,7 @@ def client_config(
 
 
 def _overridden(inherited: Mapping[str, str], overrides: Mapping[str, str]) -> dict[str, str]:
-    """``inherited`` with ``overrides``. Drops the worker's credentials if an override changes where they go: to other servers, by another
+    """``inherited`` with ``overrides``. Drops the worker's credentials if an override would send them to other servers, by another
     protocol, to another issuer of tokens, or to a server whose certificate is not checked."""
     leads_elsewhere = any(
         name not in inherited or overrides[name].strip() != inherited[name].strip() for name in LEADING & overrides.keys()
@@ -137,9 +137,9 @@ def clients_of(settings: WorkerSettings, config: Mapping[str, str], *, is_sink: 
 
 def refused_overrides(settings: WorkerSettings, config: Mapping[str, str], kinds: Iterable[ClientKind] = ClientKind) -> dict[str, str]:
     """The overrides in a connector's ``config`` that the worker's policy refuses, or that name Java code, each with its error. Checks all
-    overrides of ``kinds``. Of other kinds, checks those that lead to another server. If the policy lists the allowed ones, checks all of
-    them. This is because tasks here have clients that Connect's tasks lack, such as a sink's transactional producer and a source's admin
-    client. The overrides also apply to these."""
+    overrides of ``kinds``. Checks overrides of other kinds only if they lead to another server, or if the policy has a list of allowed
+    overrides. This is because tasks of this package have clients that Connect's tasks lack, such as a sink's transactional producer and a
+    source's admin client. The overrides also apply to these clients."""
     policy = settings.client_config_override_policy
     kind_of_policy = policy.rpartition(".")[2].removesuffix("ConnectorClientConfigOverridePolicy")
     allowed = _allowed_overrides(settings, kind_of_policy)
@@ -184,7 +184,8 @@ def _allowed_overrides(settings: WorkerSettings, kind_of_policy: str) -> frozens
 
 
 def unused_overrides(config: Mapping[str, str], kinds: Iterable[ClientKind]) -> list[str]:
-    """The overrides in a connector's ``config`` that have no counterpart here. As in Connect, they are allowed but have no effect."""
+    """The overrides in a connector's ``config`` that have no counterpart in librdkafka. As in Connect, they are allowed but have no
+    effect."""
     return [f"{kind}.override.{name}" for kind in kinds for name in connector_overrides(config, kind) if name not in TRANSLATABLE]
 
 

@@ -2,9 +2,9 @@
 
 ``file``, ``dir`` and ``env`` exist if the worker setting ``config.providers`` declares them, as in Kafka Connect (contract §4.7).
 ``${airflow:connection:field}`` and ``${variable:key}`` are Airflow's: only Airflow resolves them, so their values are passed in. A variable
-within a value is not replaced. Stored and served configs stay raw. Before any provider is called, a config is checked for access that its
-connector does not have, and for secrets in settings of names and classes. Every value is a secret unless the worker declares it public
-(``config.providers.«alias».secret``, ``….public.keys``).
+within a value is not replaced. Stored and served configs stay raw. Before any provider is called, a config is checked: its connector must
+have access to the variables, and settings of names and classes must contain no secrets. Every value is a secret unless the worker declares
+it public (``config.providers.«alias».secret``, ``….public.keys``).
 """
 
 import re
@@ -77,7 +77,8 @@ def airflow_variables(config: Mapping[str, str | None]) -> list[str]:
 
 
 def is_structural(key: str) -> bool:
-    """Whether a connector's setting holds names of classes, topics, groups or other settings. These are shown, so they hold no secrets."""
+    """Whether a connector's setting holds names of classes, topics, groups or other settings. Such settings are shown, so they must hold no
+    secrets."""
     if key in _STRUCTURAL or key.endswith(_STRUCTURAL_ENDINGS):
         return True
     kind, _, rest = key.partition(".")
@@ -155,8 +156,8 @@ def resolve(
     """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
 
     A variable of an unknown provider, or a variable that its provider does not have, is left unchanged. Raises ConfigException as
-    ``check_variables``. Also raises it for a variable of Airflow's that ``secrets`` lacks, since its text would be sent instead of a
-    password.
+    ``check_variables`` does, and for a variable of Airflow's that ``secrets`` lacks. Otherwise the variable's text would be sent instead of
+    a password.
     """
     values = variable_values(config, providers, secrets)
     return {key: _replaced(key, text, values) for key, text in config.items()}
@@ -185,7 +186,7 @@ def variable_values(
 def with_public_values(
     config: Mapping[str, _Text], providers: Mapping[str, ConfigProvider], secrets: Mapping[str, str] | None = None
 ) -> dict[str, _Text]:
-    """``config`` with the values of its public variables only, except in settings that are named like secrets. Raises as ``resolve``."""
+    """``config`` with only its public variables resolved. Settings that are named like secrets stay unchanged. Raises as ``resolve``."""
     named = {key: text for key, text in config.items() if text and not is_secret_key(key)}
     public = {key: text for key, text in named.items() if any(is_public(each, providers) for each in variables({key: text}))}
     if not public:

@@ -45,7 +45,7 @@ _DEFAULT_JAVA_MEMORY, _DEFAULT_MOST_JAVA_MEMORY = "512m", "4g"
 TASKS_PER_APPLICATION = "tasks.per.application"
 SPARK, PROCESS = "spark", "process"
 """The values of ``airflow.engine``: tasks run as Spark jobs, or in the application's own process, without Spark."""
-MAX_TASKS = 1024  # Airflow maps a task over at most so many ([core] max_map_length)
+MAX_TASKS = 1024  # Airflow's limit for a mapped task ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
 _SHOWN = 200  # characters of a value in an error
@@ -57,9 +57,9 @@ _D = TypeVar("_D")
 
 @dataclass(frozen=True, slots=True)
 class DagSettings:
-    """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: all in one application.
-    ``probe_interval_seconds`` None: if only a run can check a Java source for new data, each run starts it. ``poll_timeout_seconds`` None:
-    no limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
+    """The settings of a connector's DAG. ``schedule`` None: no automatic runs. ``tasks_per_application`` None: one application runs all
+    tasks. ``probe_interval_seconds`` None: each run starts a Java source that only a run can check for new data. ``poll_timeout_seconds``
+    None: no limit for a poll of a Java source. ``java_memory`` None: the worker's heap size for its JVMs."""
 
     schedule: str | float | None
     tags: tuple[str, ...] = ()
@@ -97,7 +97,7 @@ class DagSettings:
 class DagLimits:
     """The worker settings that limit DAG settings of configs from REST or the config topic. Configs in DAG files have no limits. ``pools``,
     ``queues`` and ``engines`` are allowed in addition to the defaults. ``*`` allows any. ``continuous``: runs may stay, and each then takes
-    a slot of Airflow's executor. ``notifiers`` are those in the worker settings."""
+    a slot of Airflow's executor. ``notifiers`` are the notifiers in the worker settings."""
 
     min_interval_seconds: float = 10.0
     continuous: bool = False
@@ -135,7 +135,7 @@ def dag_settings(connector: str, config: Mapping[str, str], worker_schedule: str
 def steering_errors(
     connector: str, config: Mapping[str, str], limits: DagLimits, shortest_interval: ShortestInterval | None = None
 ) -> dict[str, list[str]]:
-    """The errors of the keys that control the connector's DAG, by key: values that Airflow refuses, and those beyond ``limits``.
+    """The errors of the keys that control the connector's DAG, by key: values that Airflow refuses, and values beyond ``limits``.
 
     Without ``shortest_interval``, which calls Airflow, checks only the number of fields of a cron expression.
     """
@@ -195,7 +195,7 @@ def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> D
 
 
 def _check_deadlines(read: "_Reader", *, has_notifiers: bool) -> None:
-    """Refuses a deadline without a notifier, and a notifier without a deadline. Otherwise these mistakes would be noticed too late."""
+    """Refuses a deadline without a notifier, and a notifier without a deadline. Otherwise these mistakes would be found too late."""
     deadlines = [key for key in (*_DEADLINES, _LAG_DURATION) if key in read.config]
     for key in deadlines:
         if not has_notifiers and ON_DEADLINE not in read.errors:
@@ -214,7 +214,7 @@ _BOUNDED = {
 
 
 def _check_stay(read: "_Reader", *, stays: bool) -> None:
-    """Refuses what only runs that end can have, and the duration of one that does not stay."""
+    """Refuses settings that fit only runs that end, if the run stays. Refuses a duration for a run that does not stay."""
     for key, reason in _BOUNDED.items() if stays else ():
         if key in read.config:
             read.refuse(key, read.config[key], f"with {SCHEDULE}={CONTINUOUS}, {reason}: omit it")
@@ -223,7 +223,7 @@ def _check_stay(read: "_Reader", *, stays: bool) -> None:
 
 
 def default_schedule(connector: str) -> str:
-    """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at once.
+    """Every five minutes, at a minute and second derived from the name, so that a thousand connectors do not start at the same time.
 
     The cron expression has seconds in the sixth field, as in Airflow.
     """
@@ -270,7 +270,8 @@ def literal_secrets(config: Mapping[str, str]) -> list[str]:
 
 
 def dag_keys(config: Mapping[str, str]) -> dict[str, str]:
-    """The keys of ``config`` that control the DAG, as their author set them. REST does not show them, as in Kafka Connect."""
+    """The keys of ``config`` that control the DAG, as their author set them. REST does not show them, because Kafka Connect does not have
+    them."""
     return {key: value for key, value in config.items() if key.startswith(PREFIX) and key not in (DEFINED_IN, RELEASED)}
 
 
@@ -300,7 +301,7 @@ RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
     "airflow.retry.delay.multiplier": factor(1, 100),
     "airflow.retry.delay.jitter": factor(0, 1),
 }
-"""The settings of the retry policy, read from the Variable, and from the connector's config, which takes precedence."""
+"""The settings of the retry policy, in the Variable and in the connector's config. The config takes precedence."""
 
 _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     "airflow.tags": ("tags", names(100, "tags")),
@@ -328,13 +329,13 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
     RUN_DURATION: ("run_seconds", duration(60)),
 }
-"""By key: the field of ``DagSettings``, which has the default, and the parser."""
+"""By key: the field of ``DagSettings`` and the parser. The field has the default."""
 
 _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 
 
 def java_heap(worker: Mapping[str, str], config: Mapping[str, str]) -> str:
-    """The maximum heap size of a JVM for the connector with this ``config``. Empty ``config``: for no connector. ``worker`` are the
+    """The maximum heap size of a JVM for the connector with this ``config``. An empty ``config`` means no connector. ``worker`` are the
     worker's settings. Raises ConfigException for a malformed size, or one above the maximum for connectors."""
     default = _parsed(WORKERS_JAVA_MEMORY, worker.get(WORKERS_JAVA_MEMORY, _DEFAULT_JAVA_MEMORY), heap_size)
     if JAVA_MEMORY not in config:

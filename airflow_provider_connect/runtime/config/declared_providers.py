@@ -12,7 +12,7 @@
     config.providers.access.default                    without such a rule: deny (the default) or allow
 
 ``airflow`` and ``variable``, Airflow's Connections and Variables, need no declaration and have ``param.allowlist.pattern``,
-``param.ttl.ms`` and ``access``. Without a rule or an allowlist, every connector is denied access to them and to the environment. Files and
+``param.ttl.ms`` and ``access``. Without a rule or an allowlist, every connector is denied access to both, and to the environment. Files and
 custom providers are open, as in Kafka Connect. Public values are open too. Knows nothing of where a variable is in a config.
 """
 
@@ -47,8 +47,8 @@ class DeclaredProvider(ConfigProvider):
     """One declared provider, for one config of one connector. Requests each path and key once, and notes how long the values are valid.
 
     ``make`` None: the caller passes in its values. ``allowlist`` None: everything is allowed. ``rules`` are the rules for this connector.
-    None: every connector may read. ``has_rules`` False: they are the default, which denies no public value. The values of keys that match
-    ``public`` are public. None: every value is a secret. ``location`` is the text that rules match for a path and key.
+    None: every connector may read. ``has_rules`` False: ``rules`` is the default, which denies no public value. The values of keys that
+    match ``public`` are public. None: every value is a secret. ``location`` is the text that rules match for a path and key.
     """
 
     alias: str
@@ -193,7 +193,7 @@ def _public(prefix: str, settings: Mapping[str, str]) -> BoundedRegex | re.Patte
 
 
 def _is_of_the_host(alias: str, class_name: str | None) -> bool:
-    """Whether the provider reads values of the whole host or of all of Airflow, which no admin has selected for connectors."""
+    """Whether the provider reads values of the whole host or of all of Airflow. No admin has selected these values for connectors."""
     return alias in AIRFLOW_PROVIDERS or (class_name or "").strip().removeprefix(_KAFKA) == "EnvVarConfigProvider"
 
 
@@ -221,7 +221,7 @@ def _of_file(path: str, key: str) -> str:
 
 
 _LOCATIONS = {"FileConfigProvider": _of_properties, "DirectoryConfigProvider": _of_file}
-"""Locations with links followed, so that a link in another directory cannot bypass a rule."""
+"""The locations, with links followed. Otherwise a link in another directory could bypass a rule."""
 
 
 def _installed(key: str, class_name: str, params: Mapping[str, str]) -> Callable[[], ConfigProvider]:

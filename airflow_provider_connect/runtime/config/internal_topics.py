@@ -14,8 +14,8 @@ AUTOMATIC_CREATION = "internal.topics.automatic.creation.enable"
 _LEAST, _MOST = "min.compaction.lag.ms", "max.compaction.lag.ms"
 
 UNKNOWN_SECONDS = 3600.0
-"""``absence_seconds`` of a topic without a compaction lag, which may lose a replaced tombstone at any time, and of a topic whose settings
-are unknown."""
+"""``absence_seconds`` of a topic whose settings are unknown, or that has no compaction lag. Without a lag, a topic may lose a replaced
+tombstone at any time."""
 
 COMPACTED_SOON = {
     "segment.ms": "900000",
@@ -27,7 +27,7 @@ COMPACTED_SOON = {
 """Compaction of the internal topics, which grow with every run: replaced records are removed within the hour.
 
 Records stay for at least a quarter of an hour. A reader that paused for a shorter time sees each deletion, even if the connector was
-recreated at once. Otherwise the reader would mistake the tasks of the deleted connector for those of the new one.
+recreated immediately. Otherwise the reader would mistake the tasks of the deleted connector for those of the new one.
 """
 
 
@@ -44,8 +44,8 @@ class InternalTopic:
 
 
 def missing_text(name: str, setting: str, partitions: int) -> str:
-    """The error for a missing topic that may not be created, with its requirements, in Kafka Connect's words. -1: any number of
-    partitions."""
+    """The error, in Kafka Connect's words, for a missing topic that may not be created. It lists the requirements for the topic.
+    ``partitions`` -1: any number."""
     count = {-1: "any number of partitions", 1: "1 partition"}.get(partitions, f"{partitions} partitions")
     return (
         f"Topic '{name}' specified via the '{setting}' property is missing. The config '{AUTOMATIC_CREATION}' is set to 'false', so "

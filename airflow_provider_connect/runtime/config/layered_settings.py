@@ -1,8 +1,8 @@
 """Determines the worker settings in force, key by key, even if a layer of settings has errors. Knows nothing of Airflow or files.
 
 A wrong value does not stop connectors. The last good value of its key stays in force. Without a last good value, the value of the next
-lower layer applies. Some keys decide where the state is, how clients log in or what connectors may access. For these, no lower layer
-replaces a wrong value. Without a last good value nothing runs, and the caller may retry after WorkerSettingsException.
+lower layer applies. Some keys decide where the state is, how clients log in or what connectors may access. No lower layer replaces a wrong
+value of these keys. Without a last good value of such a key, nothing runs, and the caller may retry after WorkerSettingsException.
 """
 
 import re
@@ -25,8 +25,8 @@ _DECISIVE = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """One source of settings, as it was read. ``values`` None: it could not be read, and ``wrong`` is the reason. ``refused`` has the
-    reasons for keys that could not be read, which are not in ``values``."""
+    """One source of settings, as it was read. ``values`` None: the layer could not be read, and ``wrong`` is the reason. ``refused`` has
+    the reasons for keys that could not be read. These keys are not in ``values``."""
 
     source: str
     values: Mapping[str, str] | None
@@ -64,8 +64,8 @@ def settings_in_force(
     secrets_of: Callable[[Mapping[str, str]], Mapping[str, str]],
     check: Callable[[WorkerSettings], None] = lambda _: None,
 ) -> SettingsInForce:
-    """``layers`` from the lowest to the highest. ``check`` raises ConfigException for settings that clients do not accept. It is called
-    only if the values differ from the last good ones. ``last_good`` None: this host has no last good values yet.
+    """``layers`` are ordered from the lowest to the highest. ``check`` raises ConfigException for settings that clients do not accept. It
+    is called only if the values differ from the last good ones. ``last_good`` None: this host has no last good values yet.
 
     Raises WorkerSettingsException when no settings can be used.
     """

@@ -29,12 +29,12 @@ _FEW = 500
 """Up to this number of spellings, each is searched for separately, which is faster."""
 _URL_SAFE = str.maketrans("+/", "-_")
 _MOST_NESTED: Final = 200
-"""Up to this number of secrets, a spelling within another one is also hidden. If a secret has quotes or non-ASCII letters, this means ten
-times as many texts."""
+"""Up to this number of secrets, a spelling within another one is also hidden. A secret with quotes or non-ASCII letters then has ten times
+as many spellings."""
 
 _T = TypeVar("_T")
 HideSecrets = Callable[[Iterable[str]], None]
-"""Receives secrets, always before code that knows them may write texts."""
+"""Receives secrets before any code that knows them may write texts."""
 
 
 class Mask:
@@ -173,7 +173,7 @@ def mask_output(mask: Mask) -> None:
 
 
 def _masked_warnings(show: Callable[..., None], mask: Mask) -> Callable[..., None]:
-    """Masks warnings: Airflow shows them by a logger without handlers of ``logging``."""
+    """Masks warnings. Airflow shows them with a logger that has no handlers of ``logging``."""
 
     def show_masked(message: Warning | str, *rest: Any, **more: Any) -> None:
         text = mask(str(message))
@@ -190,16 +190,16 @@ def spellings(secrets: Iterable[str]) -> set[str]:
 
 
 def _forms(secret: str) -> Iterator[str]:
-    """The forms of a secret in a text: unchanged, trimmed, its lines, in a Python or JSON literal, in a URL, in base64. Also the secrets
-    within it."""
+    """The forms of a secret in a text: unchanged, trimmed, its lines, in a Python or JSON literal, in a URL, in base64. Also returns the
+    secrets within it."""
     for part in _parts(secret):
         yield from _texts(part)
         yield from _in_base64(part.encode(errors="surrogatepass"))
 
 
 def _nested_forms(secret: str) -> Iterator[str]:
-    """The forms of a secret, and each form in a JSON literal or in base64, as in records of JSON. A secret of letters and digits has no
-    further forms."""
+    """The forms of a secret, and each of these forms in a JSON literal or in base64, because records of JSON contain such texts. A secret
+    of letters and digits has no further forms."""
     for part in _parts(secret):
         for text in _texts(part):
             yield text
@@ -218,7 +218,7 @@ def _in_json(text: str) -> tuple[str, str]:
 
 
 def _in_base64(data: bytes) -> Iterator[str]:
-    """The base64 of ``data`` whatever precedes and follows it: three texts, depending on the number of preceding bytes."""
+    """The base64 of ``data`` within longer data. There are three texts, because the base64 depends on the number of preceding bytes."""
     for before in range(3):
         whole = base64.b64encode(b"\0" * before + data).decode()
         inner = whole[-(-8 * before // 6) : 8 * (before + len(data)) // 6]

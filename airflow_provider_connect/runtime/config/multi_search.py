@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 LONG: Final = 256
-"""Characters. If this many characters at the beginning of a text match, they count as the whole text, to avoid repeated long
+"""Characters. If this many characters at the beginning of a text match, the whole text counts as matched. This avoids repeated long
 comparisons."""
 
 

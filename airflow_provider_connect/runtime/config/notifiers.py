@@ -63,7 +63,7 @@ def notifier_names(values: Mapping[str, str], note: Callable[[str, str], None]) 
 
 
 def without_notifiers(values: Mapping[str, str]) -> dict[str, str]:
-    """``values`` for processes that run plugins' code, without the notifiers' arguments, which may be secrets."""
+    """``values`` without the notifiers' arguments, which may be secrets. For processes that run plugins' code."""
     return {key: value for key, value in values.items() if not key.startswith(PREFIX)}
 
 

@@ -27,8 +27,8 @@ _OF_OTHERS = (
     "admin.",
 )
 _LIKENESS = 0.85
-"""The least similarity that counts. Settings of Kafka Connect that nothing reads here, and Kafka's client settings, are less similar to any
-known setting."""
+"""The least similarity that counts as a misspelling. Kafka's client settings, and Kafka Connect's settings that this package does not read,
+are less similar to any known setting."""
 
 
 class SettingsReader:
@@ -147,8 +147,8 @@ class SettingsReader:
         return {name[len(prefix) :]: value for name, value in self.values.items() if name.startswith(prefix)}
 
     def warn_misspelled_settings(self) -> None:
-        """Logs each setting that nothing has read and whose name is similar to a known name, once per process and key. Other settings may
-        belong to clients, converters and other readers."""
+        """Logs each unread setting whose name is similar to a known name, once per process and key. Other settings may belong to clients,
+        converters and other readers."""
         for key in sorted(self.values.keys() - self.asked - _checked_keys):
             if len(_checked_keys) < _MOST_CHECKED_KEYS and not key.startswith(_OF_OTHERS):
                 _checked_keys.add(key)

@@ -2,8 +2,8 @@
 
 Knows nothing of the source of the mapping (airflow.cfg, an Airflow Connection or Variable, ``worker.properties``). Names, defaults and
 texts are Kafka Connect's (contract §4.1), except for our own settings: ``airflow.schedule``, ``batch.*``, ``cost.*``,
-``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default here, and exactly
-once is on.
+``status.storage.retry.*`` and ``transaction.boundary.poll.linger.ms``. Every setting that Connect requires has a default, and exactly once
+is on by default.
 """
 
 import logging
@@ -37,7 +37,7 @@ JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"
 SIMPLE_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 MAX_TASKS_SETTING = "connectors.max.tasks"
 DEFAULT_TASK_MEMORY = "2g"
-DEFAULT_MAX_TASKS = 1024  # Airflow maps a task over at most so many ([core] max_map_length)
+DEFAULT_MAX_TASKS = 1024  # Airflow's limit for a mapped task ([core] max_map_length)
 
 _log = logging.getLogger(__name__)
 _REPLICATION_TEXT = (
@@ -120,7 +120,7 @@ class WorkerSettings:
     def of(cls, mapping: Mapping[str, str], secrets: Mapping[str, str] | None = None) -> "WorkerSettings":
         """The settings in ``mapping``. Raises ConfigException with name, value and reason of each wrong setting.
 
-        ``secrets`` has the values of Airflow's variables in it. ``plugin.path`` is used raw, as in Connect.
+        ``secrets`` has the values of Airflow's variables in ``mapping``. Variables in ``plugin.path`` are not resolved, as in Connect.
         """
         originals = {name: str(value) for name, value in mapping.items() if value is not None}
         raw = {name: value for name, value in originals.items() if name == "plugin.path"}
@@ -144,7 +144,8 @@ class WorkerSettings:
         return config_providers.create_providers(self.originals, connector)
 
     def refusal_of_data_topic(self, topic: str) -> str:
-        """The reason why no connector may read or write this topic. Empty: connectors may. Writers of the config topic are admins."""
+        """The reason why no connector may read or write this topic. Empty: connectors may. Access to the config topic would give a
+        connector the rights of an admin."""
         if topic in KAFKAS_OWN:
             return "It is one of Kafka's own topics. Name another."
         purposes = {internal.name: internal.purpose for internal in self.internal_topics}
@@ -234,7 +235,7 @@ def _allowed_paths(read: SettingsReader) -> AllowedPaths:
 
 
 def _schedule(read: SettingsReader) -> str | None:
-    """The schedule of connectors that have none. None: every five minutes."""
+    """The schedule of connectors without a schedule of their own. None: every five minutes."""
     text = read.given(SCHEDULE)
     try:
         schedule_of(text or "none")
@@ -316,6 +317,6 @@ def _status_retry(read: SettingsReader) -> StatusRetry:
     if retry.initial_backoff_ms > retry.max_backoff_ms:
         reason = f"Value must be no more than {prefix}max.backoff.ms, which is {retry.max_backoff_ms}"
         error = ConfigException.of(prefix + "initial.backoff.ms", retry.initial_backoff_ms, reason)
-        given = prefix + "initial.backoff.ms" in read.values  # else the other setting is wrong
+        given = prefix + "initial.backoff.ms" in read.values  # otherwise the other setting is wrong
         read.note(prefix + ("initial.backoff.ms" if given else "max.backoff.ms"), error.message)
     return retry

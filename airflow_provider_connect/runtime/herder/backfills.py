@@ -63,8 +63,8 @@ class Backfills:
     def create(
         self, connector: str, request: BackfillRequest, restore: RestoreSecrets, *, dry_run: bool = False, author: str | None = None
     ) -> Backfill:
-        """1 derive the config from the connector's, with clients limited by the override policy 2 resolve its ranges to offsets 3 check it
-        4 write it, which starts a run. A dry run ends before 4.
+        """Steps: 1 derive the config from the connector's, with clients limited by the override policy; 2 resolve its ranges to offsets; 3
+        check it; 4 write it, which starts a run. A dry run ends before step 4.
 
         ``restore`` puts secrets into the changes and refuses changes that would send a secret elsewhere. Raises NotFoundException,
         BadRequestException for ranges that cannot be delivered, AlreadyExistsException for an existing id, ConfigException for an invalid
@@ -108,13 +108,14 @@ class Backfills:
         return config
 
     def _refuse_overrides(self, config: Mapping[str, str]) -> None:
-        """Called before a client is created. The server that an override names would receive the values of the config's variables."""
+        """Called before a client is created, because the server that an override names would receive the values of the config's
+        variables."""
         refused = [f"{key}: {text}" for key, text in refused_overrides(self._settings, config).items()]
         if refused:
             raise ConfigException("\n".join(refused), errors=refused)
 
     def _ranges(self, name: str, config: Mapping[str, str], asked: Sequence[AskedRange]) -> Ranges:
-        """The requested ranges as offsets that the brokers now hold. Empty for a source, which its own settings bound."""
+        """The requested ranges as offsets that the brokers now hold. Empty for a source, because its own settings are the bounds."""
         resolved = self._offsets.sink_config(name, config)
         if resolved is None and any(each != AskedRange() for each in asked):
             raise BadRequestException(
@@ -166,7 +167,7 @@ def _view(name: str, connector: str, state: State, ranges: Ranges, positions: Ma
     shown, left = [], 0
     for at, (first, end) in sorted(ranges.items()):
         committed = positions.get(at, first)
-        position = committed if first <= committed <= end else first  # as a task starts
+        position = committed if first <= committed <= end else first  # a task starts in the same way
         left += end - position
         shown.append(BackfillRange.of_sink(at, first, end, position))
     return Backfill(name, connector, str(state), left == 0, left, shown)

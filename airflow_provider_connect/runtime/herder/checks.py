@@ -29,7 +29,7 @@ WithTopics = Callable[[str, Given], Given]
 
 
 def with_name(name: str, config: Given) -> dict[str, str | None]:
-    """``config`` with the name in it, also if its name is null. Raises BadRequestException if it has another connector's name."""
+    """``config`` with the name in it, even if its name is null. Raises BadRequestException if it has another connector's name."""
     given = config.get("name")
     if given is not None and given != name:
         raise BadRequestException(f"Connector name configuration ({cut(given)}) doesn't match connector name in the URL ({name})")
@@ -78,7 +78,7 @@ def _validation(config: Given, probe: Probe | None) -> Validation:
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:
-    """The errors, by key, of ``airflow.*`` keys and of the name, which becomes part of a record's key."""
+    """The errors of ``airflow.*`` keys and of the name, by key. The name becomes part of a record's key."""
     errors: dict[str, list[str]] = {}
     for key in (DEFINED_IN, RELEASED):
         if key in config:
@@ -96,7 +96,7 @@ def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dic
 
 
 def refuse_foreign(name: str, config: Mapping[str, str], state: ClusterConfigState, with_topics: WithTopics) -> None:
-    """Raises ConfigException if the config of a DAG file names a resource of another connector. Its runs check the rest."""
+    """Raises ConfigException if the config of a DAG file names a resource of another connector. The connector's runs check the rest."""
     errors = _foreign_errors(name, config, state.connector_configs, with_topics)
     if errors:
         raise ConfigException("\n".join(errors), errors=errors)
@@ -138,8 +138,8 @@ def merge_patch(config: Mapping[str, str], patch: Given) -> dict[str, str]:
 
 
 def with_own_keys(config: Given, known: Mapping[str, str] | None) -> dict[str, str | None]:
-    """``config`` with those ``airflow.*`` keys of ``known`` that it does not name. Responses leave these keys out. So a client that reads a
-    config, changes it and puts it back must not lose the schedule. A patch with null removes a key."""
+    """``config`` with those ``airflow.*`` keys of ``known`` that it lacks. Responses leave these keys out. Without this rule, a client that
+    reads a config, changes it and puts it back would lose the schedule. A patch with null removes a key."""
     return {**dag_keys(known or {}), **config}
 
 

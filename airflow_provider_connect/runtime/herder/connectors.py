@@ -98,8 +98,8 @@ class ConnectorConfigs:
     def patch(self, name: str, patch: checks.Given, restore: RestoreSecrets, author: str | None = None) -> dict[str, str]:
         """Merge ``patch`` into the config. A concurrent change is merged, not overwritten. Returns the stored config.
 
-        ``restore`` is called again for each config into which ``patch`` is merged. A secret of one config must not enter another, which may
-        have another address.
+        ``restore`` is called again for each config into which ``patch`` is merged. A secret of one config must not enter another config,
+        which may have another address.
         """
         deadline = self._now() + _PATCH_SECONDS
         while True:
@@ -119,8 +119,8 @@ class ConnectorConfigs:
             return new
 
     def define(self, name: str, config: Mapping[str, str], defined_in: str, version: str | None = None) -> None:
-        """Create or change the connector that a DAG file defines. Writes nothing if the config is unchanged. Starts no run, which is up to
-        its schedule. The author is the file, with the ``version`` of its bundle if there is one.
+        """Create or change the connector that a DAG file defines. Writes nothing if the config is unchanged. Starts no run: the connector's
+        schedule decides when one starts. The author is the file, with the ``version`` of its bundle if there is one.
 
         Raises ConfigException for a config that names a resource of another connector. The connector then keeps its config.
         """
@@ -148,8 +148,8 @@ class ConnectorConfigs:
             self._forget_topics(name, config)
 
     def _give_back(self, name: str, config: Mapping[str, str], before: TargetState, author: str | None) -> None:
-        """Called when the same definition has returned: restore the target state, unless another was requested since the connector was
-        stopped."""
+        """Called when the same definition has returned: restore the target state, unless another target state was requested since the
+        connector was stopped."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             was_stopped = state.target_state(name) is TargetState.STOPPED
@@ -161,8 +161,8 @@ class ConnectorConfigs:
         self._lifecycle.created(name)
 
     def note_state(self, name: str) -> None:
-        """Called when the connector's DAG file was removed. Record the target state before the connector is stopped, to restore it when the
-        file returns."""
+        """Called when the connector's DAG file was removed. Record the target state before the connector is stopped. The state is restored
+        when the file returns."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             known, target = state.connector_config(name) or {}, state.target_state(name)

@@ -58,7 +58,7 @@ class SinkSecrets:
         self._values_of = values_of
 
     def __call__(self, name: str, config: Mapping[str, str], redact: Redact) -> set[str]:
-        """Raises BadRequestException if a variable has no value here, because its secret could not be hidden."""
+        """Raises BadRequestException if a variable has no value in this process, because its secret could not be hidden."""
         visible, providers = redact(config), self._settings.config_providers(name)
         secret = [text for text in variables(config) if not is_public(text, providers)]
         try:
@@ -82,8 +82,8 @@ def is_of(name: str, record: LogRecord, *, without_headers: bool = True) -> bool
 
 
 def row_of(record: LogRecord, mask: Mask, part: Part = Part()) -> Row:
-    """The record with the context headers of its failure as ``errors``. The last of these apply, since a second failure appends its own. Of
-    its other headers the first are shown."""
+    """The record with the context headers of its failure as ``errors``. If there are several, the last ones apply, because a second failure
+    appends its own headers. Of the other headers, the first are shown."""
     errors = [(name.removeprefix(PREFIX), value) for name, value in record.headers if name.startswith(PREFIX)]
     others = [(name, value) for name, value in record.headers if not name.startswith(PREFIX)]
     return {

@@ -1,7 +1,7 @@
 """Every verb of Kafka Connect, over the stores. One Herder per process, shared by many threads.
 
 Knows nothing of Airflow: ``ports`` has the protocols that its host implements. Each call reads the topics to their ends. So an answer
-contains every change that was confirmed to any process before.
+contains every change that was confirmed to any process before the call.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ from airflow_provider_connect.runtime.stores.backing import Backing, TopicBackin
 
 
 class Herder:
-    """The verbs of the REST API. The objects that it holds implement them.
+    """The verbs of the REST API. The objects that the herder holds implement the verbs.
 
     ``probe`` calls plugins. Without a probe, configs are neither accepted nor validated. ``previewer`` makes dry runs. ``takes_upgrades``:
     whether runs carry out upgrades. ``backing`` keeps the state. None: Kafka's topics. ``worker_id`` is in the statuses that the herder
     writes. ``resolve`` replaces the variables of a config. None: the worker's config providers do. ``dag_check`` returns why Airflow cannot
     create a DAG for a config. None: only the rules for ``airflow.*`` keys apply. ``task_metrics`` returns the counts of tasks. None: the
-    batch log's. ``recorded`` is the history. None: no history is kept. ``author`` is the default author of changes.
+    batch log has them. ``recorded`` is the history. None: no history is kept. ``author`` is the default author of changes.
     """
 
     def __init__(
@@ -242,11 +242,11 @@ class Herder:
         return self._corrections.refused_definitions(names)
 
     def accept_definition(self, name: str) -> None:
-        """Restart the connector if it is FAILED because of its DAG file, whose config is valid again."""
+        """Called when the config in the connector's DAG file is valid again. Restart the connector if it is FAILED because of this file."""
         self._corrections.accept_definition(name)
 
     def note_state(self, name: str) -> None:
-        """Record the target state of a connector whose DAG file was removed, to restore it when the file returns."""
+        """Record the target state of a connector whose DAG file was removed. The state is restored when the file returns."""
         self._connectors.note_state(name)
 
     def release_connector(self, name: str) -> None:
@@ -260,22 +260,22 @@ class Herder:
     # ── lifecycle ──
 
     def resume(self, name: str, *, author: str | None = None) -> None:
-        """STARTED. Raises NotFoundException."""
+        """Set the target state STARTED. Raises NotFoundException."""
         self._lifecycle.resume(name, author or self._author)
 
     def pause(self, name: str, *, keep_failed: bool = False, author: str | None = None) -> None:
-        """PAUSED. ``keep_failed``: tasks that have FAILED stay FAILED. Raises NotFoundException."""
+        """Set the target state PAUSED. ``keep_failed``: tasks that have FAILED stay FAILED. Raises NotFoundException."""
         self._lifecycle.pause(name, author or self._author, keep_failed=keep_failed)
 
     def stop(self, name: str, *, author: str | None = None) -> None:
-        """STOPPED, with its runs ended and no tasks. Raises NotFoundException."""
+        """Set the target state STOPPED: end the connector's runs and remove its tasks. Raises NotFoundException."""
         self._lifecycle.stop(name, author or self._author)
 
     def restart_connector(self, name: str, *, include_tasks: bool, only_failed: bool, author: str | None = None) -> ConnectorStatusView:
         """Returns the plan: the statuses, with RESTARTING for each instance that restarts.
 
-        Raises NotFoundException. Without a flag, also raises ConnectException, with the cause, if a FAILED connector cannot be started
-        again.
+        Raises NotFoundException. Without ``include_tasks`` and ``only_failed``, also raises ConnectException, with the cause, if a FAILED
+        connector cannot be started again.
         """
         return self._restarts.connector(RestartRequest(name, only_failed, include_tasks, author or self._author))
 
@@ -305,13 +305,15 @@ class Herder:
     # ── topics and offsets ──
 
     def active_topics(self, name: str) -> list[str]:
-        """In alphabetical order. Empty for an unknown connector (KIP-558). Raises ForbiddenException if topics are not tracked."""
+        """The connector's active topics, in alphabetical order. Empty for an unknown connector (KIP-558). Raises ForbiddenException if
+        topics are not tracked."""
         if not self.settings.topic_tracking_enable:
             raise ForbiddenException("Topic tracking is disabled")
         return self.snapshot().statuses.topics_of(name)
 
     def reset_active_topics(self, name: str, *, author: str | None = None) -> None:
-        """Forget them. Topics that are still used are recorded again. Raises ForbiddenException if resets are not allowed."""
+        """Forget the connector's active topics. Topics that are still used are recorded again. Raises ForbiddenException if resets are not
+        allowed."""
         topics = self.active_topics(name)
         if not self.settings.topic_tracking_allow_reset:
             raise ForbiddenException("Topic tracking reset is disabled")
@@ -361,8 +363,8 @@ class Herder:
         author: str | None = None,
         redact: Redact = dict,
     ) -> Replay:
-        """Write dead-letter records of a sink back, each once. See ``Replays.request``. A dry run returns the first ``records``. ``redact``
-        hides secrets of a config that its keys' names do not reveal."""
+        """Write dead-letter records of a sink back to their topics, each once. See ``Replays.request``. A dry run returns the first
+        ``records``. ``redact`` hides secrets of a config that its keys' names do not reveal."""
         if dry_run:
             return self._replays.preview(name, asked, records=records, redact=redact)
         return self._replays.request(name, asked, author or self._author, redact=redact)
@@ -452,7 +454,7 @@ class Herder:
         self._corrections.refuse_dag(name, reason)
 
     def accept_dags(self, names: Collection[str]) -> None:
-        """Restart those of these connectors that are FAILED because no DAG could be created for them."""
+        """Restart those connectors among ``names`` that are FAILED because no DAG could be created for them."""
         self._corrections.accept_dags(names)
 
     # ── plugins ──
@@ -495,7 +497,7 @@ class Herder:
         return self._statuses.metrics()
 
     def health_warnings(self) -> list[str]:
-        """Warnings while the server itself answers: why connectors will not run, and how many need attention."""
+        """Warnings of a server that answers requests: why connectors will not run, and how many need attention."""
         return list(filter(None, [self._launcher.obstacle(), *self._views.attention(self.snapshot())]))
 
     def close(self) -> None:
@@ -512,7 +514,7 @@ class Herder:
         self.close()
 
     def _written(self, name: str, config: Mapping[str, str]) -> ConnectorInfo:
-        """The response to a write: the config as this call wrote it, in its order, whatever was written since."""
+        """The response to a write: the config as this call wrote it, in its order, even if it was changed afterwards."""
         state = self.config_state()
         known = self._views.info(state, name)
         tasks, kind = ([], "unknown") if known is None else (list(known.tasks), known.type)

@@ -91,8 +91,8 @@ class ConnectorHistory:
         return offset_history(page, recorded.begins_ms(now.topic))
 
     def undo(self, name: str, *, to: str | int | None, entry: int | None, dry_run: bool, author: str | None) -> OffsetUndo:
-        """Set the offsets of a STOPPED connector to those of the instant ``to``, or to those before change ``entry``. A dry run changes
-        nothing and is allowed in any state.
+        """Set the offsets of a STOPPED connector to the offsets at the instant ``to``, or to the offsets before change ``entry``. A dry run
+        changes nothing and is allowed in any state.
 
         Raises NotFoundException, BadRequestException for an instant at which the history is incomplete, ConflictException while the
         history lags behind the topics, and the exceptions of a change of offsets.
@@ -116,7 +116,7 @@ class ConnectorHistory:
         return OffsetUndo.of(to_ms, False, done, message or "The offsets are those of that instant already; nothing was changed")
 
     def _before(self, name: str, entry: int) -> int:
-        """The last instant before change ``entry``, which is before the first line of its claim."""
+        """The last instant before change ``entry``: the instant before the first line of its claim."""
         recorded = self._require_recorded()
         line = recorded.offset_line(name, entry)
         if line is None:
@@ -134,7 +134,7 @@ class ConnectorHistory:
             raise BadRequestException(f"{to_ms} (ms since 1970) is in the future: name an earlier instant")
 
     def _await_recorded(self, name: str, held: OffsetsNow) -> None:
-        """Wait until the history contains the current offsets. A change that it does not contain yet would not be undone."""
+        """Wait until the history contains the current offsets. A change that the history does not contain yet would not be undone."""
         recorded, live = self._require_recorded(), by_partition(held.offsets)
         unseen = {partition_key(view.partition) for view in held.offsets if view.offset is None}
 

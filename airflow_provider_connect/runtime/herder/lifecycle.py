@@ -1,7 +1,7 @@
 """Starts, pauses, stops and deletes connectors: makes runs and statuses agree with target states.
 
 The record on the config topic is written first and decides. The methods named after a state or an event (``created``, ``stopped``, …) may
-be called again for the same connector, and then do what remains. In this way the reconciler completes what a killed process began.
+be called again for the same connector. They then do what remains. In this way the reconciler completes what a killed process began.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Lifecycle:
     # ── verbs, for ``author``, where that is a user ──
 
     def resume(self, name: str, author: str | None = None) -> None:
-        """STARTED: statuses become RUNNING at once, except FAILED ones, and a run starts.
+        """Set the target state STARTED. Statuses become RUNNING immediately, except FAILED ones, and a run starts.
 
         A run that is still alive was asked to pause. It is fenced, so that it does not report PAUSED afterwards.
         """
@@ -60,28 +60,29 @@ class Lifecycle:
         self._launcher.trigger(name)
 
     def pause(self, name: str, author: str | None = None, *, keep_failed: bool = False) -> None:
-        """PAUSED. A run in progress ends after its batch and writes its statuses itself. Without a run, they are written here."""
+        """Set the target state PAUSED. A run in progress ends after its batch, and writes its statuses itself. If there is no run, this
+        method writes the statuses."""
         self._put_target(name, TargetState.PAUSED, author)
         if not self._launcher.is_running(name):
             self.reach(name, keep_failed=keep_failed)
 
     def stop(self, name: str, author: str | None = None) -> None:
-        """STOPPED: 1 write the target state and an empty task set 2 write a claim, which fences living runs 3 end the runs 4 repair the
-        offsets that they left open or aborted 5 write the statuses."""
+        """Set the target state STOPPED. Steps: 1 write the target state and an empty task set; 2 write a claim, which fences living runs; 3
+        end the runs; 4 repair the offsets that the runs left open or aborted; 5 write the statuses."""
         self._put_target(name, TargetState.STOPPED, author)  # 1
         self.stopped(name)
 
     # ── effects of a record ──
 
     def created(self, name: str) -> None:
-        """The connector is new: write the status of its target state and start a run, which plans its tasks."""
+        """Called for a new connector: write the status of its target state and start a run, which plans its tasks."""
         self.reach(name)
         if self._reader.configs().target_state(name) is TargetState.STARTED:
             self._launcher.trigger(name)
 
     def reconfigured(self, name: str, *, is_changed: bool) -> None:
-        """A config was written. The tasks become UNASSIGNED until a run has planned and started them again. Paused and stopped connectors
-        keep their statuses. As in Connect, an unchanged config restarts the connector but not its tasks."""
+        """Called after a config was written. The tasks become UNASSIGNED until a run has planned and started them again. Paused and stopped
+        connectors keep their statuses. As in Connect, an unchanged config restarts the connector but not its tasks."""
         if self._reader.configs().target_state(name) is not TargetState.STARTED:
             return
         if is_changed:
@@ -162,8 +163,8 @@ class Lifecycle:
             self._statuses.flush()
 
     def _attempt_offset_repair(self, name: str) -> None:
-        """A connector becomes STOPPED even if the broker of its offsets does not answer. A later change of the offsets repairs them
-        first."""
+        """Repair the offsets if possible. A connector becomes STOPPED even if the broker of its offsets does not answer. Then a later
+        change of the offsets repairs them first."""
         try:
             self._repair_offsets(name)
         except ConnectException as error:

@@ -39,7 +39,7 @@ class BatchLogMetrics:
         self._warnings: Mapping[str, str] = {}
 
     def read(self) -> TaskMetrics:
-        """Empty while the batch log cannot be read, because metrics of states are useful without it."""
+        """Empty while the batch log cannot be read, because metrics of states are useful without the batch log."""
         delivered = self._delivered() or {}
         return {(task.connector, task.task): _counted(found) for task, found in delivered.items()}
 
@@ -127,7 +127,7 @@ def _with_entries(worker: WorkerView, found: Sequence[BatchRecord]) -> WorkerVie
 
 
 def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
-    """The sum over tasks. None: a distance is unknown, or they have different units."""
+    """The sum over tasks. None: a distance is unknown, or distances have different units."""
     known = [entry.distance for entry in entries]
     units = {None if each is None else each.unit for each in known}
     if len(units) != 1 or None in units:
@@ -144,7 +144,7 @@ def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _
 
 
 def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
-    """As ``BatchLogMetrics.warnings``, from what the tasks of this process have counted since it began."""
+    """As ``BatchLogMetrics.warnings``, but based on the counts of this process's tasks since the process began."""
     counts: dict[str, list[TaskResult]] = {}
     for (name, task), counted in read().items():
         result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
@@ -158,9 +158,9 @@ def _written(counts: Mapping[str, float]) -> int:
 
 
 def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:
-    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: the number of records between the positions and the ends for a
-    read_committed reader, in all partitions and in the partition with the most. Topics that were deleted or that the config no longer names
-    do not count.
+    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: the lag of all partitions together, and the largest lag of a
+    partition. A lag is the number of records between the position and the end for a read_committed reader. Topics that were deleted or that
+    the config no longer names do not count.
 
     Two requests for all connectors together. A sink is left out while one of its partitions cannot be read, because the sum would be too
     small.

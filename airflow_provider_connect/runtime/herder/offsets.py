@@ -1,13 +1,14 @@
 """The offsets of connectors as users read and change them (KIP-875). They can be read in any state, but altered and reset only for STOPPED
 connectors.
 
-A change has these steps. A process that dies before the last one has changed nothing.
+A change has these steps. A process that dies before the last step has changed nothing.
 
 1. The connector is STOPPED, has no tasks, and none of its applications is alive.
 2. Every transactional id that may be alive is fenced.
-3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on no process commits for its tasks.
-4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after 5.
-5. The new offsets are written in one transaction, which checks 1 and 3 again just before its commit.
+3. A claim with the count 0 is written, by compare-and-set on the state of step 1: from then on, no process commits for the connector's
+   tasks.
+4. The connector's own ``alter_offsets`` is called. For a Python sink, it is called after step 5.
+5. The new offsets are written in one transaction. Just before its commit, steps 1 and 3 are checked again.
 """
 
 from __future__ import annotations
@@ -65,8 +66,8 @@ Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True)
 class OffsetsNow:
-    """The current offsets and their topics. A source's are on ``topics``, of which the last takes precedence. A sink's are in its group and
-    in the batch log."""
+    """The current offsets and their topics. A source's offsets are on ``topics``; the last topic takes precedence. A sink's offsets are in
+    its group and in the batch log."""
 
     offsets: list[OffsetView]
     topics: list[str]
@@ -148,7 +149,8 @@ class OffsetKeeper:
         return resolved if self._is_sink(resolved) else None
 
     def with_topics(self, name: str, config: Mapping[str, _Text]) -> Mapping[str, _Text]:
-        """``config`` with the variables in its topics resolved, which are not secret. Unchanged if they have no value."""
+        """``config`` with the variables in its topic names resolved. Topic names are not secret. Unchanged if the variables cannot be
+        resolved."""
         named = {key: text for key in TOPIC_SETTINGS if (text := config.get(key)) and config_providers.variables({key: text})}
         if named:
             with suppress(ConnectException):
@@ -162,14 +164,14 @@ class OffsetKeeper:
         return [found[str(number)] for number in range(len(variables))]
 
     def now(self, name: str) -> OffsetsNow:
-        """As ``offsets``, but with their topics."""
+        """The offsets, as ``offsets`` returns them, with their topics."""
         config = config_of(self._reader.configs(), name)
         with closing(self._kind(name, config)) as kind:
             return OffsetsNow.of(kind, self._settings)
 
     def alter(self, name: str, offsets: Sequence[OffsetView], author: str | None = None) -> str:
-        """Set these offsets, and keep those of other partitions. None removes an offset. Returns the message for the user. ``author`` is
-        the user, for the history.
+        """Set these offsets, and keep the offsets of other partitions. None removes an offset. Returns the message for the user. ``author``
+        is the user, for the history.
 
         Raises BadRequestException (invalid offsets, or the connector is not STOPPED), NotFoundException, ConflictException (a concurrent
         change), ConnectException.
@@ -179,8 +181,8 @@ class OffsetKeeper:
         return ALTERED if self._change(name, lambda kind: kind.request_alteration(offsets), author) else ALTERED_INSIDE
 
     def alter_by(self, name: str, decide: Callable[[OffsetsNow], Sequence[OffsetView]], author: str | None = None) -> str | None:
-        """As ``alter``, with the offsets that ``decide`` returns, given the current offsets after every task is fenced. If it returns no
-        offsets, nothing is changed and the message is None. If it raises, nothing is changed."""
+        """As ``alter``, with the offsets that ``decide`` returns. ``decide`` gets the current offsets, after every task is fenced. If it
+        returns no offsets, nothing is changed and the message is None. If it raises, nothing is changed."""
         with self._lock:
             changing = self._changing[name]
         with changing:
@@ -199,8 +201,8 @@ class OffsetKeeper:
 
     def repair(self, name: str) -> None:
         """After a stop: end the transactions that tasks left open, and overwrite a source's aborted offsets with the committed ones.
-        Readers that do not distinguish them (a real worker without exactly-once support) need this. Does nothing unless the connector is
-        STOPPED.
+        Readers that do not distinguish aborted from committed offsets (a real worker without exactly-once support) need this. Does nothing
+        unless the connector is STOPPED.
 
         Raises StoreTimeoutException, and ConflictException after a concurrent change.
         """
@@ -256,7 +258,8 @@ class OffsetKeeper:
     # ── 2, 3 ──
 
     def _claim(self, name: str, kind: Kinds) -> Claim:
-        """Write the claim of this change. A concurrent claim has started tasks or changed offsets. Then everything is checked again."""
+        """Write the claim of this change. If there is a concurrent claim, everything is checked again, because that claim has started tasks
+        or changed offsets."""
         for _ in range(_ATTEMPTS):
             state = self._read()
             _require_stopped(state, name)
@@ -308,7 +311,7 @@ class OffsetKeeper:
         return SourceOffsetChanges(self._settings, self._backing, name, resolved, ask=ask, author=author)
 
     def _resolved(self, name: str, config: Mapping[str, str], is_needed: Callable[[str], bool]) -> Mapping[str, str]:
-        """The required settings with their variables resolved. Calls no provider if they have no variables."""
+        """The required settings with their variables resolved. Calls no provider if these settings have no variables."""
         needed = {key: text for key, text in config.items() if is_needed(key)} | {"name": name}
         return self._resolve(needed) if config_providers.variables(needed) else needed
 
@@ -335,8 +338,8 @@ def _require_stopped(state: ClusterConfigState, name: str) -> Mapping[str, str]:
 
 
 def ask_connector(probe: Probe | None, name: str, config: Mapping[str, str], word: str, offsets: Sequence[Pair]) -> bool:
-    """Call ``alter_offsets`` of connector ``name``. Returns whether it confirmed that offsets which it keeps itself were also changed.
-    False without a probe.
+    """Call ``alter_offsets`` of connector ``name``. Returns whether the connector confirmed that it has also changed the offsets that it
+    keeps itself. False without a probe.
 
     ``word`` is source or sink. Raises BadRequestException, with the connector's own text, for offsets that it refuses. Raises
     ConnectException if it accepts no offsets at all, or failed.

@@ -89,8 +89,9 @@ class KnownPlugins:
 
 
 class ChosenVersions:
-    """The plugins that a run of each connector would use, cached for a while and as long as its config is the same object. Safe to share
-    between threads: concurrent choices are equal, and either may be kept. ``upgrades`` returns the requested upgrades, by connector."""
+    """The plugins that a run of each connector would use. They are cached for a while, as long as the connector's config is the same
+    object. Safe to share between threads: concurrent choices are equal, and either may be kept. ``upgrades`` returns the requested
+    upgrades, by connector."""
 
     def __init__(
         self,

@@ -77,8 +77,8 @@ class Previewer(Protocol):
 
 
 class RecordedChanges(Protocol):
-    """The history of connectors, from a copy of the topics that may lag behind them. Safe to share between threads. Lines of offsets belong
-    to one ``topic``: an offsets topic, or for a sink the batch log. A page contains lines below ``before``. See
+    """The history of connectors, from a copy of the topics, which may lag behind the topics. Safe to share between threads. Lines of
+    offsets belong to one ``topic``: an offsets topic, or for a sink the batch log. A page contains lines below ``before``. See
     ``model.history.page_of``."""
 
     def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page: ...
@@ -90,12 +90,12 @@ class RecordedChanges(Protocol):
     def offset_line(self, connector: str, number: int) -> Line | None: ...
 
     def starts_ms(self, connector: str, claim: str) -> int | None:
-        """When the first change of offsets was written under the claim. None: there was no change."""
+        """The time of the first change of offsets under the claim. None: there was no change."""
         ...
 
     def offsets_at(self, connector: str, topic: str, at_ms: int) -> dict[str, OffsetView]:
-        """The offset at this instant of each partition that has changed since, by ``model.history.partition_key``. None: it had no
-        offset."""
+        """The offsets at this instant of the partitions that have changed since then, by ``model.history.partition_key``. None: the
+        partition had no offset."""
         ...
 
     def offsets_now(self, connector: str, topics: list[str], *, is_sink: bool) -> dict[str, object]:
@@ -104,7 +104,7 @@ class RecordedChanges(Protocol):
         ...
 
     def begins_ms(self, topic: str) -> int | None:
-        """Since when the history of a topic is complete. None: the topic is not followed."""
+        """The time since which the history of a topic is complete. None: the topic is not followed."""
         ...
 
     def connectors_used(self, span: Span) -> list[str]:

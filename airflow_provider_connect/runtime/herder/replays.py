@@ -122,8 +122,8 @@ class Replays:
         return {at: _position(offset, config[_ID]).replayed for at, offset in self._queue_offsets(name, topic).items()}
 
     def request(self, sink: str, asked: ReplayRequest, author: str | None, *, redact: Redact) -> Replay:
-        """1 check 2 write the connector's config, which starts a run. Repeating the same ``replay`` changes nothing. ``redact``, here and
-        below, hides the secrets of a config.
+        """Steps: 1 check the request; 2 write the connector's config, which starts a run. Repeating the same ``replay`` changes nothing.
+        ``redact``, here and below, hides the secrets of a config.
 
         Raises NotFoundException, ConflictException while another replay is in progress or was requested at the same time, and
         BadRequestException or ConfigException for records that cannot be replayed.
@@ -198,7 +198,7 @@ class Replays:
         return self._inherited_settings(replay_connector(sink), config) | made
 
     def _inherited_settings(self, name: str, config: Mapping[str, str]) -> dict[str, str]:
-        """The sink's settings for where its runs execute, without those that only a DAG file may set."""
+        """The sink's settings that decide where its runs execute, without settings that only a DAG file may set."""
         given = {key: config[key] for key in _STEERING if key in config}
         return {key: text for key, text in given.items() if not self._dag_check(name, {key: text})}
 
@@ -227,10 +227,11 @@ def is_replay(config: Mapping[str, str], sink: str) -> bool:
 def replay_config(
     sink: str, config: Mapping[str, str], queue: Queue, asked: ReplayRequest, replay: str, *, redact: Redact = dict
 ) -> dict[str, str]:
-    """The config of the connector that carries out the replay ``asked`` of ``sink``, which has ``config``. Raises BadRequestException.
+    """The config of the connector that carries out the replay ``asked`` of ``sink``. ``config`` is the sink's config. Raises
+    BadRequestException.
 
-    Records keep their bytes unless there are transformations, which get the records that the sink's converters return. Then an error may
-    quote a record. So the runs get the sink's secrets in order to hide them.
+    Records keep their bytes unless there are transformations. Transformations get the records that the sink's converters return, so an
+    error may quote a record. Therefore the runs get the sink's secrets, in order to hide them.
     """
     _refuse_invalid(asked)
     _refuse_unmatched_edits(queue, asked)
@@ -279,7 +280,8 @@ def _ends(queue: Queue, offsets: Mapping[int, OffsetRanges]) -> dict[int, int]:
 
 
 def _hidden(config: Mapping[str, str], redact: Redact) -> dict[str, str]:
-    """Settings with a sink's secrets: those that are literal in its config as a JSON object, and its variables, one per line."""
+    """Settings with a sink's secrets. Secrets that are literal in its config are in a JSON object. Its variables are in a text, one per
+    line."""
     visible, named = redact(config), variables(config)
     literals = {value for key, value in config.items() if visible.get(key) != value} | config_secrets(config)
     return {_HIDDEN: _json_of(literals) if literals else "", f"{_KEY}hidden.variables": "\n".join(named)}
@@ -290,7 +292,7 @@ def _json_of(secrets: Iterable[str]) -> str:
 
 
 def _with_origin(record: PreviewedRecord) -> PreviewedRecord:
-    """The record with its position in the queue as source offset. The task has put it into the first header."""
+    """The record with its position in the queue as source offset. The task has put the position into the first header."""
     origin = origin_of(str(record.headers[0]["key"])) if record.headers else None
     if origin is None:  # a transformation has created another record, or removed the header
         return record

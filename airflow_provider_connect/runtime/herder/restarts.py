@@ -1,4 +1,4 @@
-"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and has a run execute it."""
+"""Restarts (KIP-745): plans a restart from the statuses, returns the plan, and starts a run that executes it."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class Restarts:
         self._sleep = sleep
 
     def connector(self, request: RestartRequest) -> ConnectorStatusView:
-        """Returns the statuses, with RESTARTING for each instance that restarts. Without a flag, it waits until a FAILED connector has been
-        started again.
+        """Returns the statuses, with RESTARTING for each instance that restarts. Without ``include_tasks`` and ``only_failed``, it waits
+        until a FAILED connector has been started again.
 
         Raises NotFoundException, and ConnectException with the cause if that start has failed.
         """
@@ -78,7 +78,7 @@ class Restarts:
         return snapshot
 
     def _carry_out(self, plan: RestartPlan, target: TargetState | None) -> bool:
-        """Whether a run starts."""
+        """Carry out the plan. Returns whether a run starts."""
         name, author = plan.request.connector, plan.request.author
         if plan.is_empty or target is None:
             return False
@@ -88,8 +88,8 @@ class Restarts:
         return False
 
     def _restart(self, name: str, *, tasks: list[int], with_connector: bool, author: str | None) -> bool:
-        """1 fence living runs 2 write statuses 3 start a run. ``tasks`` run even if nothing is new. Without ``tasks``, the run checks for
-        work. False: no run can start.
+        """Steps: 1 fence living runs; 2 write the statuses; 3 start a run. ``tasks`` run even if nothing is new. Without ``tasks``, the run
+        checks for work. False: no run can start.
 
         Without tasks, a connector becomes RESTARTING only if it has FAILED, because between runs nothing else of it could restart.
         """
@@ -121,7 +121,7 @@ class Restarts:
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
     def _reach_target(self, plan: RestartPlan, target: TargetState) -> None:
-        """A restarted instance of a paused or stopped connector gets that state again at once, and is no longer FAILED."""
+        """A restarted instance of a paused or stopped connector gets that state again immediately, and is no longer FAILED."""
         name, author, snapshot = plan.request.connector, plan.request.author, self._reader.read()
         if plan.restarts_connector:
             self._statuses.put_connector(snapshot, name, connector_state_for(target), author=author)
@@ -132,7 +132,7 @@ class Restarts:
 
 @dataclass(frozen=True, slots=True)
 class RestartRequest:
-    """A restart that ``author`` requests. Without a flag: only the connector, in any state."""
+    """A restart that ``author`` requests. By default, only the connector restarts, in any state."""
 
     connector: str
     only_failed: bool = False
@@ -145,7 +145,7 @@ class RestartRequest:
 
     @property
     def has_flags(self) -> bool:
-        """With a flag, the response comes at once and lists what will restart. Without a flag, it comes after the restart."""
+        """If a flag is set, the response comes immediately and lists what will restart. Otherwise the response comes after the restart."""
         return self.only_failed or self.include_tasks
 
     def concerns(self, status: ConnectorStatus | TaskStatus) -> bool:

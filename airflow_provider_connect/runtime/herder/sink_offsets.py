@@ -1,9 +1,9 @@
 """The offsets of one sink connector, in its consumer group: read, alter, reset (contract §7).
 
-The group's offsets and the batch log, from which lost offsets are restored, change together. The connector is asked last. Offsets in the
-group without a claim's mark take precedence over those at its destination. So a process that dies before it asks leaves a complete change.
-If the connector refuses, the previous offsets are restored. A Java sink does not know such marks. It is asked first, as in Kafka Connect,
-and the offsets that it keeps itself take precedence over the group's.
+The group's offsets and the batch log change together, because lost offsets are restored from the batch log. The connector is asked last.
+Offsets in the group without a claim's mark take precedence over those at the sink's destination. So a process that dies before it asks the
+connector leaves a complete change. If the connector refuses, the previous offsets are restored. A Java sink does not know such marks. So it
+is asked first, as in Kafka Connect. The offsets that it keeps itself take precedence over the group's.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ class SinkOffsetChanges:
         self.note: str | None = None
 
     def read(self) -> list[OffsetView]:
-        """The group's committed offsets. If it has lost them, those that the next run restores from the batch log."""
+        """The group's committed offsets. If the group has lost them, the offsets that the next run restores from the batch log."""
         try:
             known = {partition: found.offset for partition, found in self._groups.committed(self._group).items()}
             known = known or self._in_batch_log()
@@ -139,10 +139,10 @@ class SinkOffsetChanges:
     def _replace(self, change: OffsetChange, now: Known, then: Known, claim: Claim, check: Check) -> None:
         """Replace the group's offsets ``now`` by ``then``.
 
-        Uses one transaction, unless offsets must be removed, which a transaction cannot do. Then 1 the batch log records the intended
-        offsets
-        2 the group is deleted 3 the remaining offsets are written again, and the batch log records the completion. A process that dies
-        before 2 has changed nothing. After 2 the next run finds no group and restores the offsets of the batch log.
+        Uses one transaction, unless offsets must be removed. A transaction cannot remove offsets, so there are three steps: 1 write the
+        intended offsets to the batch log; 2 delete the group; 3 write the remaining offsets again, and the completion to the batch log. A
+        process that dies before step 2 has changed nothing. After step 2, the next run finds no group and restores the offsets of the batch
+        log.
         """
         if now.keys() <= then.keys():
             changed = {partition: offset for partition, offset in then.items() if now.get(partition) != offset}
@@ -158,7 +158,7 @@ class SinkOffsetChanges:
             change.write(entries, group=self._group, positions=positions, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self.transaction_overrides) as again:
-                again.take_over()  # from now on the commit has either happened or never will
+                again.take_over()  # from now on, the commit has happened or will never happen
             if not positions or not positions.items() <= self._listed().items():
                 raise StoreTimeoutException(f"{self._failed}: {error}", stage=error.stage) from error
         except StoreException as error:
@@ -173,7 +173,7 @@ class SinkOffsetChanges:
             raise ConnectException(f"{self._failed}: {error}") from error
 
     def _batch_log_records(self, then: Known, claim: Claim, run: str) -> list[ProducerRecord]:
-        """The records for the batch log: all positions in the entry of task 0, and no positions in those of other tasks."""
+        """The records for the batch log. The entry of task 0 has all positions, and the entries of other tasks have no positions."""
         if not self._keeps_batch_log:
             return []
         with closing(BatchLog(self._settings)) as store:

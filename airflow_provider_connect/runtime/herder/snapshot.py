@@ -18,7 +18,8 @@ _T = TypeVar("_T")
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Both states, which are never modified. ``configs`` is at least as new, so a status belongs to a known or a deleted connector."""
+    """Both states, which are never modified. ``configs`` is at least as new as the statuses, so a status belongs to a known or a deleted
+    connector."""
 
     configs: ClusterConfigState
     statuses: StatusState
@@ -30,7 +31,7 @@ class Snapshot:
 
 
 class SharedRead(Generic[_T]):
-    """Callers that arrive during a read share the next one, so each gets a read that began after its call.
+    """Callers that arrive during a read share the next read. So each caller gets a read that began after its call.
 
     So a hundred threads cost two reads, and each sees the result that a read of its own would give. ``read`` runs in one thread at a time.
     All callers that share a read get its exception.
@@ -86,7 +87,7 @@ class SnapshotReader:
         return self._shared()
 
     def configs(self) -> ClusterConfigState:
-        """Only the state of the config topic, which takes half the time."""
+        """Only the state of the config topic. Reading it takes half the time."""
         return self._shared_configs()
 
     def _read_both(self) -> Snapshot:

@@ -29,8 +29,8 @@ Check = Callable[[], None]
 
 
 class SourceOffsetChanges:
-    """See the module. ``resolved`` is the config with its variables' values. ``ask`` calls the connector's ``alter_offsets``. ``author`` is
-    the user who requested a change."""
+    """See the module. ``resolved`` is the config with its variables resolved. ``ask`` calls the connector's ``alter_offsets``. ``author``
+    is the user who requested a change."""
 
     word = "source"
     note: str | None = None
@@ -53,12 +53,12 @@ class SourceOffsetChanges:
 
     @property
     def has_transactional_ids(self) -> bool:
-        """Whether its tasks commit with transactional ids. Otherwise the offset store fences old claims."""
+        """Whether the connector's tasks commit with transactional ids. Otherwise the offset store fences old claims."""
         return self._backing.exactly_once
 
     @property
     def transaction_overrides(self) -> Mapping[str, str]:
-        """Settings of its transactional producers, in addition to the worker's."""
+        """Settings of the connector's transactional producers, in addition to the worker's."""
         return self._location.producer
 
     def read(self) -> list[OffsetView]:
@@ -98,7 +98,7 @@ class SourceOffsetChanges:
         """Does nothing: nothing is open."""
 
     def _written(self, store: Offsets, claim: Claim, check: Check) -> bool:
-        """1 exclude other processes 2 read 3 ask the connector 4 write."""
+        """Steps: 1 exclude other processes; 2 read the offsets; 3 ask the connector; 4 write the offsets."""
         store.ensure()
         committer = self._backing.committer(self._name, claim)
         if committer is not None:
@@ -129,12 +129,12 @@ class SourceOffsetChanges:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
     def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check) -> None:
-        """Write. After a timeout, find out whether the broker committed."""
+        """Write the records. After a timeout, find out whether the broker committed."""
         try:
             change.write(records, check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._location.producer) as again:
-                again.take_over()  # from now on the commit has either happened or never will
+                again.take_over()  # from now on, the commit has happened or will never happen
             if not self._is_written(store, records):
                 raise StoreTimeoutException(f"{SOURCE_WRITE_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
             log.info("The offsets of connector %s were written, though the broker confirmed it late", self._name)
@@ -147,7 +147,7 @@ class SourceOffsetChanges:
         return all(held.get(record.key) == record.value for record in records)
 
     def _write_without_transaction(self, store: Offsets, committer: OffsetCommitter, check: Check) -> bool:
-        """For offsets in a file or in memory, whose store refuses old claims."""
+        """Write the offsets to a file or to memory. Such a store refuses old claims itself."""
         committer.take_over()
         known = store.read(self._name)
         pairs = self._pairs(known)
@@ -173,8 +173,8 @@ def _pair(view: OffsetView) -> Pair:
 
 
 def _with_known_keys(pairs: Iterable[Pair], known: SourceOffsets) -> list[tuple[Partition, Offset | None]]:
-    """The changes under the keys that are already on the topic, whichever worker wrote them. If two have the same partition, the last
-    counts. Raises BadRequestException for an offset without a partition."""
+    """The changes under the keys that are already on the topic, whichever worker wrote those keys. If two changes have the same partition,
+    the last one counts. Raises BadRequestException for an offset without a partition."""
     asked: list[tuple[Partition, Offset | None]] = []
     for partition, offset in pairs:
         if partition is not None:

@@ -16,7 +16,8 @@ WAIT_SECONDS = 0.9
 
 
 class StatusKeeper:
-    """Writes each status under the connector's newest claim, so that a fenced run cannot overwrite it. Each contains ``worker_id``."""
+    """Writes each status under the connector's newest claim, so that a fenced run cannot overwrite it. Each status contains
+    ``worker_id``."""
 
     def __init__(self, notes: StatusNotes, plugins: KnownPlugins, *, worker_id: str) -> None:
         self._notes = notes

@@ -1,6 +1,6 @@
 """Connectors, tasks, statuses and workers as clients see them.
 
-A view that has not changed is the same object as before, so its bytes may be cached. They are valid while ``cached[0] is view``.
+A view that has not changed is the same object as before, so its bytes may be cached. The bytes are valid while ``cached[0] is view``.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class RetainedWal:
         self._views: Mapping[str, RetainedWalView] = {}
 
     def replace(self, views: Mapping[str, RetainedWalView]) -> None:
-        """Replace all views by these, which are keyed by connector."""
+        """Replace all views by ``views``, which maps connectors to their views."""
         self._views = views
 
     def note(self, connector: str) -> str | None:

@@ -1,4 +1,4 @@
-"""One admin client, created at its first use and dropped after a timeout, and the id of its cluster."""
+"""One admin client, and the id of its cluster. The client is created at its first use, and dropped after a timeout."""
 
 from collections.abc import Mapping
 from concurrent.futures import Future
@@ -50,7 +50,7 @@ class AdminConnection:
         *,
         client_id: str | None = None,
     ) -> "AdminConnection":
-        """A connection with the worker's settings and a connector's ``admin.override.*``, unprefixed."""
+        """A connection with the worker's settings and a connector's ``admin.override.*`` settings without this prefix."""
         name = client_id or internal_client_id(settings, "shared-admin")
         config = client_config(settings, ClientKind.ADMIN, overrides, client_id=name)
         return cls(config, timeout_seconds)
@@ -72,10 +72,10 @@ class AdminConnection:
             raise unreachable(self.bootstrap_servers, self.timeout_seconds, stage, self._last_error) from error
 
     def failure(self, error: KafkaException, stage: str) -> Exception:
-        """Our exception for the client's: the request was refused, or not answered in time.
+        """Our exception for the client's exception: the request was refused, or not answered in time.
 
-        A client is dropped at once when a request times out. Such a request may wait for a coordinator. If the coordinator starts later,
-        librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605).
+        A client is dropped immediately when a request times out. Such a request may wait for a coordinator. If the coordinator starts
+        later, librdkafka aborts the whole process (``eonce->refcnt > 0``, issue 4605).
         """
         self._last_error.raise_if_refused(stage)
         found = translated(error, stage)

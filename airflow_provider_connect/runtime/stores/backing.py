@@ -1,6 +1,6 @@
 """The storage of a worker's state: configs, statuses, source offsets and the batch log.
 
-``TopicBacking`` keeps them on the internal topics. A standalone worker keeps them in memory and in a local file (``local_backing``).
+``TopicBacking`` keeps the state on the internal topics. A standalone worker keeps it in memory and in a local file (``local_backing``).
 """
 
 from collections.abc import Iterable, Sequence
@@ -95,7 +95,7 @@ class Backing(Protocol):
     def status_notes(self, claim: Claim | None = None) -> StatusNotes: ...
 
     def offsets(self, location: OffsetLocation, *, settle_seconds: float | None = None) -> Offsets:
-        """``settle_seconds`` limits the wait for an open transaction. None: the timeout of any answer."""
+        """``settle_seconds`` limits the wait for an open transaction. None: the timeout of other requests applies."""
 
     def committer(self, connector: str, claim: Claim) -> OffsetCommitter | None:
         """Commits source offsets. None: each task commits them in transactions of its own id."""

@@ -26,8 +26,8 @@ BY_KEY = -1
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The sums of records, bytes and failed records over the runs of a task. A run counts once, however often it wrote its entry.
-    ``timestamp`` is that of the newest entry with records, in ms since 1970. -1: there is no such entry."""
+    """The sums of records, bytes and failed records over the runs of a task. A run counts once, even if it wrote its entry several times.
+    ``timestamp`` is the time of the newest entry with records, in ms since 1970. -1: no entry has records."""
 
     type: ConnectorType
     records: int
@@ -65,8 +65,8 @@ class BatchLog(Closing):
         return [self._entries[task] for task in sorted(self._entries) if task.connector == connector]
 
     def delivered(self) -> dict[ConnectorTaskId, Delivered]:
-        """The deliveries of each task since the first call on this object, and of the last run before it. Raises as ``entries``, but waits
-        for no open transaction."""
+        """The deliveries of each task since the first call on this object, and of the last run before that call. Raises as ``entries``, but
+        waits for no open transaction."""
         self._reader.read(self._apply, forget=self._forget)
         return dict(self._delivered)
 
@@ -94,8 +94,8 @@ class BatchLog(Closing):
         return ""
 
     def last(self, connector: str, topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-        """The positions in the connector's entries. If several entries have a partition, the newest claim's count, and among these the
-        largest. Positions in topics that have another id now are left out."""
+        """The positions in the connector's entries. If several entries have a partition, the largest position of the newest claim applies.
+        Positions in topics that have another id now are left out."""
         return newest_positions(self.entries(connector), topic_ids)
 
     def lost(
@@ -169,18 +169,18 @@ class BatchLog(Closing):
 
 
 def newest_positions(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, int]:
-    """The positions in the entries of a connector's tasks, without those in topics that have another id now."""
+    """The positions in the entries of a connector's tasks. Positions in topics that have another id now are left out."""
     return {partition: position for partition, (_, position, _, _) in _newest(entries, topic_ids).items()}
 
 
 def lost_positions(
     entries: Iterable[BatchRecord], retention_seconds: float | None, now_seconds: float, topic_ids: TopicIds = NO_IDS
 ) -> dict[TopicPartition, int]:
-    """The positions to restore for a group that lost its offsets. Either they expired in a group without members, or a process died while
-    changing them.
+    """The positions to restore for a group that lost its offsets. Either the offsets expired in a group without members, or a process died
+    while changing them.
 
     Positions in a topic that has another id now are left out. Offsets that were committed less than ``retention_seconds`` ago cannot have
-    expired: a user has deleted them. None: the retention is unknown.
+    expired: a user has deleted them. ``retention_seconds`` None: the retention is unknown.
     """
     oldest = None if retention_seconds is None else (now_seconds - retention_seconds) * 1000
     newest = _newest(entries, topic_ids).items()
@@ -199,7 +199,7 @@ def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, to
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:
-    """By partition: the newest claim with a position, its largest position, the run, and the timestamp."""
+    """By partition: the newest claim with a position in the partition, the claim's largest position, the run, and the timestamp."""
     known: dict[TopicPartition, tuple[Claim, int, str, int]] = {}
     for entry in entries:
         for topic, positions in entry.next.items():

@@ -23,7 +23,8 @@ _JAVA_NAMES = {
 
 
 def check_clients(settings: WorkerSettings) -> None:
-    """Raises ConfigException when a client refuses the settings, with the keys as the settings spell them. Takes some milliseconds."""
+    """Raises ConfigException when a client refuses the settings. The exception names the keys as the settings spell them. Takes some
+    milliseconds."""
     for kind in ClientKind:
         for prefix, build in ((f"{kind}.", client_config), ("", _internal)):
             try:

@@ -33,9 +33,9 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader
 
 _FORMAT = 2
-_MANY = 200  # rereading so many records takes two milliseconds, and writing to the file about as long
+_MANY = 200  # rereading this many records takes two milliseconds, and writing to the file takes about as long
 _MOST_HELD = 20_000  # records in memory
-_MOST_READ = 200_000  # takes some seconds to read, which are lost if the reader is killed
+_MOST_READ = 200_000  # reading them takes some seconds, which are lost if the reader is killed
 _BUSY_SECONDS = 10.0
 _REFRESH_SECONDS = 600.0
 _LONGEST_SECONDS = 6 * 3600.0
@@ -65,7 +65,7 @@ class ConfigCache:
     def read(self, settings: WorkerSettings, connector: str | None, *, timeout_seconds: float = 120.0) -> ConfigSnapshot:
         """The state of ``connector`` at the topic's end. None means all connectors. Raises TopicMissingException, StoreTimeoutException.
 
-        If possible, keeps what was read before a timeout, so that the next call continues from there.
+        If possible, keeps the records that were read before a timeout, so that the next call continues from there.
         """
         topic = settings.config_topic
         with closing(TopicAdmin(settings)) as admin:

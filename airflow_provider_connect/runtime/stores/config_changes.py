@@ -43,7 +43,7 @@ class ConfigChanges(Closing):
 
     @abstractmethod
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
-        """Follows the changes of the connector after ``claim``, for a task body, which closes the follower."""
+        """Returns a follower of the connector's changes since ``claim``. It is for a task body, which closes it."""
 
     @abstractmethod
     def change(self, decide: Decide) -> list[int]:
@@ -82,7 +82,8 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_target_state(self, connector: str, target: TargetState, *, author: str | None = None) -> None:
-        """Writes the target state, with STOPPED also an empty task set. Skips what is set already. Raises NotFoundException."""
+        """Writes the target state. For STOPPED, also writes an empty task set. Skips values that are set already. Raises
+        NotFoundException."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             _require(state, connector)
@@ -98,9 +99,10 @@ class ConfigChanges(Closing):
     def put_tasks(
         self, connector: str, configs: Sequence[Mapping[str, str]], claim: Claim, *, planned_from: Mapping[str, str] | None = None
     ) -> bool:
-        """Publishes the task set that the holder of ``claim`` planned. False: it was already published, from the same config.
+        """Publishes the task set that the holder of ``claim`` planned. False: the task set was already published, and it came from the same
+        config.
 
-        ``planned_from`` is the config from which it was planned. Raises FencedException, and writes nothing, for an older claim, or
+        ``planned_from`` is the config from which the tasks were planned. Raises FencedException, and writes nothing, for an older claim, or
         if the connector was stopped, deleted or reconfigured meanwhile.
         """
 
@@ -120,10 +122,10 @@ class ConfigChanges(Closing):
         return bool(self.change(decide))
 
     def claim(self, connector: str, *, owner: str | None = None, again: bool = False) -> Claim:
-        """Claims the connector, which fences every earlier claim. Raises NotFoundException.
+        """Claims the connector. The claim fences every earlier claim. Raises NotFoundException.
 
-        ``owner`` identifies the run that claims. None: a verb claims. ``again``: the run has claimed the connector before. Then raises
-        FencedException, and claims nothing, if another run has claimed the connector since. A verb's claim does not count.
+        ``owner`` identifies the run that makes the claim. None: a verb makes it. ``again``: the run has claimed the connector before. Then
+        raises FencedException, and claims nothing, if another run has claimed the connector since. A verb's claim does not count.
         """
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
@@ -157,8 +159,8 @@ class ConfigChanges(Closing):
         self.change(decide)
 
     def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
-        """Writes what the source of the raw config ``of`` is missing. None: nothing is missing. Does nothing if the same note is set, or
-        the config has changed."""
+        """Writes a note about what is missing for the connector with the raw config ``of``. None: nothing is missing. Does nothing if the
+        same note is set, or the config has changed."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             is_current = state.connector_config(connector) == dict(of)
@@ -193,7 +195,7 @@ def _require_claim(state: ClusterConfigState, connector: str, claim: Claim) -> N
 
 
 def _published(state: ClusterConfigState, connector: str, configs: Sequence[Mapping[str, str]]) -> bool:
-    """Whether exactly these tasks are committed, planned from the current connector config."""
+    """Whether the committed tasks are exactly ``configs``, and were planned from the connector's current config."""
     if connector in state.inconsistent or state.applied_configs.get(connector) != state.connector_config(connector):
         return False
     tasks = [state.task_config(connector, task) for task in state.tasks(connector)]

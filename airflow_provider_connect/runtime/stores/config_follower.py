@@ -49,19 +49,19 @@ class ConfigFollower(Closing):
 
     @abstractmethod
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        """The most severe change since the last call. None: no change concerns this task. A resume does not."""
+        """The most severe change since the last call. None: no change concerns this task. A resume does not concern it."""
 
     @abstractmethod
     def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
-        """Whether the run ``owner``, which stays, has to check its connector: since the last call the config, target state or upgrade was
-        written, or another run or a verb has claimed the connector. A caller uses this method or ``poll``, not both."""
+        """Whether ``owner``, a run that stays, must check its connector. True if, since the last call, the config, target state or upgrade
+        was written, or another run or a verb has claimed the connector. Use either this method or ``poll``, not both."""
 
 
 class TopicConfigFollower(ConfigFollower):
     """Follows the config topic, beginning after the record of ``claim``. A poll without new records takes microseconds.
 
-    A recreated config topic counts as DELETED, because it has no record of this claim. Log levels that were requested for the whole cluster
-    take effect in this process.
+    A recreated config topic counts as DELETED, because it has no record of this claim. Applies in this process the log levels that were
+    requested for the whole cluster.
     """
 
     def __init__(self, settings: WorkerSettings, connector: str, claim: Claim) -> None:
@@ -95,13 +95,14 @@ class TopicConfigFollower(ConfigFollower):
 
 
 def gravest_change(records: Iterable[ConfigRecord | Unreadable], connector: str, claim: Claim) -> Change | None:
-    """The most severe change in ``records``, which are later than ``claim``, for the task that the claim started. None: no change."""
+    """The most severe change in ``records`` for the task that ``claim`` started. All ``records`` are later than the claim. None: no
+    change."""
     changes = (_change(record, connector, claim) for record in records)
     return max((change for change in changes if change is not None), key=lambda change: _GRAVITY[change.kind], default=None)
 
 
 def has_changed(records: Iterable[ConfigRecord | Unreadable], connector: str, owner: str) -> bool:
-    """Whether one of the records changes what the run ``owner``, which stays, has to do for the connector."""
+    """Whether one of the records changes what ``owner``, a run that stays, must do for the connector."""
     return any(_steers(record, owner) and record.connector == connector for record in records)
 
 

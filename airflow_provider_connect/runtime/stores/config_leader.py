@@ -1,4 +1,4 @@
-"""Writes the config topic: a producer that owns the leader's transactional id until another process takes it over."""
+"""Writes the config topic with a producer that owns the leader's transactional id until another process takes over the id."""
 
 import time
 from collections.abc import Iterable
@@ -30,7 +30,8 @@ _NO_RECORD = b"open-transaction-ended"  # a key that readers of uncommitted reco
 
 
 class NotWrittenException(ConnectException):
-    """The records were not written. If ``uncertain`` contains their offsets, they may have been: take over the id and read on to find out.
+    """The records were not written. If ``uncertain`` contains their offsets, the records may have been written nevertheless. To find out,
+    take over the id and read to the end.
 
     ``is_transient``: a retry may succeed.
     """
@@ -105,7 +106,8 @@ class ConfigLeader:
         return offsets
 
     def end_open_transaction(self, timeout_seconds: float) -> None:
-        """Aborts an earlier transaction of this id that has no marker, by a transaction that no reader sees. Raises NotWrittenException."""
+        """Aborts an earlier transaction of this id that has no marker. Uses a transaction that no reader sees. Raises
+        NotWrittenException."""
         try:
             self._producer.begin_transaction()
             self._producer.produce(self._topic, None, _NO_RECORD, 0)
@@ -115,7 +117,7 @@ class ConfigLeader:
             raise _not_written(cause_of(error, self._producer), []) from error
 
     def _abort(self, timeout_seconds: float) -> None:
-        """Ends the transaction: its other records may be on the topic, and readers would wait for its end."""
+        """Ends the transaction. Otherwise, readers would wait for its end, because its other records may be on the topic."""
         with suppress(KafkaException, SystemError):
             self._producer.abort_transaction(timeout_seconds)
 
@@ -140,7 +142,7 @@ class ConfigLeader:
 def delivered_offsets(delivered: Iterable[tuple[int | None, KafkaError | None]], left: int) -> list[int]:
     """The offsets in the delivery reports of a transaction. ``left`` reports have not arrived.
 
-    Raises NotWrittenException if an offset is missing, before the commit. A report has no offset if the broker already had the record
+    Before the commit, raises NotWrittenException if an offset is missing. A report has no offset if the broker already had the record
     before a resend; then a claim would have no number. Raises KafkaException for a record that was refused.
     """
     offsets = []

@@ -1,14 +1,14 @@
 """Reads the config topic as a state, and changes it by compare-and-set.
 
-A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``: 1 take over the id (once; the producer is kept)
-2 read to the end 3 decide 4 write and commit. If another writer took over the id between 2 and 4, we are fenced and start again, so every
-decision is based on the newest state. The takeover also ends the open transaction of a dead writer, which would block every reader. A
-commit returns before its marker is on the topic. The broker makes the next owner of the id wait for the marker. For its own next change and
-for the next reader, this store waits itself: 5 read the written records.
+A change is one transaction under Connect's own leader id, ``connect-cluster-«group.id»``. Steps: 1 take over the id (once; the producer is
+kept); 2 read to the end; 3 decide; 4 write and commit; 5 read the written records. If another writer took over the id between steps 2 and
+4, we are fenced and start again, so every decision is based on the newest state. The takeover also ends the open transaction of a dead
+writer, which would block every reader. A commit returns before its marker is on the topic. The broker makes the next owner of the id wait
+for the marker. With step 5, this store also waits for the marker, before its own next change and before the next reader.
 
 A broker that restarts may lose the marker of a transaction (Kafka 4.3 skips it while the only replica's broker is fenced). The records of
-the transaction, and all records after them, then stay hidden. Therefore a transaction that is still open at 2 is ended by another
-transaction, which is aborted. The writer of the open transaction has not completed 5, and writes again.
+the transaction, and all records after them, then stay hidden. Therefore, if a transaction is still open at step 2, another transaction ends
+it, and is aborted. The writer of the open transaction has not completed step 5, and writes again.
 """
 
 import logging
@@ -93,14 +93,14 @@ class ConfigStore(ConfigChanges):
     def change(self, decide: Decide) -> list[int]:
         """See ConfigChanges. If ``decide`` raises, nothing is written and the exception propagates.
 
-        Raises StoreTimeoutException if the change was not committed in time. Then it has no effect, unless the broker was lost between the
-        commit and the check of its outcome.
+        Raises StoreTimeoutException if the change was not committed in time. Then the change has no effect, unless the broker was lost
+        between the commit and the check of its outcome.
         """
         with self._lock:
             return self._changed(decide, time.monotonic() + self._timeout_seconds)
 
     def _changed(self, decide: Decide, deadline: float) -> list[int]:
-        uncertain: list[int] = []  # offsets of an attempt whose commit may or may not have succeeded
+        uncertain: list[int] = []  # offsets of an attempt whose commit may have succeeded
         attempt = 0
         while True:
             try:
@@ -192,7 +192,7 @@ class ConfigStore(ConfigChanges):
         return seen
 
     def _open(self, timeout_seconds: float) -> None:
-        """Finds where to start reading. At the same time requests the topic's id, which is part of each claim."""
+        """Finds where to start reading. Meanwhile requests the topic's id, which is part of each claim."""
         if self._is_open:
             return
         topic = self._settings.config_topic

@@ -1,4 +1,4 @@
-"""The offsets of a source connector: read from its own topic, then from the worker's topic, and copied to the latter.
+"""The offsets of a source connector. They are read from its own topic and from the worker's topic, and copied to the worker's topic.
 
 A connector with a topic of its own keeps its offsets on both topics (contract §2.7). Its own topic takes precedence. The worker's topic
 holds earlier offsets, and copies in case the connector loses its own topic.
@@ -42,7 +42,7 @@ class ConnectorOffsets(Closing):
     def ensure(self) -> None:
         """Creates the connector's own topic if it does not exist, with the settings of the worker's topic, which already exists.
 
-        Raises ConfigException for a topic that is not compacted, or for a missing one if the worker creates no topics (KIP-1209).
+        Raises ConfigException for a topic that is not compacted, or for a missing topic if the worker creates no topics (KIP-1209).
         """
         if self._own is None:
             return
@@ -83,7 +83,7 @@ class ConnectorOffsets(Closing):
         return self._worker if self._own is None else self._own
 
     def copy(self, records: Sequence[ProducedOffset]) -> None:
-        """Also sends records that were committed to ``topic`` to the worker's topic, without waiting: a lost copy does no harm."""
+        """Also sends records that were committed to ``topic`` to the worker's topic. Does not wait, because a lost copy does no harm."""
         if self._own is None:
             return
         try:

@@ -30,5 +30,6 @@ def decode_offset(record: LogRecord) -> OffsetRecord | Unreadable:
 
 
 def by_topic(settings: WorkerSettings) -> dict[str, Callable[[LogRecord], StateValue | Unreadable]]:
-    """The decoders by topic. Any other topic holds source offsets, because a connector may have an offsets topic of its own."""
+    """The decoders by topic. Offsets topics are not listed, because a connector may have one of its own. So any topic that is not listed
+    holds source offsets."""
     return {settings.config_topic: decode_config, settings.status_topic: decode_status, settings.batch_topic: decode_batch}

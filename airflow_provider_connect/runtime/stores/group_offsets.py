@@ -37,7 +37,7 @@ _NO_MEMBERS = frozenset({ConsumerGroupState.DEAD, ConsumerGroupState.EMPTY})
 
 
 class GroupOffsets:
-    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings, unprefixed. ``connection`` may be shared."""
+    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings without this prefix. ``connection`` may be shared."""
 
     def __init__(
         self, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, *, connection: AdminConnection | None = None
@@ -70,8 +70,8 @@ class GroupOffsets:
             time.sleep(_UNSTABLE_SECONDS)
 
     def committed_now(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The offsets of each group, all requested at once. Does not wait for transactions: a group with an offset in an open transaction
-        is left out, as is a group that cannot be read."""
+        """The offsets of each group, all requested at the same time. Does not wait for transactions. Leaves out a group with an offset in
+        an open transaction, and a group that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
         sendable: list[str] = []
         for group in groups:
@@ -91,14 +91,14 @@ class GroupOffsets:
                     found[group] = committed_offsets(partitions, stage)
             except ConnectException as error:
                 _log.warning("%s", error.message)
-        del client  # keep the client until here: a request that timed out drops the connection, but the other answers arrive through it
+        del client  # keep the client until here: a timed-out request drops the connection, but the other answers arrive through this client
         return found
 
     def _without_coordinator(self, groups: Iterable[str], stage: str) -> dict[str, Exception]:
         """The groups whose coordinator did not answer in time, each with the reason.
 
-        librdkafka ends the whole process when a request for offsets reaches a broker that is not yet, or not, the coordinator (issue 5040).
-        It survives the same error in a description, and then searches for the coordinator again.
+        librdkafka ends the whole process when a request for offsets reaches a broker that is not the coordinator, or not yet (issue 5040).
+        librdkafka survives the same error in a description, and then searches for the coordinator again.
         """
         client, seconds = self._connection.client, self._connection.timeout_seconds
         deadline, left, failed = time.monotonic() + seconds, [*groups], dict[str, KafkaException]()
@@ -171,8 +171,8 @@ class GroupOffsets:
 
 
 def _sendable(group: str) -> str:
-    """Returns ``group``. Raises ConfigException for a name that cannot be sent. Some names may make the client crash the process. For names
-    that are too long, a broker drops the connection, with all other answers."""
+    """Returns ``group``. Raises ConfigException for a name that cannot be sent. Some names may make the client crash the process. If a name
+    is too long, a broker drops the connection, and all other answers are lost."""
     try:
         length = len(group.encode())
     except UnicodeEncodeError as error:

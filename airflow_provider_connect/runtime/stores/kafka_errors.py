@@ -100,7 +100,8 @@ class LastError:
         _log.debug("Kafka client: %s", error)
 
     def callbacks(self) -> dict[str, Any]:  # Any: librdkafka's configs hold objects of all kinds
-        """The settings with which a client reports its errors here and prints nothing. A fenced producer prints at any log level."""
+        """The settings with which a client reports its errors to this object and prints nothing. A fenced producer prints at any log
+        level."""
         return {"error_cb": self, "logger": _client_log}
 
     def raise_if_refused(self, stage: str) -> None:
@@ -157,12 +158,12 @@ _HINTS: Mapping[int, str] = {KafkaError._BAD_COMPRESSION: _UNPACKED}
 
 
 def cause_of(error: KafkaError | BaseException, producer: Producer) -> KafkaError | BaseException:
-    """The error that ended the transaction of ``producer``, if ``error`` reports only that there is one (``_FATAL``, ``_STATE``, or a
-    SystemError without a cause). Otherwise ``error`` itself.
+    """The error that ended the transaction of ``producer``, if ``error`` reports only that another error has ended it (``_FATAL``,
+    ``_STATE``, or a SystemError without a cause). Otherwise ``error`` itself.
 
     If a producer was fenced while its queue was filled, or one of its records was refused, only the next transactional call reports the
-    cause. A fatal error within a flush becomes a Python exception at once, while the callbacks of that flush still run. If a callback
-    handles an exception of its own, both are lost.
+    cause. A fatal error within a flush becomes a Python exception immediately, while the callbacks of that flush still run. If a callback
+    handles an exception of its own, both exceptions are lost.
     """
     found = error if isinstance(error, KafkaError) else kafka_error(error)
     if found is None and not isinstance(error, SystemError):

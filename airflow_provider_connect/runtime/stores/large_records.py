@@ -15,7 +15,7 @@ _LONGEST_KEY = 500  # characters
 
 
 def is_too_large(error: object) -> bool:
-    """Whether this KafkaError, or that of a KafkaException, concerns the size of a record."""
+    """Whether this KafkaError, or the KafkaError of a KafkaException, concerns the size of a record."""
     found = error.args[0] if isinstance(error, KafkaException) and error.args else error
     return isinstance(found, KafkaError) and found.code() == KafkaError.MSG_SIZE_TOO_LARGE
 
@@ -33,7 +33,7 @@ class LargeRecords:
             self._failed.append((error, message))
 
     def check(self) -> None:
-        """Raises RecordTooLargeException if the broker has refused one."""
+        """Raises RecordTooLargeException if the broker has refused a record."""
         largest = max(self._refused(), default=None)
         if largest is not None:
             size, topic, key = largest

@@ -1,6 +1,7 @@
 """Finds the newest dead-letter records of a topic that meet a condition, among records of other writers and transaction markers.
 
-These also have offsets, so it is not known how far back to read. Each partition is read over a span of offsets that doubles.
+Those records and markers also have offsets, so it is not known how far back to read. Each partition is read over a span of offsets. If it
+yields too few records, the span is doubled.
 """
 
 import heapq
@@ -34,7 +35,7 @@ class LastRecords(Generic[_Kept]):
 
 
 class RecordSearch(Generic[_Kept]):
-    """One search for the newest ``count`` records of all partitions that ``meets`` accepts, each converted by ``keep``.
+    """One search, in all partitions, for the newest ``count`` records that ``meets`` accepts. ``keep`` converts each record.
 
     Holds no more than ``count`` converted records in memory. ``now`` is a clock in seconds.
     """

@@ -90,7 +90,8 @@ class _NoBatchLog(BatchLog):
 
 
 class _Configs(MemoryConfigStore):
-    """Its followers ignore claims. The host of the tasks sees the claims, and ends the tasks after a commit of their offsets."""
+    """A config store whose followers ignore claims. The host of the tasks sees the claims, and ends the tasks after a commit of their
+    offsets."""
 
     def follow(self, connector: str, claim: Claim) -> ConfigFollower:
         return _UnclaimedFollower(self.records, connector, claim)
@@ -104,7 +105,7 @@ class _UnclaimedFollower(MemoryConfigFollower):
 class FileCommitter:
     """Commits one claim's offsets to the file, until a newer claim commits. Later commits of an overdue task are refused.
 
-    A newer claim that has not yet committed does not end the right to commit: the herder claims for a restart, and the ending tasks commit
+    A newer claim that has not yet committed does not end the right to commit: when the herder claims for a restart, the ending tasks commit
     first.
     """
 

@@ -59,7 +59,7 @@ class LogRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogEnd:
-    """How far a partition was read. If ``high`` is beyond ``position``, an open transaction hides the records between from
+    """How far a partition was read. If ``high`` is beyond ``position``, an open transaction hides the records between the two from
     read_committed."""
 
     position: int
@@ -68,7 +68,7 @@ class LogEnd:
 
 @dataclass(frozen=True, slots=True)
 class CommittedOffset:
-    """A group's offset in one partition, with the metadata that its writer committed with it."""
+    """A group's offset in one partition, with the metadata that was committed with the offset."""
 
     offset: int
     metadata: str = ""
@@ -107,9 +107,9 @@ class LogConsumer(Closing):
     ) -> tuple[list[LogRecord], dict[TopicPartition, LogEnd]]:
         """Every record from ``starts`` to the end of each partition, and the ends.
 
-        The end is the one at the time of the call or later. For read_committed it is the last stable offset. If ``take`` is given, it is
-        called with each record on arrival, and no record is returned. So records before a timeout need not be read again. Raises
-        LogTruncatedException if a start is not on the topic, StoreTimeoutException if an end was not reached in time.
+        The end is the partition's end at the time of the call, or a later one. For read_committed, the end is the last stable offset. If
+        ``take`` is given, it is called with each record on arrival, and no record is returned. So records before a timeout need not be read
+        again. Raises LogTruncatedException if a start is not on the topic, StoreTimeoutException if an end was not reached in time.
         """
         deadline = time.monotonic() + timeout_seconds
         records: list[LogRecord] = []
@@ -203,7 +203,8 @@ class LogConsumer(Closing):
 
 
 def log_consumer_config(config: ClientConfig, *, read_committed: bool) -> ClientConfig:
-    """``config`` with settings for a quick read: no back-off before the first connection, and short waits and an event at the end."""
+    """``config`` with settings for a quick read: no back-off before the first connection, short waits, and an event at the end of a
+    partition."""
     return {
         **QUICK,
         "fetch.wait.max.ms": 1,

@@ -17,7 +17,7 @@ TOPIC_ID = "memory"
 
 
 class MemoryConfigStore(ConfigChanges):
-    """A ConfigStore in memory. Records pass through the topic's bytes."""
+    """A ConfigStore in memory. Records are converted to the topic's bytes and back."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()

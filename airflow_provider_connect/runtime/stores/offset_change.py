@@ -1,8 +1,9 @@
-"""Changes all given offsets or none, from a process that runs no task of the connector, under a separate id (``offsets_change_id``).
+"""Changes all given offsets or none. Used by a process that runs no task of the connector, with a separate transactional id
+(``offsets_change_id``).
 
-The transaction's steps: 1 take over the id, which ends an open transaction of another change 2 send everything 3 check whether the change
-is still allowed 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads
-offsets. A run that started tasks before the check makes it fail. So tasks never continue from offsets that are being changed.
+Steps of the transaction: 1 take over the id, which ends an open transaction of another change; 2 send everything; 3 check whether the
+change is still allowed; 4 commit. A run that starts tasks after the check finds the open transaction, and waits for its end before it reads
+offsets. A run that started tasks before the check makes the check fail. So tasks never continue from offsets that are being changed.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _log = logging.getLogger(__name__)
 
 
 class OffsetChange(Closing):
-    """See the module. ``overrides`` are unprefixed client settings for the cluster of the offsets. Use it once, then close it."""
+    """See the module. ``overrides`` are client settings, without a prefix, for the cluster of the offsets. Use it once, then close it."""
 
     def __init__(self, settings: WorkerSettings, connector: str, overrides: Mapping[str, str]) -> None:
         self._settings = settings
@@ -75,7 +76,7 @@ class OffsetChange(Closing):
         owner.commit()  # 4
 
     def _send_positions(self, group: str, positions: Mapping[TopicPartition, CommittedOffset]) -> None:
-        """Adds the group's offsets to the transaction, without a member of the group."""
+        """Adds the group's offsets to the transaction, by a consumer that has not joined the group."""
         consumer = Consumer({**client_config(self._settings, ClientKind.CONSUMER, self._overrides), "group.id": group})
         try:
             asked = [ClientPartition(*partition, known.offset, known.metadata) for partition, known in sorted(positions.items())]

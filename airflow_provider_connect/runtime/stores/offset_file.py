@@ -1,4 +1,4 @@
-"""Source offsets in a local file, in the format of Kafka Connect's standalone worker. Each can continue with the other's file.
+"""Source offsets in a local file, in the format of Kafka Connect's standalone worker. Either worker can continue with the other's file.
 
 The file is replaced as a whole: a new file is written next to it, fsynced and renamed. So it contains either all of a commit or nothing of
 it, whenever the process or the machine dies. A lock on another file ensures that one process at a time uses it. The kernel releases the
@@ -62,7 +62,7 @@ class OffsetFile:
             self._guard = -1
 
     def _replace(self, content: bytes) -> None:
-        """1 write a new file to disk 2 rename it 3 write the rename to disk."""
+        """Steps: 1 write a new file to disk; 2 rename it; 3 write the rename to disk."""
         fresh = self._beside("new")
         descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW, _MODE)
         try:

@@ -18,7 +18,7 @@ class OffsetLocation:
     """``topic`` holds the offsets in force. ``is_own``: it is not the worker's topic, and needs the connector's own client settings.
 
     ``producer``, ``consumer`` and ``admin`` are unprefixed settings for clients of the location, added to the worker's settings. They are
-    the connector's overrides, or empty if its records go to another cluster than its offsets.
+    the connector's overrides. They are empty if the connector's records go to another cluster than its offsets.
     """
 
     topic: str
@@ -49,7 +49,7 @@ def is_elsewhere(settings: WorkerSettings, overrides: Overrides, kind: ClientKin
 
 
 def sink_overrides(config: Mapping[str, str]) -> dict[str, str]:
-    """Unprefixed settings for the producers that commit a sink's offsets. Cluster and user are those of its consumers."""
+    """Unprefixed settings for the producers that commit a sink's offsets. They use the cluster and the user of the sink's consumers."""
     return connector_overrides(config, ClientKind.PRODUCER) | _connection_of_consumers(config)
 
 

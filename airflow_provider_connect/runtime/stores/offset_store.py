@@ -1,4 +1,4 @@
-"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted ones.
+"""Source offsets on the offsets topic: read for one connector, written by the task's own transaction, repaired after aborted transactions.
 
 Read them after taking over the task's transactional id. By then, every transaction of the previous owner has ended.
 """
@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.wire import offset_topic
 
 _log = logging.getLogger(__name__)
 MOST_BYTES: Final = 512 << 20
-"""Limit for the offsets of one connector in memory, because the server of all connectors also reads them."""
+"""Limit for the offsets of one connector in memory, because the server also reads these offsets, for all connectors."""
 _RECORD_BYTES: Final = 500  # approximate size of a record object itself
 
 Partition = Mapping[str, object]
@@ -38,25 +38,25 @@ class ProducedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceOffsets:
-    """The offsets of one connector's source partitions, by the exact bytes of their keys."""
+    """The offsets of one connector's source partitions, keyed by the exact bytes of the partitions' keys."""
 
     connector: str
     by_key: Mapping[bytes, OffsetRecord]
 
     def get(self, partition: Partition) -> dict[str, Any] | None:  # Any: a source's own JSON values
-        """The partition's offset, or None. Found by the bytes of the key, so the order of the partition's entries matters, as in Connect.
-        An offset that was altered over REST, with its entries in Java's order, is also found."""
+        """The partition's offset, or None. It is found by the bytes of its key, so the order of the partition's entries matters, as in
+        Connect. An offset that was altered over REST, with its entries in Java's order, is also found."""
         found = self.by_key.get(offset_topic.key_bytes(self.connector, partition))
         if found is None and len(partition) > 1:
             found = self.by_key.get(offset_topic.key_bytes(self.connector, normalised(partition)))
         return None if found is None or found.offset is None else dict(found.offset)
 
     def key_of(self, partition: Partition) -> bytes:
-        """The key of the partition's offset, with its entries in this order."""
+        """The key of the partition's offset. The partition's entries keep their order."""
         return offset_topic.key_bytes(self.connector, partition)
 
     def spellings(self, partitions: Iterable[Partition]) -> list[list[Partition]]:
-        """For each of ``partitions``, the partitions with an offset that differ from it only in the order of their entries."""
+        """For each of ``partitions``, those partitions with an offset that differ from it only in the order of their entries."""
         known: dict[bytes, list[Partition]] = {}
         for record in self.by_key.values():
             known.setdefault(_sorted_key(self.connector, record.partition), []).append(record.partition)
@@ -67,11 +67,11 @@ class SourceOffsets:
         return [dict(record.partition) for record in self.by_key.values()]
 
     def pairs(self) -> list[tuple[dict[str, object], dict[str, object] | None]]:
-        """Each partition with the offset that a lookup by its key finds. None if the writer ordered the entries differently."""
+        """Each partition with the offset that a lookup by its key finds. None: a writer has ordered the entries differently."""
         return [(partition, self.get(partition)) for partition in self.partitions()]
 
     def over(self, other: "SourceOffsets") -> "SourceOffsets":
-        """These offsets, plus those of ``other`` for keys that are missing here."""
+        """These offsets, and the offsets of ``other`` for keys that these lack."""
         return SourceOffsets(self.connector, {**other.by_key, **self.by_key})
 
 
@@ -82,9 +82,9 @@ def decode_produced(records: Iterable[ProducedOffset]) -> dict[bytes, OffsetReco
 
 
 class OffsetStore(Closing):
-    """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*``, unprefixed, for
-    a topic of its own. None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction. Opens nothing
-    before the first use. Not thread-safe."""
+    """See the module. ``topic`` None: the worker's offsets topic. ``overrides`` are a connector's ``consumer.override.*`` settings without
+    this prefix, for a topic of its own. None: the worker's own client settings. ``settle_seconds`` limits the wait for an open transaction.
+    Opens nothing before the first use. Not thread-safe."""
 
     def __init__(
         self,
@@ -136,7 +136,7 @@ class OffsetStore(Closing):
     def repair(self, connector: str) -> list[ProducedOffset]:
         """The records to produce so that a reader of uncommitted records finds the committed offsets.
 
-        A real worker without exactly-once support is such a reader, and would use the last record of an aborted transaction. If that
+        A real worker without exactly-once support is such a reader, and would use the last record of an aborted transaction. If that record
         differs from the committed one, the committed value, or a tombstone, must follow it. Call it after all ids of the connector were
         taken over, because an open transaction would look like an aborted one.
         """

@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
 ) -> dict[TopicPartition, int]:
-    """The lag of each partition in records, for a client of a Connect server. The client may have the settings of other brokers.
+    """The lag of each partition in records, for a client of a Connect server. The client may have settings for other brokers.
 
     Raises as ``partition_lags``, and ConfigException if the brokers in ``settings`` are not the server's cluster.
     """
@@ -77,7 +77,8 @@ def topics_of_sink(config: Mapping[str, str], admin: TopicAdmin) -> dict[str, in
 
 
 def _topics(config: Mapping[str, str], admin: TopicAdmin, committed: Iterable[str]) -> dict[str, int]:
-    """The partition counts of the topics that the sink names, that match its pattern, or in which it has committed offsets."""
+    """The partition counts of the sink's topics: topics that it names, that match its pattern, or that have committed offsets of the
+    sink."""
     if "${" in (config.get("topics") or ""):  # a variable of the server: only the topics that the sink has read are known
         return admin.partitions(committed)
     found = topics_of_sink(config, admin)

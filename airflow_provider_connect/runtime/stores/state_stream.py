@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.wire.record import author_of, claim_of
 KEPT_MS = 86_400_000
 """Kafka's default of ``delete.retention.ms``."""
 
-_FETCH_WAIT_MS = 2000  # for an idle reader; a new record still arrives at once
+_FETCH_WAIT_MS = 2000  # for an idle reader; a new record still arrives immediately
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,8 @@ class StateRecord:
 
 
 class UnreadableTopicException(StoreException):
-    """``topic`` cannot be read, or not beyond some record. Other topics can be: a config may name any topic for its connector's offsets."""
+    """``topic`` cannot be read, or it can be read only up to some record. Other topics can still be read. Such a topic may be one that a
+    config names for its connector's offsets."""
 
     def __init__(self, topic: str, cause: ConnectException) -> None:
         super().__init__(cause.message)
@@ -83,7 +84,7 @@ class StateStream(Closing):
         return {name: self._absence_seconds(name, configs.get(name, {})) for name in names}
 
     def _absence_seconds(self, topic: str, configs: Mapping[str, str | None]) -> float:
-        """Only the config topic needs the limit of ``absence_seconds``. Elsewhere, a newer record of a key compensates for its
+        """Only the config topic needs the limit of ``absence_seconds``. On other topics, a newer record of a key compensates for a missed
         tombstone."""
         kept = {"delete.retention.ms": str(KEPT_MS), **{name: value for name, value in configs.items() if value}}
         return absence_seconds(kept) if topic == self._settings.config_topic else float(kept["delete.retention.ms"]) / 2000

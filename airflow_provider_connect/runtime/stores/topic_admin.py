@@ -56,7 +56,7 @@ class TopicSpec:
 
 
 class Creation(StrEnum):
-    """The outcome of creating a topic. FORBIDDEN: this client may neither create it nor find out whether it exists."""
+    """The outcome of creating a topic. FORBIDDEN: this client may neither create the topic nor find out whether it exists."""
 
     CREATED = "created"
     EXISTS = "exists"
@@ -65,7 +65,7 @@ class Creation(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """A topic's id, which differs from that of an earlier topic of the same name, and its number of partitions."""
+    """A topic's id and number of partitions. The id differs from the id of an earlier topic with the same name."""
 
     id: str
     partitions: int
@@ -81,7 +81,7 @@ def known_ids(topics: Mapping[str, TopicIdentity]) -> dict[str, str]:
 
 
 class TopicAdmin:
-    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings, unprefixed. ``connection`` may be shared."""
+    """See the module. ``overrides`` are a connector's ``admin.override.*`` settings without this prefix. ``connection`` may be shared."""
 
     def __init__(
         self, settings: WorkerSettings, overrides: Mapping[str, str] | None = None, *, connection: AdminConnection | None = None
@@ -90,7 +90,7 @@ class TopicAdmin:
         self._connection = connection or AdminConnection.of(settings, overrides)
 
     def describe_later(self, topics: Iterable[str]) -> "dict[str, Future[TopicDescription]]":
-        """Requests the descriptions without waiting. ``described`` waits for one and returns it."""
+        """Requests the descriptions without waiting. ``described`` waits for a description and returns it."""
         found: dict[str, Future[TopicDescription]] = self._connection.client.describe_topics(
             TopicCollection(list(topics)), request_timeout=self._connection.timeout_seconds
         )
@@ -104,7 +104,7 @@ class TopicAdmin:
         return self.described(topic, self.describe_later([topic])[topic])
 
     def topic_id(self, topic: str) -> str:
-        """The topic's id. A topic that was recreated under the same name has another one."""
+        """The topic's id. A topic that was recreated under the same name has another id."""
         return self.described_id(topic, self.describe_later([topic])[topic])
 
     def described_id(self, topic: str, future: "Future[TopicDescription]") -> str:
@@ -156,12 +156,13 @@ class TopicAdmin:
         }
 
     def create(self, spec: TopicSpec) -> bool:
-        """Creates the topic. False: it already exists, or this client may not create topics. Connect treats the latter as success too."""
+        """Creates the topic. False: it already exists, or this client may not create topics. Connect also treats a missing right to create
+        topics as success."""
         return self.try_create(spec) is Creation.CREATED
 
     def try_create(self, spec: TopicSpec) -> Creation:
-        """Creates the topic if it does not exist, and waits until the brokers list it, which happens after they answer. Raises
-        StoreException if the broker refuses its settings, StoreTimeoutException."""
+        """Creates the topic if it does not exist, and waits until the brokers list it. The brokers list a topic only after they have
+        answered. Raises StoreException if the broker refuses its settings, StoreTimeoutException."""
         outcome = self._creation(spec)
         if outcome is not Creation.FORBIDDEN:
             self._wait_until_listed(spec.name)
@@ -195,7 +196,7 @@ class TopicAdmin:
                 time.sleep(0.02)
 
     def end_offsets(self, partitions: Iterable[TopicPartition], *, read_committed: bool = True) -> dict[TopicPartition, int]:
-        """The ends: the last stable offsets, or if ``read_committed`` is false the high watermarks."""
+        """The ends: the last stable offsets, or the high watermarks if ``read_committed`` is false."""
         return self._offsets(partitions, OffsetSpec.latest, read_committed=read_committed)
 
     def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -209,7 +210,7 @@ class TopicAdmin:
         newest: OffsetSpec = OffsetSpec.max_timestamp()  # type: ignore[no-untyped-call]
         without = {at: newest for at, answer in found.items() if answer.offset < 0}
         for at, answer in (self._listed(without, IsolationLevel.READ_UNCOMMITTED, may_be_empty=True) if without else {}).items():
-            if answer.timestamp >= timestamp_ms:  # else the first answer came from a connection that was lost
+            if answer.timestamp >= timestamp_ms:  # otherwise the first answer came from a connection that was lost
                 error = KafkaException(KafkaError(KafkaError.OFFSET_NOT_AVAILABLE))
                 raise self._connection.failure(error, f"listing offsets of {at}") from error
         return {TopicPartition(at.topic, at.partition): int(answer.offset) for at, answer in found.items() if answer.offset >= 0}

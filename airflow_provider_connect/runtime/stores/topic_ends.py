@@ -1,4 +1,4 @@
-"""The ends of many partitions at once. A topic that cannot be read does not prevent the answers for the others."""
+"""Requests the ends of many partitions together. A topic that cannot be read does not prevent the answers for the others."""
 
 import time
 from collections.abc import Iterable, Mapping
@@ -21,7 +21,7 @@ _AGAIN_SECONDS = 0.1
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
     """``offsets`` are the ends for a read_committed reader. ``unread`` has the reason for each partition that may exist but could not be
-    read. A partition that does not exist is in neither."""
+    read. A partition that does not exist is in neither of the two."""
 
     offsets: Mapping[TopicPartition, int]
     unread: Mapping[TopicPartition, str]
@@ -54,7 +54,7 @@ def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -
 def _listed(
     connection: AdminConnection, client: AdminClient, asked: set[TopicPartition]
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
-    """One request: the ends, the reasons for partitions without an end, and those of them for which a retry may succeed soon."""
+    """One request. Returns the ends, the reasons for partitions without an end, and those partitions for which a retry may succeed soon."""
     latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     specs = {_KafkaPartition(*partition): latest for partition in asked}
     ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
@@ -78,7 +78,7 @@ def _listed(
 
 
 def _with_leader(admin: TopicAdmin, asked: set[TopicPartition]) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
-    """The partitions with a leader, and for each other partition that may exist, the reason. A partition without a leader would delay the
+    """The partitions with a leader, and the reason for each other partition that may exist. A partition without a leader would delay the
     answers for all partitions until the request's timeout."""
     found, unread = set[TopicPartition](), dict[TopicPartition, str]()
     for topic, future in admin.describe_later({partition.topic for partition in asked}).items():

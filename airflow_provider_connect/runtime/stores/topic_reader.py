@@ -126,7 +126,7 @@ class TopicReader(Closing, Generic[Value]):
         """Calls ``apply`` with the value of each record since the last read. After a timeout, the next read continues after the last
         record.
 
-        ``wait_for`` is called with the keys of records that an open transaction hides. If it accepts one, the read waits until the
+        ``wait_for`` is called with the keys of records that an open transaction hides. If it accepts a key, the read waits until the
         transaction has ended, for at most ``settle_seconds``. A second consumer reads these keys. It is opened only when a transaction is
         open.
 
@@ -224,10 +224,10 @@ class TopicReader(Closing, Generic[Value]):
 
 class TopicTail(Closing, Generic[Value]):
     """Stays at the end of some partitions and never joins a group. While a broker is unavailable, ``poll`` returns nothing. When the broker
-    is back, ``poll`` returns the records of that time.
+    is back, ``poll`` returns the records that were written meanwhile.
 
     ``starts``: the first offset to read, by partition. ``fetch_wait_ms``: how long a broker holds a request of an idle tail. A new record
-    still arrives at once. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,
+    still arrives immediately. ``refuse`` is called with the error of a partition, and raises if the tail must end. With ``reports_ends``,
     ``positions`` also advances past transaction markers. Not thread-safe.
     """
 

@@ -1,6 +1,6 @@
-"""A producer that owns a transactional id, and the records that it writes besides a task's own: offsets and the batch log.
+"""A producer that owns a transactional id, and the records that it writes in addition to the task's records: offsets and the batch log.
 
-Also fences such ids: after that, no older producer of the id can commit.
+Also fences transactional ids: afterwards, no older producer of the id can commit.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from airflow_provider_connect.runtime.wire.record import author_headers, claim_h
 
 @dataclass(frozen=True, slots=True)
 class ProducerRecord:
-    """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header, by which the
-    history of offsets finds the run. ``author``, the user who requested a change of offsets, is also written as a header."""
+    """One record of the offsets topic, or of the batch log, for the task's own producer. ``claim`` is written as a header. The history of
+    offsets uses it to find the run. ``author``, the user who requested a change of offsets, is also written as a header."""
 
     topic: str
     partition: int
@@ -91,7 +91,7 @@ class TransactionalProducer:
             self.commit()
 
     def commit(self) -> None:
-        """Commits. After a RetriableException the outcome is unknown. Only a new producer of the same id can find out."""
+        """Commits. After a RetriableException the outcome is unknown. Only a new producer of the same id can find out the outcome."""
         self._call("committing a transaction", lambda: self.producer.commit_transaction(self._timeout))
         self.is_open = False
 
@@ -125,8 +125,8 @@ def take_over(producer: Producer, timeout_seconds: float) -> None:
 def init_transactions(producer: Producer, timeout_seconds: float) -> None:
     """Calls the client's ``init_transactions``, without the half second that librdkafka waits after a request that was sent too early.
 
-    Its first request for a producer id may find no connected broker, and it retries 500 ms later (measured: 5 of 30 times). After the
-    metadata of the cluster was fetched, this did not occur (0 of 60).
+    The client's first request for a producer id may find no connected broker. Then the client retries 500 ms later (measured: 5 of 30
+    times). After the metadata of the cluster was fetched, this did not occur (0 of 60).
     """
     deadline = time.monotonic() + timeout_seconds
     producer.list_topics(timeout=timeout_seconds)
@@ -145,7 +145,7 @@ class Fence:
     def fence(self, connector: str, tasks: Sequence[int], overrides: Mapping[str, str]) -> None:
         """Fences the transactional ids of the connector's ``tasks``. Raises RetriableException if the broker does not answer.
 
-        ``overrides`` are those of the connector's own transactional producers. Ids are fenced on the cluster on which they are used.
+        ``overrides`` are the settings of the connector's own transactional producers. Ids are fenced on the cluster on which they are used.
         """
         if not tasks:
             return
@@ -167,7 +167,7 @@ class Fence:
         return {**client_config(self._settings, "producer", overrides, transactional_id=name), **LastError().callbacks()}
 
     def _fence(self, config: dict[str, Any]) -> None:
-        """Has the effect of Java's fenceProducers, which confluent-kafka lacks: a producer takes over the id and closes."""
+        """A producer takes over the id and closes. This has the effect of Java's fenceProducers, which confluent-kafka lacks."""
         producer = Producer(config)
         try:
             take_over(producer, FENCE_SECONDS)

@@ -1,4 +1,4 @@
-"""Calls into the Kafka client, and imports of connector classes, with a time limit: they may never return."""
+"""Calls into the Kafka client, and imports of connector classes, with a time limit, because such calls may never return."""
 
 from __future__ import annotations
 

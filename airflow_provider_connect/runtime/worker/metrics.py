@@ -51,7 +51,7 @@ class TaskMetrics:
     records_in: int = 0
     records_out: int = 0
     records_dropped: int = 0
-    records_refused: int = 0  # of the records that were put: the task has reported them
+    records_refused: int = 0  # records that were put and then reported by the task
     bytes: int = 0
     commits: int = 0
     failed_commits: int = 0
@@ -87,7 +87,7 @@ class TaskMetrics:
 
     @property
     def records_delivered(self) -> int:
-        """The records that were written, without those that were dropped with their transaction or refused by the destination."""
+        """The written records, without records that were dropped with their transaction or refused by the destination."""
         return self.records_out - self.records_dropped - self.records_refused
 
     @property
@@ -96,7 +96,7 @@ class TaskMetrics:
         return max(self._committed - self.records_dropped - self.records_refused, 0)
 
     def drop(self) -> None:
-        """Note that what was written since the last commit was discarded."""
+        """Note that the records written since the last commit were discarded."""
         self.records_dropped += self.records_out - self._committed
         self._committed = self.records_out
 

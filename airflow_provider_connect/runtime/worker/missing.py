@@ -1,6 +1,6 @@
-"""What a connector waits for: something that its config names and that does not exist yet. Its runs succeed with a warning, and lists show
-a note. Anything missing for which a connector cannot wait fails its run (``MissingException``). One table in ``docs/lifecycle.md`` has
-both."""
+"""Missing things for which a connector waits: its config names them, but they do not exist yet. The connector's runs succeed with a
+warning, and lists show a note. If a connector cannot wait for a missing thing, its run fails (``MissingException``). A table in
+``docs/lifecycle.md`` lists both kinds."""
 
 from __future__ import annotations
 
@@ -37,5 +37,5 @@ def warn_missing(connector: str, missing: str | None) -> None:
 
 
 def shortened_note(note: str) -> str:
-    """The note, shortened to what lists have room for."""
+    """The note, shortened so that lists have room for it."""
     return cut(note, LONGEST_NOTE)

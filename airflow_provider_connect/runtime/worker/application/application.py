@@ -1,4 +1,4 @@
-"""The driver of one run. It has one connector, one claim, and the connector's tasks, each a Spark job with one partition."""
+"""The driver of one run. It has one connector, one claim, and the connector's tasks. Each task is a Spark job with one partition."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ log = logging.getLogger(__name__)
 
 
 class Application:
-    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks, which is Spark or this process, in a
-    separate thread during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` receives the
-    result that the application would have if it ended then. Tasks that still run have ``UNREPORTED`` as their trace. ``mask`` receives the
-    secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a task in this process.
-    None: tasks run elsewhere."""
+    """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks: Spark or this process. It is called in
+    a separate thread during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` receives the
+    result that the application would have if it ended now. In this result, tasks that still run have ``UNREPORTED`` as their trace.
+    ``mask`` receives the secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a
+    task in this process. None: tasks run elsewhere."""
 
     def __init__(
         self,
@@ -81,7 +81,8 @@ class Application:
             self._staying.request_end()
 
     def run(self) -> RunResult:
-        """1 claim 2 plan 3 run the tasks 4 report. Never raises, because failures are in the result. Called once."""
+        """Steps: 1 claim the connector; 2 plan its tasks; 3 run the tasks; 4 report the result. Never raises, because failures are in the
+        result. Called once."""
         with closing(self._stop_server), closing(self._java) if self._java is not None else nullcontext():
             return self._run()
 
@@ -163,8 +164,8 @@ class Application:
         return self._staying.run(seconds)
 
     def _read_statuses(self) -> list[str] | None:
-        """Read how many times in a row tasks have FAILED, while the engine starts. Returns the topics that the connector is known to use.
-        None: they are not tracked."""
+        """While the engine starts, read how many times in a row each task has FAILED. Returns the topics that the connector is known to
+        use. None: topics are not tracked."""
         with closing(self._backing.statuses()) as store:
             statuses = store.read()
         tasks = {} if self._has_new_config else statuses.task_map(self._spec.connector)
@@ -280,7 +281,7 @@ def _result(connector: str, claim: Claim, results: Sequence[TaskResult], version
 
 
 def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:
-    """Have the run's upgrade trial evaluated. If the trial failed, the run may be retried at once, with the old version."""
+    """Evaluate the run's upgrade trial. If the trial failed, the run may be retried immediately, with the old version."""
     try:
         rolled_back = evaluate()
     except ConnectException as error:  # the next run finds a trial that never reported its end

@@ -1,7 +1,9 @@
-"""A connector that stays: it is planned, its tasks run until there is a reason to end, and it is planned again when something changes.
+"""Hosts a connector that stays. The connector is planned, and its tasks run until there is a reason to end. When something changes, it is
+planned again.
 
-Works in a thread of its own: 1 claim 2 plan 3 start each task 4 wait; then again from the beginning. It waits for a trigger, which follows
-each verb that concerns it; for the time to check whether the connector needs other tasks; for the end of all its tasks.
+The host has a thread of its own, which repeats these steps: 1 claim the connector; 2 plan its tasks; 3 start each task; 4 wait. It waits
+for a trigger, for the time of the next check whether the connector needs other tasks, or for the end of all tasks. Each verb that concerns
+the connector sends a trigger.
 """
 
 from __future__ import annotations
@@ -28,16 +30,16 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import Check
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
-FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0  # of a plan that failed
-REPLAN_SECONDS = 300.0  # for new tasks, topics and partitions; Kafka's metadata.max.age.ms
+FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0  # the waits after a failed plan
+REPLAN_SECONDS = 300.0  # to find new tasks, topics and partitions; equals Kafka's metadata.max.age.ms
 
 log = logging.getLogger(__name__)
 
 
 class StayingTask(Protocol):
-    """A task that runs until there is a reason to end. ``reason`` is that reason, after the end; None: the task has FAILED for good, as
-    ``failed`` reports, or not ended. ``request_end`` has it end after its batch, with its offsets committed. ``join`` waits for the end;
-    False: it is overdue, and what it commits is refused once there is a newer claim."""
+    """A task that runs until there is a reason to end. ``reason`` is that reason, after the end. ``reason`` None: the task has not ended,
+    or has FAILED for good (``failed``). ``request_end`` lets the task end after its batch and commit its offsets. ``join`` waits for the
+    end. It returns False if the task is overdue. Commits of an overdue task are refused once there is a newer claim."""
 
     task: int
     reason: StopReason | None
@@ -55,7 +57,7 @@ class StayingTask(Protocol):
 
 
 CreateTask = Callable[[TaskPayload, CheckedConnector, Callable[[], None]], StayingTask]
-"""Creates a task, which calls the last argument at its end."""
+"""Creates a task. The task calls the last argument when it ends."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +70,12 @@ class HostedConnector:
 
 class ConnectorHost:
     """Hosts the connector of ``spec``. ``planner`` claims and plans; the host closes its store. ``create_task`` creates the tasks.
-    ``claim`` is one that the caller has just made, for the first plan; None: the host claims. ``on_claim`` gets each later claim.
+    ``claim`` is the claim for the first plan, if the caller has already made it. None: the host makes this claim. ``on_claim`` receives
+    each later claim.
 
-    ``ended``, once set, is why the host does nothing more by itself: a newer run has claimed the connector, or a plan failed for good.
-    Only a trigger starts it again."""
+    Once ``ended`` is set, the host does nothing until a trigger starts it again. ``ended`` is the reason: a newer run has claimed the
+    connector, or a plan has failed for good.
+    """
 
     def __init__(
         self,
@@ -101,7 +105,7 @@ class ConnectorHost:
         self._changed = threading.Condition()
         self._triggered = False
         self._restarts: set[int] = set()  # the tasks that a trigger names
-        self._failed: set[int] = set()  # these wait for a restart, or another config
+        self._failed: set[int] = set()  # tasks that wait for a restart or for another config
         self._config: Mapping[str, str] = {}
         self._closed = False
         self._overdue = False
@@ -116,8 +120,8 @@ class ConnectorHost:
         self._thread.start()
 
     def trigger(self, tasks: Iterable[int] | None = None) -> None:
-        """Host the connector unless it is hosted; restart ``tasks``, also those that have FAILED; without any, check whether the connector
-        needs other tasks."""
+        """Host the connector, unless it is hosted already. Restart ``tasks``, including those that have FAILED. Without ``tasks``, check
+        whether the connector needs other tasks."""
         with self._changed:
             self._triggered = True
             self._restarts |= set(tasks or ())
@@ -151,7 +155,7 @@ class ConnectorHost:
             return {} if self._hosted is None else self._hosted.plan.connector.plugins.versions()
 
     def request_end(self) -> None:
-        """Have every task end after its batch."""
+        """Let every task end after its batch."""
         hosted = self._hosted
         for task in () if hosted is None else tuple(hosted.tasks.values()):
             task.request_end()
@@ -162,7 +166,7 @@ class ConnectorHost:
         self._overdue = True
 
     def close(self) -> None:
-        """Have the host end for good; returns at once."""
+        """Let the host end for good. Returns immediately."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -195,8 +199,8 @@ class ConnectorHost:
         return self._retry
 
     def _host_once(self) -> float | None:
-        """Plan, start the tasks, and wait until they have ended. Returns how long to wait for a trigger before the next time; None: without
-        end."""
+        """Plan, start the tasks, and wait until they have ended. Returns how long to wait for a trigger before the next call. None: no
+        limit."""
         plan = self._claim_and_plan()
         if not isinstance(plan, Plan):
             return plan
@@ -223,7 +227,7 @@ class ConnectorHost:
         return None if state.claims.get(self._name) != plan.claim else REPLAN_SECONDS  # the new owner of the claim decides what follows
 
     def _claim_and_plan(self) -> Plan | float | None:
-        """The plan; or how long to wait for a trigger before the next try, None: without end."""
+        """The plan, or how long to wait for a trigger before the next attempt. None: wait without a limit."""
         with self._changed:
             self._is_planning = True
             self.ended = None
@@ -238,7 +242,7 @@ class ConnectorHost:
             return self._planner.plan(self._spec, claim)
         except FencedException as error:
             log.info("Connector %s: %s", self._name, error)
-            if self._is_superseded():  # a verb's claim ends no host: its trigger follows
+            if self._is_superseded():  # a verb's claim does not end the host: a trigger follows
                 self.ended = error
             return None
         except Exception as error:  # (the connector's own code: whatever it raises makes the connector FAILED)
@@ -268,7 +272,7 @@ class ConnectorHost:
         return self._retry
 
     def _watch(self, hosted: HostedConnector) -> None:
-        """Return when the tasks have to end, or have ended."""
+        """Wait until the tasks must end, or have ended."""
         again = time.monotonic() + REPLAN_SECONDS
         while True:
             with self._changed:
@@ -302,7 +306,7 @@ class ConnectorHost:
         state = self._configs.read()
         if state.claims.get(self._name) != hosted.plan.claim or state.target_state(self._name) is not TargetState.STARTED:
             return True
-        if hosted.plan.connector.is_java:  # its plan starts a JVM
+        if hosted.plan.connector.is_java:  # planning it would start a JVM
             return state.connector_config(self._name) != hosted.plan.connector.raw
         try:
             plan = self._planner.plan(self._spec, hosted.plan.claim)
@@ -359,7 +363,7 @@ class ConnectorHost:
         task.start()
 
     def _notify_host(self) -> None:
-        """A task is about to end: have the host's thread check it."""
+        """Called when a task is about to end: let the host's thread check the task."""
         with self._changed:
             self._changed.notify_all()
 

@@ -45,7 +45,8 @@ def run_with_spark(directory: Path) -> NoReturn:
 
 
 def run_without_spark(directory: Path) -> NoReturn:
-    """As ``run_with_spark``, but with the tasks in processes of their own. A single task, or a Java connector's, runs in this process."""
+    """As ``run_with_spark``, but each task has a process of its own. A single task, and the tasks of a Java connector, run in this
+    process."""
     spec, mask, java = _spec(directory), Mask(), JavaHost()
     _run(directory, spec, lambda: _here(mask, java), host=_LOOPBACK, mask=mask, java=java)
     exit_at_once(0)
@@ -88,7 +89,7 @@ def _here(mask: Mask, java: JavaHost) -> TaskRunner:
 
 
 def own_address(bootstrap_servers: str) -> str:
-    """The address of this machine on the way to the broker, where executors can reach it too. A host's own name often resolves to its
+    """The address from which this machine reaches the broker. Executors can reach this address too. A host's own name often resolves to its
     loopback interface. Sends nothing."""
     host, _, port = bootstrap_servers.partition(",")[0].rpartition("://")[2].rpartition(":")
     try:

@@ -39,11 +39,11 @@ def report_lost(
 ) -> list[int]:
     """Write FAILED, with exit code and log tail, for every task of the application that did not report its end.
 
-    Written under the application's own claim, so that a newer run's statuses take precedence. Returns the tasks. An application that never
-    claimed has changed nothing, so nothing is written for it. Tasks that the driver knew to have ended, and those that have FAILED under
-    this claim, keep their status. ``tasks`` are those that the application had to run. None: all. Others may run elsewhere under the same
-    claim, or have ended. ``cache`` contains the part of the config topic that processes of this host have read. None: the whole topic is
-    read.
+    The statuses have the application's own claim, so that a newer run's statuses take precedence. Returns the tasks that are marked FAILED.
+    An application that never claimed has changed nothing, so nothing is written for it. Tasks that the driver knew to have ended, and those
+    that have FAILED under this claim, keep their status. ``tasks`` are the tasks that the application had to run. None: all tasks. Other
+    tasks may run elsewhere under the same claim, or may have ended. ``cache`` contains the part of the config topic that processes of this
+    host have read. None: the whole topic is read.
     """
     path = directory / CLAIM_FILE
     if not path.exists():
@@ -86,10 +86,11 @@ def _reported(directory: Path) -> set[int]:
 def report_unready(
     settings: WorkerSettings, connector: str, claim: Claim, tasks: Sequence[int], reason: str, *, known: ConfigSnapshot | None = None
 ) -> None:
-    """Write how a run would have ended: the connector RUNNING and each of its ``tasks`` FAILED for ``reason``, which contains no secrets.
+    """Write the statuses that a run would have left: the connector is RUNNING, and each of its ``tasks`` has FAILED for ``reason``.
+    ``reason`` contains no secrets.
 
-    In Kafka Connect, a connector's tasks check its systems as they start, with the same result. ``known`` is the part of the config topic
-    that was read before.
+    In Kafka Connect, the tasks check the connector's systems when they start, with the same result. ``known`` is the part of the config
+    topic that was read before.
     """
     version = plugin_version(settings, connector, _config_state(settings, connector, known))
     with closing(StatusWriter(settings, claim=claim)) as writer:
@@ -99,11 +100,11 @@ def report_unready(
 
 
 def report_refused(settings: WorkerSettings, connector: str, trace: str, *, cache: ConfigCache | None = None) -> None:
-    """Write that a connector and its tasks FAILED before an application was started for them, because its config cannot run. ``trace``
+    """Write that a connector and its tasks FAILED before an application was started, because the connector's config cannot run. ``trace``
     contains no secrets.
 
-    Written under the newest claim, so that a newer run's statuses take precedence. Nothing is written for a connector that the config topic
-    does not have, or that is not STARTED. ``cache`` as in ``report_lost``.
+    The statuses have the newest claim, so that a newer run's statuses take precedence. Nothing is written for a connector that the config
+    topic does not have, or that is not STARTED. For ``cache`` see ``report_lost``.
     """
     try:
         state = _config_state(settings, connector, None if cache is None else cache.read(settings, connector))
@@ -121,8 +122,8 @@ def report_failed(
 ) -> None:
     """Write that a connector FAILED because of its config, its plan or its start.
 
-    If ``error`` is a MissingException, its ``tasks`` are FAILED and the connector is RUNNING, as when tasks raise it themselves
-    (``report_unready``). A connector without tasks is FAILED with the trace.
+    If ``error`` is a MissingException, the connector's ``tasks`` are FAILED and the connector is RUNNING, as if tasks had raised the
+    exception (``report_unready``). A connector without tasks is FAILED with the trace.
     """
     is_outside = isinstance(error, MissingException) and bool(tasks)
     with closing(backing.status_notes(failed.claim)) as writer:

@@ -38,7 +38,7 @@ from airflow_provider_connect.runtime.worker.application.upgrade_trial import Up
 
 @dataclass(frozen=True, slots=True)
 class SharedPlan:
-    """The tasks to run, and the claim under which all of them run. None: no task is to run, for ``reason``."""
+    """The tasks to run, and the claim under which all of them run. ``claim`` None: there is no task to run, because of ``reason``."""
 
     tasks: list[int]
     claim: Claim | None

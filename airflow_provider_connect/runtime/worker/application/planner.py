@@ -1,4 +1,4 @@
-"""From a connector's config to its claim and its published task set. Knows nothing of Spark or of how tasks run."""
+"""Claims a connector, and publishes the task set that its config needs. Knows nothing of Spark or of how tasks run."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ class NoPlan:
 
 
 class Planner:
-    """Plans one run. ``store`` is the backing's, and its owner keeps it open. ``hide`` receives the secrets of the config before the
-    connector's code sees them. ``mask`` hides them. ``java`` receives the JVM of a Java connector's plan. ``owner`` identifies the run in
-    its claims. A run that ``yields`` claims a second time only if no other run has claimed the connector since."""
+    """Plans one run. ``store`` belongs to the backing, and its owner keeps it open. ``hide`` receives the secrets of the config before the
+    connector's code sees them. ``mask`` hides these secrets. ``java`` receives the JVM of a Java connector's plan. ``owner`` identifies the
+    run in its claims. A run that ``yields`` claims a second time only if no other run has claimed the connector since."""
 
     def __init__(
         self,
@@ -80,7 +80,8 @@ class Planner:
         self._fence = fence
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
-        """1 define the connector if its DAG file does and the topic has no config 2 check the target state 3 claim.
+        """Steps: 1 define the connector, if a DAG file defines it and the topic has no config; 2 check the target state; 3 claim the
+        connector.
 
         Raises ConfigException for a definition that names a resource of another connector, FencedException if the run yields to another.
         """
@@ -115,8 +116,8 @@ class Planner:
         return secret_values(raw or {}, self._settings.config_providers(spec.connector), spec.secrets)
 
     def plan(self, spec: RunSpec, claim: Claim) -> Plan:
-        """1 check the config 2 start the connector 3 get task configs 4 publish them if they changed 5 fence tasks that no longer exist
-        6 with several tasks, fence those too and repair offsets.
+        """Steps: 1 check the config; 2 start the connector; 3 get its task configs; 4 publish them if they changed; 5 fence tasks that no
+        longer exist; 6 if there are several tasks, fence the current ones too, and repair offsets.
 
         Raises ConfigException, TooManyTasksException, FencedException if a newer claim exists, and the connector's own exceptions.
         """
@@ -148,7 +149,7 @@ class Planner:
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
             configs = task_configs(checked, context, self._settings)
-        except ConfigException as error:  # its config was checked, so something outside that it names is wrong
+        except ConfigException as error:  # the config was checked, so something outside it is wrong
             raise MissingException(error.message, errors=error.errors) from error
         warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs
@@ -158,7 +159,7 @@ class Planner:
             return store.read(checked.name)
 
     def _is_planned(self, connector: str) -> bool:
-        """Whether the published tasks come from the config in force. If not, some of them must not run without the others."""
+        """Whether the published task configs were created from the config in force. If not, a run of only some tasks is not allowed."""
         state = self.store.read()
         return state.applied_configs.get(connector) == state.connector_config(connector)
 
@@ -167,11 +168,12 @@ class Planner:
         return list(state.all_task_configs(connector).values())
 
     def _take_over(self, checked: CheckedConnector, claim: Claim, tasks: int) -> None:
-        """Fence every old owner before any task reads its offsets, since a partition may have moved to another task. A single task does all
-        this itself.
+        """Fence every old owner before any task reads its offsets, because a partition may have moved to another task. A single task does
+        all this itself.
 
-        1 take over every id 2 check that the claim is the newest 3 repair offsets. A driver that was frozen in between is fenced by step 1
-           of a newer driver, or refused by step 2. So it never writes offsets that it read before a newer run changed them."""
+        Steps: 1 take over every id; 2 check that the claim is the newest; 3 repair offsets. If a driver was frozen in between, step 1 of a
+        newer driver fences it, or step 2 refuses it. So it never writes offsets that it read before a newer run changed them.
+        """
         if tasks < 2 or not self._has_ids(checked):
             return
         if not checked.is_source:
@@ -184,7 +186,7 @@ class Planner:
             owner.write(repair_records(offsets, checked.name))  # 3
 
     def _end_open(self, checked: CheckedConnector, claim: Claim) -> None:
-        """Fence the tasks of the last run, which have an open transaction, before the plan rather than after it."""
+        """Fence the tasks of the last run before the plan rather than after it, because they have an open transaction."""
         state = self.store.read()
         require_newest_claim(state, checked.name, claim)
         if self._has_ids(checked):
@@ -201,7 +203,7 @@ class Planner:
             self.store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:
-        """Whether its tasks commit in transactions of their ids. If not, the offset store fences them."""
+        """Whether the connector's tasks commit in transactions of their transactional ids. If not, the offset store fences the tasks."""
         return self._backing.exactly_once or not checked.is_source
 
 

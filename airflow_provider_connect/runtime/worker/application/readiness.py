@@ -1,7 +1,7 @@
 """Checks in the Airflow task process whether a run has work, before anything is submitted. Uses neither Spark nor Arrow.
 
-Costs one or two consumers: one reads the config topic, and for a sink another reads the ends. A source is asked by its own check. A config
-whose tasks are planned has passed every check. It is checked again, with internal topics and outside systems, only if there is work.
+Costs one or two consumers: one reads the config topic, and for a sink another reads the ends. A source has its own check. A config whose
+tasks are planned has passed every check. Only if there is work, the config is checked again, with the internal topics and outside systems.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 WORK, NO_WORK, NOT_STARTED, WAITING = "work", "no-work", "not-started", "waiting"
-LEFT_OPEN = "a run that was killed has left a transaction open"  # the next run's takeover ends it; else it may stay open for a minute
+LEFT_OPEN = "a run that was killed has left a transaction open"  # the next run's takeover ends it; otherwise it may stay open for a minute
 COMMITTED_SECONDS = 2.0
 _FIRST_WAIT_SECONDS, _LONGEST_WAIT_SECONDS, _DOUBLINGS = 60.0, 3600.0, 10
 _ONE_BY_ONE = 20  # the number of topics whose partitions a consumer reads one by one; ten thousand would take minutes
@@ -60,7 +60,7 @@ _CLOCK_SECONDS = 60.0  # how much the clocks of two hosts may differ
 
 
 SecretsOf = Callable[[Mapping[str, str]], Mapping[str, str]]
-"""Returns the values of the variables in a config that only Airflow knows. Raises ConfigException for an unknown one."""
+"""Returns the values of those variables in a config that only Airflow resolves. Raises ConfigException for an unknown one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures). ``reason`` is for the log. ``config`` is the raw
     config that was checked, and ``secrets`` the values of its variables. Both are empty for a connector that is not started. ``version`` is
     the version that has worked, if an upgrade decides the plugin's version. ``missing`` is what the connector waits for. ``known`` is the
-    part of the config topic that was read, from which the run continues."""
+    part of the config topic that was read. The run continues to read after it."""
 
     state: str
     reason: str
@@ -80,7 +80,7 @@ class Readiness:
 
 
 class UnreadyException(MissingException):
-    """The connector itself refuses a run now, because something outside is missing. ``found`` is what was known before."""
+    """The connector itself refuses a run now, because something outside is missing. ``found`` is the readiness without this check."""
 
     def __init__(self, found: Readiness, refusal: MissingException) -> None:
         super().__init__(refusal.message, errors=refusal.errors)
@@ -99,15 +99,15 @@ def check_readiness(
     cache: ConfigCache | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> Readiness:
-    """Whether there is work for ``connector``, by the config on the topic. ``define`` is used only if the topic has no config.
+    """Whether there is work for ``connector``, according to the config on the topic. ``define`` is used only if the topic has no config.
 
     A run that ``may_wait`` does not start tasks that have FAILED repeatedly (``seconds_to_wait``). A run that ``is_asked_for``, such as a
     restart, has work without a check. If the run ``is_planned``, its plan has just checked its tasks. ``cache`` contains what processes of
     this host have read of the config topic. None: the whole topic is read. ``hide`` receives the config's secrets before any code of the
     connector runs in this process.
 
-    Raises before anything changes: ConfigException for a config that cannot run and for wrong internal topics, UnreadyException if the
-    connector itself refuses, StoreTimeoutException if no broker answers.
+    Raises exceptions before anything changes: ConfigException for a config that cannot run and for wrong internal topics, UnreadyException
+    if the connector itself refuses, StoreTimeoutException if no broker answers.
     """
     known = _config_snapshot(settings, connector, cache)
     raw, found = _known(known, connector, define)
@@ -139,7 +139,7 @@ def check_readiness(
 
 
 def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
-    """The raw config, None for a connector that must not run, and the readiness according to the config topic alone."""
+    """The raw config, and the readiness according to the config topic alone. No config: the connector must not run."""
     state = None if known is None else known.log(connector).state
     raw = None if state is None else state.connector_config(connector)
     if state is None or raw is None:
@@ -238,13 +238,14 @@ def seconds_left(tasks: Iterable[TaskStatus], now: float) -> float:
 
 
 def seconds_to_wait(failures: int) -> float:
-    """How long a scheduled run waits after the last of ``failures`` consecutive failures before it starts the application again. Doubles,
-    up to an hour."""
+    """How long a scheduled run waits after the last of ``failures`` consecutive failures before it starts the application again. The wait
+    doubles with each failure, up to an hour."""
     return min(_FIRST_WAIT_SECONDS * 2.0 ** min(failures - 1, _DOUBLINGS), _LONGEST_WAIT_SECONDS)
 
 
 def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCache | None) -> ConfigSnapshot | None:
-    """None: no config topic exists yet. If this worker creates no topics, this is an error of the internal topics."""
+    """The config topic as far as the connector needs it. None: the topic does not exist yet. Raises ConfigException for a missing topic
+    that this worker may not create."""
     try:
         if cache is not None:
             return cache.read(settings, connector)
@@ -259,7 +260,8 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
 
 
 def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write what the connector waits for to the config topic, for lists, unless it is already there. Never fails a run."""
+    """Write a note about what the connector waits for to the config topic, unless the note is already there. Lists show the note. Never
+    fails a run."""
     state = None if found.known is None else found.known.log(connector).state
     if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
         return
@@ -280,7 +282,7 @@ def _check_before_work(
     is_asked: bool,
 ) -> str | None:
     """Check the config, the guarantee, the connector's own conditions and the internal topics. Raises ConfigException if one is wrong.
-    Returns what the connector waits for. ``is_asked``: what a sink waits for is already in ``found``."""
+    Returns what the connector waits for. ``is_asked``: ``found`` already contains what a sink waits for."""
     from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector, check_outside, guarantee_of
 
     checked = check_connector(connector, found.config, settings, found.secrets, version=found.version, providers=providers, hide=hide)
@@ -313,7 +315,7 @@ def _answer(
     settings: WorkerSettings,
     mask: Callable[[str], str],
 ) -> Readiness:
-    """The readiness by ``check``, which returns whether there is new data. ``mask`` hides secrets in its exceptions."""
+    """The readiness according to ``check``, which returns whether there is new data. ``mask`` hides secrets in exceptions of ``check``."""
     known: list[SourceOffsets] = []
 
     def offset(partition: Mapping[str, object]) -> Mapping[str, object] | None:

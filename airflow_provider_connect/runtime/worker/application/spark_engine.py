@@ -2,7 +2,7 @@
 thread of the driver. This is the only module here that knows Spark.
 
 Two measures save time. py4j's numpy converters, which would import pandas, numpy and pyarrow in the driver, are removed before the
-SparkContext starts. The JVM's own stop saves the second for which Python's stop waits.
+SparkContext starts. Stopping the JVM's context directly saves the second for which Python's stop waits.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _PLUGINS: Final = "connect-plugins"
 
 
 class SparkEngine:
-    """One SparkContext. ``run`` may be called from several threads at once. If all cores are busy, a job waits."""
+    """One SparkContext. ``run`` may be called from several threads at the same time. If all cores are busy, a job waits."""
 
     def __init__(self, connector: str, mask: Mask | None = None) -> None:
         """``mask`` hides the secrets of tasks that run in this process, and masks the process's output."""
@@ -69,7 +69,8 @@ class SparkEngine:
         return result
 
     def _require_cores(self, tasks: int) -> None:
-        """Raise ConfigException if not all tasks of a run that stays fit on this machine at once: the others would never start."""
+        """Raise ConfigException if the tasks of a run that stays cannot all run on this machine at the same time. The others would never
+        start."""
         cores = self._context.defaultParallelism
         if self.is_local and tasks > cores:
             reason = f"the run stays, so each task needs a core of its own, and the master {self._context.master} has {cores}"
@@ -101,9 +102,9 @@ class SparkEngine:
 
 
 def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
-    """Run the tasks. Spark calls this in the Python worker. ``sent`` states for each plugin location of the run, which came with the job,
-    whether its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the worker's
-    output."""
+    """Run the tasks. Spark calls this in the Python worker. The plugin locations of the run came with the job. ``sent`` states for each
+    location whether its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the
+    worker's output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
@@ -114,7 +115,7 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
             from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
             prepend_native_locations(payload.locations)
-        # after the locations; and the driver, which ships this function, needs no Arrow
+        # imported after the locations are set; also, the driver, which sends this function, needs no Arrow
         from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
         if not keeps_log:
@@ -129,7 +130,8 @@ def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_lo
 
 
 def _unpacked(payload: TaskPayload, root: str, allowed: Sequence[bool]) -> TaskPayload:
-    """The payload with the locations that came with the job, in ``root``, instead of the driver's. ``allowed`` is ``sent`` of ``body``."""
+    """The payload with the locations in ``root``, which came with the job, instead of the driver's locations. ``allowed`` is ``sent`` of
+    ``body``."""
     paths = unpacked_paths(root, payload.locations)
     folders = [os.path.dirname(path) for path in paths]
     of_java = ",".join(folder for folder, is_allowed in zip(folders, allowed, strict=True) if is_allowed)
@@ -156,7 +158,7 @@ def exit_at_once(code: int) -> None:
 
 
 def start_engine(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
-    """Start the engine and return a function that runs tasks. Adds the engine to ``started``, whose owner stops it."""
+    """Start the engine and return a function that runs tasks. Adds the engine to ``started``. The owner of ``started`` stops the engine."""
     engine = SparkEngine(connector, mask)
     started.append(engine)
     return engine.run

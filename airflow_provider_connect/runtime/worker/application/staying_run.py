@@ -42,15 +42,15 @@ _PAUSED_SECONDS = 600.0  # a resume in this time needs no new application
 _POLL_SECONDS = 0.2
 _RESTART_SECONDS = 10.0  # a verb writes its claim before the statuses of the tasks that it restarts
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.5, 60.0
-_HEALTHY_SECONDS = 60.0  # after that long, the wait before the next retry is short again
+_HEALTHY_SECONDS = 60.0  # after this time, the wait before the next retry is short again
 
 log = logging.getLogger(__name__)
 
 
 class StayingRun:
-    """Runs one connector in one application until ``run`` has a reason to end. ``claim`` is the application's; ``planner`` yields to newer
-    runs. ``engine`` waits for what runs tasks. Tasks connect to this process at the address ``host``. ``failures``: how often each task has
-    FAILED in a row. Each later claim is passed to ``on_claim``."""
+    """Runs one connector in one application until ``run`` has a reason to end. ``claim`` is the application's claim. ``planner`` yields to
+    newer runs. ``engine`` waits until the engine can run tasks, and returns it. Tasks connect to this process at the address ``host``.
+    ``failures``: how often each task has FAILED in a row. ``on_claim`` receives each later claim."""
 
     def __init__(
         self,
@@ -86,14 +86,14 @@ class StayingRun:
         )
 
     def request_end(self) -> None:
-        """Have every task end after its batch. Safe in a signal handler."""
+        """Let every task end after its batch. Safe in a signal handler."""
         self._is_end_requested = True
 
     def run(self, seconds: float) -> RunResult:
-        """1 host the connector for ``seconds`` at most 2 end its tasks 3 report. Called once."""
+        """Steps: 1 host the connector for at most ``seconds``; 2 end its tasks; 3 report the result. Called once."""
         name, store = self._spec.connector, self._planner.store
         state = store.read()
-        after = Claim(state.offset - 1, self._claim.topic_id)  # skips the records of this application
+        after = Claim(state.offset - 1, self._claim.topic_id)  # skip the records of this application
         self._dag_keys = dag_keys(state.connector_config(name) or {})
         with store.follow(name, after) as follower:
             self._host.start()  # 1
@@ -105,7 +105,7 @@ class StayingRun:
         return self._result(reason)  # 3
 
     def _until_ended(self, follower: ConfigFollower, deadline: float) -> StopReason | None:
-        """Wait. Returns why the run ends; None: the connector, or each of its tasks, has FAILED for good."""
+        """Wait for the end. Returns why the run ends. None: the connector, or each of its tasks, has FAILED for good."""
         host, idle_at, restarts_until, is_unread = self._host, math.inf, -math.inf, False
         while True:
             now = time.monotonic()
@@ -134,7 +134,7 @@ class StayingRun:
                 host.trigger(tasks)
 
     def _read_change(self) -> tuple[StopReason | None, TargetState | None]:
-        """Why the run ends after a change on the config topic, None: it goes on; and the target state."""
+        """Why the run ends after a change on the config topic, and the target state. None instead of a reason: the run continues."""
         name, state = self._spec.connector, self._planner.store.read()
         target = state.target_state(name)
         if target is None:
@@ -145,7 +145,7 @@ class StayingRun:
             return StopReason.TIME, target  # the next run is that of another DAG
         upgrade = state.upgrades.get(name)
         if upgrade is not None and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
-            return StopReason.TIME, target  # the next run is its trial
+            return StopReason.TIME, target  # the next run is the upgrade trial
         return None, target
 
     def _restarting(self) -> set[int]:
@@ -197,8 +197,8 @@ class StayingRun:
 
 
 class RemoteTask:
-    """A task that ``engine`` runs, in a thread of the driver that waits for it: a StayingTask. A process that is lost is replaced, after
-    a wait that grows; ``on_lost`` gets the trace of each loss, as ``trace_of`` formats it. ``result`` is that of the last process."""
+    """A StayingTask that ``engine`` runs while a thread of the driver waits for it. A lost process is replaced after a growing wait.
+    ``on_lost`` receives the trace of each loss, formatted by ``trace_of``. ``result`` is the result of the last process."""
 
     def __init__(
         self,
@@ -269,7 +269,7 @@ class RemoteTask:
                 return
 
     def _run_process(self) -> TaskResult:
-        """Run the task in a process. One that is lost is a result that may be retried."""
+        """Run the task in a process. If the process is lost, returns a result that may be retried."""
         payload = self._payload
         with closing(StopServer(self._address)) as server:
             self._server = server

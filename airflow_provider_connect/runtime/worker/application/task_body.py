@@ -54,7 +54,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
-_IMPORT = threading.Lock()  # a thread that waits for a failing import of another would get half a module, and report that instead
+_IMPORT = threading.Lock()  # a thread that waits for another thread's failing import would get half a module, and report that instead
 _ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
 _SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter constantly: with 5 ms each time, a sink lost 5 % of its speed
 
@@ -62,10 +62,10 @@ _SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter constantly: 
 @dataclass(frozen=True, slots=True)
 class TaskHost:
     """Where a task runs. ``connection`` None: only the config topic and time end the task. ``watch`` receives the counters of the task when
-    it begins. ``mask`` receives the task's secrets, which the process hides in its log and output. ``java`` is the application's, if the
-    task runs in its process. ``fenced`` is how many tasks share this process, which is killed when it exceeds the sum of their memory
-    limits. 0: the process belongs to another program, and is never killed. ``fence`` is that of a process that hosts tasks of several
-    connectors."""
+    it begins. ``mask`` receives the task's secrets, which the process hides in its log and output. ``java`` is the application's host of
+    JVMs, if the task runs in the application's process. ``fenced`` is the number of tasks that share this process. The process is killed
+    when it exceeds the sum of the tasks' memory limits. 0: the process belongs to another program, and is never killed. ``fence`` is the
+    memory fence of a process that hosts tasks of several connectors."""
 
     backing: Backing
     worker_id: str
@@ -78,10 +78,10 @@ class TaskHost:
 
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
-    """Run the task and return its result. A failure of the task is a value, and is never raised.
+    """Run the task and return its result. A failure of the task is part of the result, and is never raised.
 
     ``host`` None: the task has a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
-    ``step`` surrounds each step of a commit. ``fenced``: that process is killed when the task exceeds its memory limit.
+    ``step`` surrounds each step of a commit. ``fenced``: the task's own process is killed when the task exceeds its memory limit.
     """
     started, cpu = time.monotonic(), time.process_time()
     settings = WorkerSettings.of(payload.settings, payload.secrets)
@@ -95,7 +95,7 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
 
 
 def own_process_host(payload: TaskPayload, *, fenced: bool = False) -> TaskHost:
-    """The host of a task that has a process of its own, whose log and output are set up here. ``fenced``: see ``run_task``."""
+    """The host of a task that has a process of its own. Sets up the log and output of the process. ``fenced``: see ``run_task``."""
     sys.setswitchinterval(_SWITCH_SECONDS)
     write_logs()
     mask = Mask(payload.secrets.values())
@@ -120,8 +120,8 @@ def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> Ab
 def driver_host(
     payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
 ) -> TaskHost:
-    """The host of a task in a thread of the application's driver, which hides the secrets of ``mask``. ``java`` has the driver's JVM for
-    Java plugins. ``backing`` None: the topics keep the task's state."""
+    """The host of a task in a thread of the application's driver. The driver hides the secrets of ``mask``. ``java`` has the driver's JVM
+    for Java plugins. ``backing`` None: the topics keep the task's state."""
     host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
     return replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0)
 
@@ -156,7 +156,7 @@ def _run(
         with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, fence=fence) as environment:
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
-            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # before a takeover of the task's id
+            result.records += sum(metrics.records_committed for metrics in counted[:-1])  # delivered before a takeover of the task's id
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED
@@ -181,8 +181,8 @@ def _run(
 
 
 def _memory_exception(error: BaseException, payload: TaskPayload, settings: WorkerSettings) -> BaseException:
-    """Returns ``error``. For a MemoryError, which has no text, returns one that names the task: the system's limit was reached before the
-    task's."""
+    """Returns ``error``. For a MemoryError, which has no text, returns an error that names the task: the system's limit was reached before
+    the task's limit."""
     if not isinstance(error, MemoryError):
         return error
     task = f"{payload.connector}-{payload.task}"
@@ -261,7 +261,7 @@ class _Values:
     resolved_at: float
 
     def expiry(self, checked: CheckedConnector) -> float:
-        """When the task must end so that they are resolved again."""
+        """The time at which the task must end, so that the values are resolved again."""
         ttl_ms = config_providers.shortest_ttl_ms(self.providers)
         if ttl_ms is None or checked.resolved.get("config.action.reload", "restart").lower() != "restart":
             return math.inf
@@ -269,7 +269,7 @@ class _Values:
 
 
 def _max_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
-    """How long the task may run. The worker's setting does not limit a backfill, which has one run."""
+    """How long the task may run. The worker's setting does not limit a backfill, because a backfill has only one run."""
     if connector.is_backfill and connector.batch_max_duration_ms is None:
         return math.inf
     return (connector.batch_max_duration_ms or worker.batch_max_duration_ms) / 1000

@@ -1,7 +1,7 @@
-"""A task of a run that stays: its body runs, and runs again, until there is a reason to end.
+"""Runs a task of a run that stays: runs its body again and again, until there is a reason to end.
 
-The body reads on as records come. It ends when its time is over, or a value of a config provider has expired, and then runs again. A
-failure that may pass is retried here, with a growing wait. Any other failure ends the task.
+The body reads new records as they arrive. It ends when its time is over, or when a value of a config provider has expired. Then it is run
+again. A retriable failure is retried here, with a growing wait. Any other failure ends the task.
 """
 
 from __future__ import annotations
@@ -24,13 +24,14 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 60.0
 _STEP_SECONDS = 0.1  # the longest time after which a sleeping loop notices a reason to end
 _RENEWED = (None, StopReason.TIME, StopReason.EXPIRED)
-"""The ends of a body after which the loop goes on."""
+"""The reasons for the end of a body after which the loop continues."""
 
 log = logging.getLogger(__name__)
 
 
 def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, fenced: bool = False) -> TaskResult:
-    """Run the task, until its end or, if it ``stays``, until there is a reason to end. A failure of the task is a value, and never raised.
+    """Run the task to its end. If it ``stays``, run it until there is a reason to end. A failure of the task is part of the result, and is
+    never raised.
 
     ``host`` None and ``fenced``: see ``run_task``.
     """
@@ -44,7 +45,7 @@ def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, fenced: b
 
 
 class TaskLoop:
-    """Runs one task in the calling thread. ``payload`` names the claim; its body runs in ``host``. ``connection`` requests the end, and
+    """Runs one task in the calling thread. ``payload`` names the claim. The task's body runs in ``host``. ``connection`` requests the end;
     the loop closes it. ``on_result`` is called after each run of the body."""
 
     def __init__(
@@ -62,8 +63,8 @@ class TaskLoop:
         self._name = f"Task {payload.connector}-{payload.task}"
 
     def run(self) -> TaskResult:
-        """Run to the end. Returns what all runs of the body counted, with the state and the reason of the end. Raises what a store raises
-        that cannot be read."""
+        """Run to the end. Returns the counts of all runs of the body, with the state and the reason of the end. Raises the exception of a
+        store that cannot be read."""
         with closing(self._connection), self._host.backing.configs().follow(self._payload.connector, self._payload.claim) as follower:
             return self._until_stopped(FollowedConfig(follower))
 
@@ -95,7 +96,7 @@ class TaskLoop:
         return result
 
     def _sleep(self, seconds: float, followed: FollowedConfig) -> StopReason | None:
-        """Sleep. Returns early with a reason to end; None: the time is over."""
+        """Sleep. Returns early with a reason to end. None: the time is over."""
         until = time.monotonic() + seconds
         while True:
             reason = StopReason.ASKED_TO_END if self._connection.is_closed() else followed.poll()
@@ -106,7 +107,7 @@ class TaskLoop:
 
 
 class TaskThread:
-    """A TaskLoop in a thread of this process: a StayingTask of ``connector_host``. ``on_end`` is called from the thread at its end."""
+    """A TaskLoop in a thread of this process: a StayingTask of ``connector_host``. ``on_end`` is called from the thread when it ends."""
 
     def __init__(
         self,
@@ -144,7 +145,7 @@ class TaskThread:
             result = self._loop.run()
             self.reason = None if result.stopped_by is None else StopReason(result.stopped_by)
             self.failed = result.stopped_by is None and result.state == State.FAILED
-        except Exception:  # (a store that cannot be read; a failure of the task is a value)
+        except Exception:  # (a store that cannot be read; a failure of the task is part of its result)
             log.exception("%s ends", self._thread.name)
             self.failed = True
         finally:
@@ -153,7 +154,7 @@ class TaskThread:
 
 
 class _Lent:
-    """The loop's connection for a run of the body, which closes its connection at its end."""
+    """The loop's connection, lent to a run of the body. The body closes its connection when it ends, but the loop still needs it."""
 
     def __init__(self, connection: HostConnection) -> None:
         self._connection = connection
@@ -166,11 +167,11 @@ class _Lent:
         return self._connection.descriptor
 
     def close(self) -> None:
-        """The loop closes it."""
+        """Does nothing: the loop closes the connection."""
 
 
 def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
-    """What several runs of a body counted: ``result`` is that of the last one, whose state, trace and reason hold."""
+    """The counts of several runs of a body. ``result`` is the result of the last run. Its state, trace and reason apply."""
     ranges = {topic: dict(partitions) for topic, partitions in total.ranges.items()}
     for topic, partitions in result.ranges.items():
         known = ranges.setdefault(topic, {})

@@ -1,4 +1,4 @@
-"""Runs each task of a run without Spark in a process of its own, as Spark does. So a task that kills its process affects no other task.
+"""Runs each task in a process of its own, without Spark but as Spark does. So a task that kills its process affects no other task.
 
 Used for runs with several tasks. Started as a program, this module is such a process. It reads the pickled payload from standard input, and
 writes the result as JSON to the descriptor that is its argument.

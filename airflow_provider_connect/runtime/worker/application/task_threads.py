@@ -1,6 +1,7 @@
 """Runs tasks in the application's own process, each in the calling thread. Knows no Spark.
 
-The modules of tasks are imported at the first task, after the connector's plugins, whose compiled code may have to be loaded first.
+The modules of tasks are imported at the first task, after the connector's plugins, because the plugins' compiled code may have to be loaded
+first.
 """
 
 from __future__ import annotations
@@ -14,15 +15,15 @@ from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
-_LOADING: Final = threading.Lock()  # a thread that waits for a failing import of another would get half a module
+_LOADING: Final = threading.Lock()  # a thread that waits for another thread's failing import would get half a module
 
 
 class TaskThreads:
-    """``run`` may be called from several threads at once."""
+    """``run`` may be called from several threads at the same time."""
 
     def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False) -> None:
-        """``mask`` hides the secrets of tasks, whose output is this process's. ``backing`` keeps their state. None: the topics keep it.
-        ``fenced``: this process belongs to the run alone, and is killed when its tasks exceed their memory limit."""
+        """``mask`` hides the secrets of tasks, because they write to this process's output. ``backing`` keeps the tasks' state. None: the
+        topics keep it. ``fenced``: this process belongs to the run alone, and is killed when its tasks exceed their memory limit."""
         self._mask = mask
         self._java = java
         self._backing = backing

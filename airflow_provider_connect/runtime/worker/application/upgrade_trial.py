@@ -75,10 +75,10 @@ class UpgradeTrial:
         return self._is_trying
 
     def before_plan(self, *, is_whole: bool) -> bool:
-        """1 fail a trial that never reported 2 compare the versions if a trial is requested 3 begin the trial.
+        """Steps: 1 fail a trial that never reported its end; 2 compare the versions, if a trial is requested; 3 begin the trial.
 
-        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run. A run of some of them
-        begins no trial. Returns whether all tasks must be planned again, because another version has planned them.
+        Called before the plan, which then uses the version in force. ``is_whole``: all of the connector's tasks run. A run of only some
+        tasks begins no trial. Returns whether all tasks must be planned again, because another version has planned them.
         """
         upgrade = self._found
         if upgrade is None:
@@ -99,8 +99,8 @@ class UpgradeTrial:
         return False
 
     def after(self, results: Sequence[TaskResult], tasks: int) -> str:
-        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is a trial. Returns why it failed, as a sentence
-        for people. Empty: it has not failed."""
+        """Evaluate the trial by the results of some or all of its ``tasks``, if this run is a trial. Returns why the trial failed, as a
+        sentence for users. Empty: it has not failed."""
         failed = [result for result in results if result.state == State.FAILED]
         if failed:
             return self.failed(f"task {failed[0].task}: {last_line(failed[0].trace or '') or 'no reason given'}")

@@ -1,4 +1,5 @@
-"""What a consumer returns from one call: raw batches and ends of partitions. Read from confluent-kafka's objects if nothing is faster."""
+"""The result of one call of a consumer: raw batches and ends of partitions. This module reads it from confluent-kafka's objects, if no
+faster way is available."""
 
 from __future__ import annotations
 
@@ -23,8 +24,8 @@ NO_TIMESTAMP = -1
 
 @dataclass(slots=True)
 class Consumed:
-    """``pieces`` hold consecutive records of a partition. ``ended`` maps each partition that was read to its end to its position. ``gone``
-    are partitions whose log does not hold the requested offset."""
+    """``pieces`` hold consecutive records of a partition. ``ended`` has the position of each partition whose end was reached. ``gone`` are
+    partitions whose log does not hold the requested offset."""
 
     pieces: list[RawBatch] = field(default_factory=list)
     ended: list[tuple[TopicPartition, int]] = field(default_factory=list)
@@ -49,7 +50,7 @@ class ClientMessages:
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
         """The fetched records, up to about ``most_records`` and ``most_bytes``. Waits up to ``timeout_seconds`` for the first one. None: no
-        record arrived. Raises what ``Consumed.add_error`` raises."""
+        record arrived. Raises the exceptions of ``Consumed.add_error``."""
         first = self._consumer.poll(timeout_seconds)
         if first is None:
             return None
@@ -86,7 +87,7 @@ def _partition_of(message: Message) -> TopicPartition:
 
 
 def _offset(message: Message) -> int:
-    return int(message.offset() or 0)  # None only before a message is stored
+    return int(message.offset() or 0)  # None only for a message that is not stored yet
 
 
 def _piece_of(partition: TopicPartition, run: list[Message], columns: frozenset[str]) -> RawBatch:

@@ -1,7 +1,7 @@
 """Consumed records as Arrow columns, without a Python object per record. Knows nothing of ranges.
 
 confluent-kafka's consumer creates an object for each record, and further objects for key, value and timestamp. Here, the library returns
-pointers, which NumPy follows, and Arrow copies keys and values. ``librdkafka`` lists the assumptions.
+pointers. NumPy follows them, and Arrow copies keys and values. ``librdkafka`` lists the assumptions.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkaf
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 
 MOST_RECORDS = 10_000  # per call
-_STEP_RECORDS = 150  # after which the size of the records is checked: large ones may follow small ones
+_STEP_RECORDS = 150  # after this many, the size of the records is checked, because large ones may follow small ones
 _ERROR, _TOPIC, _PARTITION, _VALUE, _VALUE_SIZE, _KEY, _KEY_SIZE, _OFFSET = range(8)  # 64-bit words of rd_kafka_message_t
 _KIND, _TIMESTAMP, _HEADERS_SIZE, _HEADERS = 11, 12, 15, 16  # words of rd_kafka_msg_t; the type of the timestamp is the upper half of _KIND
 _WORDS = 17
@@ -32,9 +32,9 @@ class ConsumerQueue:
     """Takes what a consumer has fetched. Not thread-safe. Close it before the consumer, which waits for its queues when it ends.
 
     Most errors and all callbacks still go to the consumer's own queue, so ``Consumer.poll`` must be called now and then. If a topic is
-    gone, librdkafka puts an error among the records, and calls the error callback where it meets the error. confluent-kafka sets such a
-    callback in every client. The process ends if this callback is called outside of confluent-kafka's own calls. So ``on_error`` replaces
-    it for all errors of the client.
+    gone, librdkafka puts an error among the records, and also calls the error callback from the call that meets the error. confluent-kafka
+    sets such a callback in every client. The process ends if this callback is called outside of confluent-kafka's own calls. So
+    ``on_error`` replaces it for all errors of the client.
     """
 
     def __init__(self, consumer: Consumer, library: Librdkafka, columns: frozenset[str], on_error: OnError) -> None:
@@ -57,8 +57,8 @@ class ConsumerQueue:
     __del__ = close
 
     def follow(self, partitions: Iterable[TopicPartition]) -> None:
-        """Redirect what is fetched of ``partitions`` to this queue. An assignment, which takes effect in a thread of the library, undoes
-        this. So it is called again before each ``take``."""
+        """Redirect the records of ``partitions`` to this queue. An assignment takes effect in a thread of the library, and undoes the
+        redirection. So this method is called again before each ``take``."""
         library, own = self._quick, self._open_queue()
         for partition in partitions:
             queue = library.rd_kafka_queue_get_partition(self._client, partition.topic.encode(), partition.partition)
@@ -67,8 +67,8 @@ class ConsumerQueue:
                 library.rd_kafka_queue_destroy(queue)
 
     def take(self, timeout_seconds: float, most_records: int, most_bytes: int) -> Consumed | None:
-        """The fetched records, up to about this much. Waits up to ``timeout_seconds`` for the first record. None: nothing arrived. Raises
-        KafkaException."""
+        """The fetched records, up to about these limits. Waits up to ``timeout_seconds`` for the first record. None: nothing arrived.
+        Raises KafkaException."""
         count = self._taken(0, 1)
         if not count and timeout_seconds:
             count = self._taken(0, 1, timeout_seconds)

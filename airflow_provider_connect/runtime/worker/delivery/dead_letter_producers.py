@@ -45,7 +45,7 @@ class FencedDeadLetterProducer:
 
 
 class PlainDeadLetterProducer:
-    """A producer of its own, for a queue on another cluster than the group's offsets, or one that is written as another user."""
+    """A separate producer, for a queue on another cluster than the group's offsets, or for a queue that is written as another user."""
 
     def __init__(self, producer: Producer, limits: RecordLimits, timeout_seconds: float) -> None:
         self._producer = producer
@@ -57,7 +57,7 @@ class PlainDeadLetterProducer:
 
 
 def _write(producer: Producer, topic: str, dead_letters: Sequence[DeadLetter], limits: RecordLimits, timeout_seconds: float) -> None:
-    """Produce the records, at most as many at once as the topic accepts in a batch, and wait for acknowledgements."""
+    """Produce the records and wait for acknowledgements. At most as many records are in flight as the topic accepts in one batch."""
     room = limits.room(topic)
     for group in _groups([_within(dead_letter, room) for dead_letter in dead_letters], limits.batch_room(topic)):
         _write_group(producer, topic, group, limits, timeout_seconds)
@@ -121,7 +121,7 @@ def _size(dead_letter: DeadLetter) -> int:
 
 
 def _within(dead_letter: DeadLetter, room: int | None) -> DeadLetter:
-    """The record with its error texts shortened, if possible, so that it has at most ``room`` bytes. None: no limit."""
+    """The record, with its error texts shortened so that it has at most ``room`` bytes, if possible. ``room`` None: no limit."""
     for name in _SHORTENED:
         excess = 0 if room is None else _size(dead_letter) - room
         if excess <= 0:

@@ -1,4 +1,4 @@
-"""Records of one topic as bytes, in columns, which converters return for a ``Batch``."""
+"""Records of one topic as bytes, in columns. Converters return them for a ``Batch``."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class EncodedBatch:
         return EncodedBatch(self.topic, count, value, key, headers, timestamp, self.kafka_partition)
 
     def chunks(self, most_records: int, most_bytes: int) -> Iterator[EncodedBatch]:
-        """The batch in pieces of ``most_records``, halved until each has at most ``most_bytes``, or one record."""
+        """The batch in pieces of ``most_records``. A piece with more than ``most_bytes`` is halved until it fits or has one record."""
         for start in range(0, self.num_records, most_records):
             yield from _halves(self.slice(start, min(most_records, self.num_records - start)), most_bytes)
 

@@ -17,11 +17,11 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.runtime.stores.log_consumer import Headers
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE, headers_column
 
-_IN_STEP = 32  # headers per record up to which all records are read in parallel; more would slow down all for a single record
+_IN_STEP = 32  # up to so many headers per record, all records are read in parallel; one record with more would slow down all
 _MOST_VARINT_BYTES = 10
 MOST_HEADERS: Final = 1_000_000
-"""Per record. A record of one mebibyte has at most half as many. A header may consist of two bytes, but needs a hundred times as many as an
-object."""
+"""Maximum headers of a record. A record of one mebibyte has at most half as many headers. A header of two bytes needs a hundred times as
+many bytes as an object."""
 _PIECE: Final = 100_000  # headers
 
 
@@ -35,7 +35,7 @@ def headers_of_blocks(blocks: pa.Array) -> pa.Array | None:
 
 
 def _columns(rows: Iterable[Headers | None]) -> Iterator[pa.Array]:
-    """The rows in pieces, so that few headers are in memory as objects at once."""
+    """The rows in pieces, so that few headers are in memory as objects at the same time."""
     piece: list[Headers | None] = []
     count = 0
     for row in rows:
@@ -94,7 +94,8 @@ def _of_block(block: bytes) -> Headers | None:
 
 
 def _part(block: bytes, at: int) -> tuple[bytes | None, int]:
-    """The key or value that begins at ``at``, and where the next one begins. Raises IndexError, or ValueError if it is incomplete."""
+    """The key or value that begins at ``at``, and the index at which the next one begins. Raises IndexError, or ValueError if it is
+    incomplete."""
     size, at = _number(block, at)
     if size == -1:
         return None, at

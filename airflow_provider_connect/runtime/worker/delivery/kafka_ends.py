@@ -17,11 +17,11 @@ _SECONDS: Final = 30.0
 
 
 def last_records(config: Mapping[str, Any], group: str, spans: Mapping[TopicPartition, tuple[int, int]]) -> dict[TopicPartition, int]:
-    """The offset of the last committed record of each partition within its span, first and end offset. Partitions without such a record are
-    left out.
+    """The offset of the last committed record of each partition, within its span. A span is a first offset and an end offset. Partitions
+    without such a record are left out.
 
-    Reads the last offsets of each partition, and earlier ones as long as they hold no record. ``config`` is a consumer's. Nothing is
-    committed. Raises RetriableException when the brokers do not answer.
+    Reads the last offsets of each partition. As long as it finds no record, it reads earlier offsets. ``config`` is the config of a
+    consumer. Nothing is committed. Raises RetriableException when the brokers do not answer.
     """
     if not spans:
         return {}

@@ -1,4 +1,4 @@
-"""Ranges of another cluster's partitions as batches of bytes, which ``sdk`` promises to source tasks that read Kafka."""
+"""Ranges of another cluster's partitions as batches of bytes. ``sdk`` promises them to source tasks that read Kafka."""
 
 from __future__ import annotations
 

@@ -52,11 +52,11 @@ _WAIT_SECONDS = 0.1  # how often errors and callbacks of the consumer are served
 class KafkaReader:
     """Reads each partition from its start offset to its end offset and not beyond. Close it before the consumer.
 
-    A partition is done when its position reaches the end, or at the broker's end-of-partition event: only transaction markers may follow
-    the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was read,
-    including markers and aborted records. ``held`` are the partitions that are not read for now. ``columns`` names the columns to read
-    besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without ``library``,
-    records are read as confluent-kafka's objects.
+    A partition is done when its position reaches the end, or at the broker's end-of-partition event, because only transaction markers may
+    follow the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was
+    read, including markers and aborted records. ``held`` are the partitions that are currently not read. ``columns`` names the columns to
+    read besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without
+    ``library``, records are read as confluent-kafka's objects.
     """
 
     def __init__(
@@ -79,21 +79,21 @@ class KafkaReader:
         try:
             self._assign()
         except BaseException:
-            self.close()  # else the consumer waits for this queue when it ends
+            self.close()  # otherwise the consumer waits for this queue when it ends
             raise
 
     def close(self) -> None:
-        """Drop what was fetched and not read."""
+        """Drop records that were fetched but not read."""
         if self._native is not None:
             self._native.close()
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done, except held ones, which may never be resumed."""
+        """Whether every partition that is not held is done. Held partitions may never be resumed."""
         return not self._open - self.held
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Do not read exactly these partitions until the next call."""
+        """Until the next call, do not read these partitions, but read all others."""
         if partitions != self.held:
             self.held = partitions
             self._assign()
@@ -162,7 +162,8 @@ class KafkaReader:
                 self._go_on(partition)
 
     def _go_on(self, partition: TopicPartition) -> None:
-        """Continue at the first offset that the log holds, because it does not hold the next one. Fail if the log ends before that."""
+        """Continue at the first offset that the log holds, because the log no longer holds the next offset to read. Fail if the log ends
+        before the next offset."""
         position = self.positions[partition]
         with translating(f"reading topic {partition.topic}"):
             low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)
@@ -236,7 +237,7 @@ class AheadReader:
 
     @property
     def exhausted(self) -> bool:
-        """Whether every partition is done, except held ones."""
+        """Whether every partition that is not held is done."""
         return self._exhausted
 
     def read(self, timeout_seconds: float) -> list[RawBatch]:
@@ -249,7 +250,7 @@ class AheadReader:
         return raws
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
-        """Do not read exactly these partitions until the next call."""
+        """Until the next call, do not read these partitions, but read all others."""
         if partitions != self._reader.held:
             self._take_back()
             self._reader.hold(partitions)
@@ -262,7 +263,7 @@ class AheadReader:
         self._note()
 
     def _take_back(self) -> None:
-        """Mark what was read but not returned to be read again."""
+        """Let records be read again that were read but not returned."""
         pending, self._next = self._next, None
         if pending is not None:
             for partition in {raw.partition for raw in pending.result()}:

@@ -34,7 +34,7 @@ _OF_TOPIC = (
 _WAIT_SECONDS = 0.02
 _LOOK_SECONDS = 0.1
 _NOT_YET = frozenset({KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError.LEADER_NOT_AVAILABLE, KafkaError._UNKNOWN_TOPIC})
-_TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # when their transaction is aborted
+_TAKEN_BACK = frozenset({KafkaError._PURGE_QUEUE, KafkaError._PURGE_INFLIGHT})  # errors of records whose transaction is aborted
 
 
 class KafkaWriter:
@@ -44,11 +44,12 @@ class KafkaWriter:
     flight. If a record found the queue full, librdkafka would continue with the rest of the batch, and order would be lost. ``give_up`` is
     called while waiting; true ends the wait with RetriableException. ``native`` takes records from their columns; ``ProducerQueue``
     documents which producers may have one. ``refused`` accepts records that the broker refuses because of their content; without it such
-    records fail the writer. ``limits``: a topic that accepts less than the client's batches gets smaller ones, each acknowledged before the
-    next.
+    records fail the writer. ``limits``: a topic that accepts only smaller batches than the client's gets smaller batches. Each is
+    acknowledged before the next one is sent.
 
-    Each topic is checked before its first record. The check makes the broker create the topic, if it creates topics: librdkafka drops
-    records of a topic that never appears. If a topic is deleted later, the delivery reports of its records fail the writer.
+    Each topic is checked before its first record. The check makes the broker create the topic, if the broker creates topics. This is
+    necessary because librdkafka drops records of a topic that never appears. If a topic is deleted later, the delivery reports of its
+    records fail the writer.
     """
 
     def __init__(
@@ -113,7 +114,7 @@ class KafkaWriter:
             raise StoreException(f"Invalid partition given with record: {partition} is not in the range [0...{count}) of topic {topic}")
 
     def _found(self, topic: str) -> int:
-        """How many partitions the topic has, once it has any."""
+        """The number of partitions. Waits until the topic exists."""
         deadline = time.monotonic() + TOPIC_SECONDS
         while True:
             found = self._producer.list_topics(topic, timeout=ANSWER_SECONDS).topics[topic]
@@ -172,7 +173,7 @@ class KafkaWriter:
 
     @property
     def _reports(self) -> ProducerQueue | None:
-        """Where delivery reports are read, unless by callbacks."""
+        """The queue from which delivery reports are read. None: callbacks receive them."""
         return self._native if self._native is not None and self._native.reads_reports else None
 
     def _serve(self, timeout_seconds: float) -> None:
@@ -234,7 +235,7 @@ def _with_client_times(chunk: EncodedBatch) -> EncodedBatch:
 
 
 def _of_client(batch: EncodedBatch) -> str:
-    """The limit for which the client itself refuses a record."""
+    """The message about the limit for which the client itself refuses a record."""
     lengths = (pc.max(pc.binary_length(column)).as_py() or 0 for column in (batch.key, batch.value) if column is not None)
     largest = f"the largest key and value have {sum(lengths)} bytes"
     return f"a record passes the limit of the client, and not of the broker; {largest}. Raise producer.override.max.request.size"

@@ -38,16 +38,16 @@ MESSAGE = np.dtype(  # rd_kafka_message_t of librdkafka 1.0 to 2.x on 64-bit mac
         ("private", "u8"),
     ]
 )
-_WINDOW_BITS = 30  # of an address within one of Arrow's buffers, whose offsets have 31 bits
+_WINDOW_BITS = 30  # bits of an address within one of Arrow's buffers, whose offsets have 31 bits
 _INLINE = 12  # bytes that a view itself holds
-_FIRST_WORD, _FIRST_BYTE = 8, 1  # where the arrays over all memory begin: address zero would be no array
+_FIRST_WORD, _FIRST_BYTE = 8, 1  # the first address of the arrays over all memory: at address zero, there can be no array
 _ADDRESS_BITS = 48
 _EMPTY = ctypes.create_string_buffer(1)
 EMPTY_ADDRESS = ctypes.addressof(_EMPTY)  # the address of an empty value: a null pointer would make it a tombstone
 Words = np.ndarray[Any, np.dtype[np.uint64]]
 _P, _I, _TEXT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t
 _Functions = dict[str, tuple[Any, list[Any] | None]]  # by name: result and arguments. Any: types of ctypes
-_WAITING: _Functions = {  # called without the interpreter's lock
+_WAITING: _Functions = {  # called without holding the interpreter's lock
     "rd_kafka_topic_new": (_P, [_P, _TEXT, _P]),
     "rd_kafka_topic_destroy": (None, [_P]),
     "rd_kafka_produce_batch": (_I, [_P, ctypes.c_int32, _I, _P, _I]),
@@ -66,8 +66,8 @@ _WAITING: _Functions = {  # called without the interpreter's lock
     "rd_kafka_error_code": (_I, [_P]),
     "rd_kafka_error_destroy": (None, [_P]),
 }
-_QUICK: _Functions = {  # called often, holding the interpreter's lock: once released, another thread keeps it for 5 ms
-    "rd_kafka_produceva": (_P, None),  # a pointer, bytes, an int: declaring them doubles the time of the call
+_QUICK: _Functions = {  # called often, without releasing the interpreter's lock: another thread would then keep it for 5 ms
+    "rd_kafka_produceva": (_P, None),  # arguments are a pointer, bytes, an int: declaring them doubles the time
     "rd_kafka_message_destroy": (None, [_P]),
     "rd_kafka_topic_name": (_TEXT, [_P]),
     "rd_kafka_queue_get_partition": (_P, [_P, _TEXT, ctypes.c_int32]),
@@ -136,7 +136,7 @@ def client_of(client: Producer | Consumer) -> int:
 
 
 def words_at(addresses: Words, count: int) -> Words:
-    """``count`` 64-bit words at each address, which is a multiple of 8: (addresses, words)."""
+    """``count`` 64-bit words at each address: (addresses, words). Addresses are multiples of 8."""
     first = ((addresses - np.uint64(_FIRST_WORD)) >> np.uint64(3)).astype(np.int64)
     found: Words = _all_words()[first[:, None] + np.arange(count)]
     return found
@@ -153,7 +153,7 @@ def binary_at(addresses: Words, sizes: Words) -> pa.Array:
     views = np.zeros((len(addresses), 4), np.int32)  # Arrow's binary views: size, prefix or bytes, buffer or bytes, offset or bytes
     windows = addresses >> np.uint64(_WINDOW_BITS)
     used = windows[:1]
-    if (windows != used).any():  # seldom: sorting them costs half as much as everything else
+    if (windows != used).any():  # rare: sorting them costs half as much as everything else
         used, views[:, 2] = np.unique(windows, return_inverse=True)
     views[:, 3] = addresses & np.uint64((1 << _WINDOW_BITS) - 1)
     short = np.flatnonzero(sizes <= _INLINE)

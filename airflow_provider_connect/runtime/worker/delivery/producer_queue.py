@@ -2,9 +2,9 @@
 callers.
 
 confluent-kafka's own calls need bytes objects for each record. Records without timestamps and headers use librdkafka's batch call: 0.23 µs
-of one core each, compared to 0.65 µs through Python, measured. That call accepts neither timestamps nor headers. So each record that has
-one needs a call of its own, whose arguments are written as columns. This takes 3,700 instructions more per record than the batch call;
-through Python it takes 9,000 more. ``librdkafka`` lists the assumptions.
+of one core each, compared to 0.65 µs through Python, measured. That call accepts neither timestamps nor headers. So each record with a
+timestamp or headers needs a call of its own. The arguments of these calls are written as columns. This takes 3,700 instructions more per
+record than the batch call; through Python it takes 9,000 more. ``librdkafka`` lists the assumptions.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ _ANY_PARTITION = -1
 _DELIVERY_REPORTS = 0x1  # RD_KAFKA_EVENT_DR
 _SERVE_SECONDS = 0.1
 _RKT, _PARTITION, _VALUE, _KEY, _FLAGS, _TIMESTAMP, _HEADER = 2, 3, 4, 5, 7, 8, 9  # rd_kafka_vtype_t
-_PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # parts of a described record, the last if it has a key; its headers follow
-_WORDS = 9  # of rd_kafka_vu_t: the kind of the part, then a union of 64 bytes
-_DESCRIBED = 1_000  # records at once, so that their descriptions stay in the processor's cache
+_PARTS = (_RKT, _PARTITION, _FLAGS, _VALUE, _TIMESTAMP, _KEY)  # of a described record; the last only if it has a key; its headers follow
+_WORDS = 9  # words of rd_kafka_vu_t: the kind of the part, then a union of 64 bytes
+_DESCRIBED = 1_000  # records together, so that their descriptions stay in the processor's cache
 
 
 class ProducerQueue:
@@ -68,7 +68,7 @@ class ProducerQueue:
         timestamp: pa.Array | None = None,
     ) -> None:
         """Queue ``count`` records in order. Columns are Arrow binary. ``headers`` are lists of key and value. ``timestamp`` is int64 in
-        milliseconds; null means now. None means all null.
+        milliseconds; null means now. A column of nulls may be None.
 
         Raises RetriableException when the queue is full (the caller ensures that it never is). Raises DataException for a header key with a
         zero byte, else KafkaException with the cause.
@@ -97,7 +97,7 @@ class ProducerQueue:
             self._library.rd_kafka_topic_destroy(handle)
 
     def _put_described(self, words: Words, headers: pa.Array | None) -> None:
-        """``words``: the parts of each record."""
+        """Queue records that are described by ``words``, their parts, and by ``headers``."""
         lengths: Iterable[int] = repeat(words.shape[1])
         if headers is not None and (named := _Headers(headers)).count:
             descriptions, lengths = named.behind(words)
@@ -177,7 +177,7 @@ class _Headers:
 
 
 def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
-    """Memory for ``count`` descriptions, filled with what they all share: (records, parts, words)."""
+    """Memory for ``count`` descriptions, filled with the values that all of them share: (records, parts, words)."""
     parts = _PARTS if has_key else _PARTS[:-1]
     words = np.zeros((count, len(parts), _WORDS), np.uint64)
     words[:, :, 0] = parts
@@ -188,7 +188,7 @@ def _room(count: int, handle: int, partition: int, *, has_key: bool) -> Words:
 
 
 def _describe(words: Words, messages: np.ndarray[Any, Any], timestamp: pa.Array | None) -> None:
-    """Write the arguments of ``rd_kafka_produceva`` for each record, over those of earlier records."""
+    """Write the arguments of ``rd_kafka_produceva`` for each record. They overwrite those of earlier records."""
     words[:, 3, 1], words[:, 3, 2] = messages["payload"], messages["len"]
     if timestamp is not None:
         words[:, 4, 1] = pc.fill_null(timestamp.cast(pa.int64()), 0).to_numpy().view(np.uint64)

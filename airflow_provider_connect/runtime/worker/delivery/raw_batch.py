@@ -23,8 +23,8 @@ HEADERS_TYPE = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]
 @dataclass(slots=True)
 class RawBatch:
     """Columns that were not requested are None. ``key`` and ``headers`` are also None if no record has any. A record has null headers if
-    they are unreadable, because a name is not UTF-8. ``offsets`` is None if they increase by one from ``first_offset``. ``next_offset`` is
-    where reading continues. Record objects are created only for records that failed."""
+    they are unreadable, because a name is not UTF-8. ``offsets`` is None if the offsets increase by one from ``first_offset``.
+    ``next_offset`` is the offset at which reading continues. Record objects are created only for records that failed."""
 
     partition: TopicPartition
     first_offset: int
@@ -80,7 +80,8 @@ class RawBatch:
         return index
 
     def _index_from(self, offset: int) -> int:
-        """The index of the first record at or after ``offset``. If all records are on one side of it, an index outside of the batch."""
+        """The index of the first record at or after ``offset``. The index is outside of the batch if all records are before ``offset`` or
+        all are after it."""
         return offset - self.first_offset if self.offsets is None else int(np.searchsorted(self.offsets.to_numpy(), offset))
 
     def original(self, batch: Batch, index: int) -> ConsumedRecord:
@@ -104,7 +105,7 @@ def _at(column: pa.Array | None, index: int) -> Any:  # Any: the value of any co
 
 
 class RetainedBatches:
-    """Retains raw batches until their commit. Above ``most_bytes`` it drops the oldest uncommitted ones."""
+    """Retains raw batches until their commit. Above ``most_bytes``, it drops the oldest uncommitted batches."""
 
     def __init__(self, most_bytes: int = 512 * 1024 * 1024) -> None:
         self._raws: dict[TopicPartition, list[RawBatch]] = {}
@@ -119,7 +120,7 @@ class RetainedBatches:
             self.num_bytes -= kept.pop(0).num_bytes
 
     def release(self, committed: Mapping[TopicPartition, int]) -> None:
-        """Drop what is committed: ``committed`` is the next record to read of each partition."""
+        """Drop committed batches. ``committed`` is the offset of the next record to read in each partition."""
         for partition, offset in committed.items():
             kept = self._raws.get(partition, [])
             gone = [raw for raw in kept if raw.next_offset <= offset]

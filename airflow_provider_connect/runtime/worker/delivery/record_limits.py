@@ -1,7 +1,7 @@
 """The largest record that a client may write to a topic, by the client's limit and by the topic's. Knows nothing of tasks or errors.
 
-A client refuses a record by the size of its key, value and headers. A broker refuses a batch by its size as sent, compressed or not. So a
-record that may fit into the topic's limit when compressed is compressed here to check. Few records need that.
+A client refuses a record by the size of its key, value and headers. A broker refuses a batch by its size as sent, compressed or not. So if
+a record may fit into the topic's limit only when it is compressed, it is compressed here to check. Few records need this check.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _BATCH_BYTES: Final = 1_000_000  # also librdkafka's default
 _BATCH_HEAD: Final = 61  # bytes of a batch before its records (format v2)
 RECORD_HEAD: Final = 36  # at most, as librdkafka counts: the lengths of record, key and value, attributes, two deltas, headers
 _LONGER_BY_ONE: Final = [1 << bits for bits in (6, 13, 20, 27)]  # lengths from which the length itself takes one byte more
-_AGAIN_SECONDS: Final = 30.0  # after which a topic's limit is read again when a record exceeds it
+_AGAIN_SECONDS: Final = 30.0  # after this time, a topic's limit is read again when a record exceeds it
 Sizes = np.ndarray[Any, np.dtype[np.int64]]
 HeaderRow = Sequence[tuple[str, bytes | None]]
 
 
 @dataclass(frozen=True, slots=True)
 class Excess:
-    """A record, by its index in the batch, whose ``size`` in bytes exceeds the ``limit`` of ``setting``."""
+    """A record whose ``size`` in bytes exceeds the ``limit`` of ``setting``. ``index`` is its index in the batch."""
 
     index: int
     size: int
@@ -51,7 +51,8 @@ class Excess:
 
 @dataclass(frozen=True, slots=True)
 class _TopicLimit:
-    """``codec``: the compression after which the broker measures. None: no compression. ``asked`` is a time of the clock."""
+    """``codec``: the compression after which the broker measures. None: no compression. ``asked`` is the time of the request, on the
+    clock."""
 
     bytes: int
     codec: str | None
@@ -60,7 +61,7 @@ class _TopicLimit:
 
 class RecordLimits:
     """The limits of one producer in each topic that it writes to. ``client`` has its librdkafka settings. ``configs`` describes topics. If
-    it is not authorized, or a topic does not exist yet, only the client's own limit is known. Not thread-safe."""
+    the client may not describe a topic, or the topic does not exist yet, only the client's own limit is known. Not thread-safe."""
 
     def __init__(
         self,
@@ -91,13 +92,13 @@ class RecordLimits:
         return [excess for excess in found if excess is not None]
 
     def groups(self, batch: EncodedBatch) -> Iterator[EncodedBatch] | None:
-        """The batch in pieces, each of which fits into one batch of the topic. None: any batch of the client fits, which is the default."""
+        """The batch in pieces, each of which fits into one batch of the topic. None: any batch of the client fits. This is the default."""
         most = self.batch_room(batch.topic)
         return None if most is None else _pieces(batch, most)
 
     def batch_room(self, topic: str) -> int | None:
-        """How many bytes the records of one batch may have, each with ``RECORD_HEAD``. None: any batch of the client fits, which is the
-        default."""
+        """How many bytes the records of one batch may have, including ``RECORD_HEAD`` for each record. None: any batch of the client fits.
+        This is the default."""
         limit = self._limit(topic)
         return None if limit is None or limit.bytes >= self._batch_bytes else limit.bytes - _BATCH_HEAD
 
@@ -128,7 +129,7 @@ class RecordLimits:
                 found = self._configs([topic])[topic]
             except ConnectException as error:
                 log.debug("How large a record of topic %s may be is not known: %s", topic, error)
-                return None  # asked again: the topic may be about to be created
+                return None  # requested again: the topic may be about to be created
             size, named = found.get(TOPIC_KEY), found.get("compression.type") or "producer"
             codec = self._codec if named == "producer" else _codec(named)
             self._topics[topic] = None if size is None else _TopicLimit(int(size), codec, self._now())

@@ -1,9 +1,9 @@
 """Finds, reports and leaves out source records that client or broker refuse because of their size or timestamp.
 
 Records that are known to be too large, or have an invalid timestamp, never reach the client (``remove_refused``). If ``errors.tolerance``
-is ``all``, ``RefusedRecords`` finds those that are refused nevertheless. A broker answers for whole batches: if a batch is too large or has
-one bad record, the broker refuses all its records. So refused records are sent again in halves, once everything else is acknowledged. Only
-a record that is refused alone has failed. Records that were sent again follow later ones.
+is ``all``, ``RefusedRecords`` finds records that are refused nevertheless. A broker answers for whole batches: if a batch is too large or
+has one bad record, the broker refuses all its records. So refused records are sent again in halves, once everything else is acknowledged.
+Only a record that is refused when it is sent alone has failed. Records that are sent again come after later records on the topic.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ class _Sent:
 
 
 class RefusedRecords:
-    """Handles the delivery reports and refusals of one producer. ``failed`` is called with each record that is given up."""
+    """Handles the delivery reports and refusals of one producer. ``failed`` is called with each record that has failed for good."""
 
     def __init__(self, producer: Producer, failed: Callable[[Failure], None]) -> None:
         self._producer = producer
@@ -122,7 +122,8 @@ class RefusedRecords:
         return True
 
     def settle(self, timeout_seconds: float) -> None:
-        """Send refused records again, until only those that are refused alone remain. All other records must be acknowledged before."""
+        """Send refused records again, in smaller parts, until only records that are refused alone remain. All other records must be
+        acknowledged before."""
         while self._refused:
             refused, self._refused = self._refused, []
             self._send_in_halves([sent for sent, _ in refused], timeout_seconds)

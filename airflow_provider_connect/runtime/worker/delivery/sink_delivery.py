@@ -6,8 +6,8 @@ at most once            1 the group's offsets  2 ``put``
 exactly once            1 ``put``  2 ``pre_commit``: data, offsets and claim together  3 the group's offsets, for the lag tools
 ======================  ==============================================================================
 
-Group offsets are committed only in a transaction of the task's own transactional id, and carry the claim as metadata: nothing fences a
-commit outside a transaction. ``step`` surrounds each step (``commit_steps``).
+Group offsets are committed only in a transaction of the task's own transactional id, because nothing fences a commit outside a transaction.
+The metadata of the offsets contains the claim. ``step`` surrounds each step (``commit_steps``).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ Offsets = Mapping[TopicPartition, int]
 class GroupCommit:
     """Commits the group's offsets, fenced by the task's transactional id. The batch log's record is in the same transaction.
 
-    ``members`` lists the group's members. If there is one, the commit is refused, since another consumer would read the same records.
-    ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when the current
-    producer gets no answer.
+    ``members`` lists the group's members. If the group has a member, the commit is refused, because that consumer would read the same
+    records. ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when the
+    current producer gets no answer.
     """
 
     def __init__(
@@ -73,7 +73,8 @@ class GroupCommit:
             raise TaskException(f"another consumer is active in group {self._group}: {', '.join(members)}")
 
     def commit(self, offsets: Offsets) -> None:
-        """Commit ``offsets``, the next record to read of each partition. Raises FencedException when a newer claim has taken over."""
+        """Commit ``offsets``: the offset of the next record to read in each partition. Raises FencedException when a newer claim has taken
+        over."""
         self.refuse_other_members()
         positions = [ClientPartition(p.topic, p.partition, n, self._mark(p.topic)) for p, n in sorted(offsets.items())]
         try:
@@ -89,7 +90,7 @@ class GroupCommit:
         """Begin a transaction with the group's offsets.
 
         The client ignores its own timeout, and may wait forever for a coordinator that has returned (librdkafka's issues 5456 and 5511).
-        What it sends late belongs to a transaction that no process will commit.
+        What the client sends late belongs to a transaction that no process will commit.
         """
         producer, metadata = self._producer, self._consumer.consumer_group_metadata()
         doing = f"committing offsets of group {self._group}"
@@ -107,7 +108,8 @@ class SinkDelivery(Protocol):
 
 
 class CommitAfterPut:
-    """At least once, or exactly once, whose destination commits in the second step. 1 ``put`` 2 ``pre_commit`` 3 the group's offsets."""
+    """At least once, or exactly once. With exactly once, the destination commits in step 2. Steps: 1 ``put``; 2 ``pre_commit``; 3 commit
+    the group's offsets."""
 
     def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
         """``check`` is called before each commit, and raises if the commit must not happen."""
@@ -115,7 +117,7 @@ class CommitAfterPut:
         self._step = step
         self._check = check
         self._committed: dict[TopicPartition, int] = {}
-        self._furthest: dict[TopicPartition, int] = {}  # a task that requested a rewind may still return what it has written
+        self._furthest: dict[TopicPartition, int] = {}  # a task that requested a rewind may still return offsets that it has written
         self._warned: set[TopicPartition] = set()
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
@@ -148,7 +150,7 @@ class CommitAfterPut:
 
 
 class CommitBeforePut:
-    """At most once. 1 the group's offsets 2 ``put``, which is never retried."""
+    """At most once. Steps: 1 commit the group's offsets; 2 ``put``, which is never retried."""
 
     def __init__(self, group: GroupCommit, step: StepHook = unobserved) -> None:
         self._group = group

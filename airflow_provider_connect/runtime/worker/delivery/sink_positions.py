@@ -35,7 +35,7 @@ def by_topic(values: Mapping[TopicPartition, _Value]) -> dict[str, dict[str, _Va
 
 
 def group_mark(claim: str, now_seconds: float, topic_id: str = "", destination: str = "") -> str:
-    """The metadata of our commits: claim, time, the topic's id, and the mark of the destination that has committed the offset itself."""
+    """The metadata of our commits: claim, time, the topic's id, and the mark of a destination that has also committed the offset."""
     words = [
         f"{CLAIM_MARK}{claim}",
         f"{_TIME}{int(now_seconds)}",
@@ -57,7 +57,7 @@ def is_of_topic(mark: str, topic_id: str) -> bool:
 
 
 def is_of_destination(mark: str, destination: str) -> bool:
-    """Whether this same destination has committed the offset too."""
+    """Whether this same destination has also committed the offset."""
     return bool(destination) and _word(mark, _DESTINATION) == destination
 
 
@@ -71,7 +71,7 @@ def _word(mark: str, name: str) -> str:
 
 
 def is_foreign_commit(mark: str) -> bool:
-    """Whether another program has moved the group, not a task of ours or our REST API."""
+    """Whether the group's offset was set by another program: neither by a task of ours nor by our REST API."""
     return not mark.startswith((CLAIM_MARK, ALTERED_MARK))
 
 
@@ -110,13 +110,13 @@ class KnownOffsets:
 
     @property
     def went_back(self) -> bool:
-        """Whether the destination holds less than it has committed."""
+        """Whether the destination now holds less than it had committed."""
         return self.had_offset and self.committed is not None and (self.destination is None or self.destination < self.committed)
 
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where to start, and what must be written first: the destination's offset (exactly once), the group's commit."""
+    """Where to start. Also whether the destination's offset (exactly once) and the group's offset must be written before."""
 
     offset: int
     origin: Origin
@@ -125,7 +125,7 @@ class StartPosition:
 
 
 class Rollback(StrEnum):
-    """What happens if a destination holds less than it has committed (``destination.rollback``)."""
+    """The reaction if a destination holds less than it had committed (``destination.rollback``)."""
 
     REDELIVER = "redeliver"
     FAIL = "fail"
@@ -136,12 +136,12 @@ def start_position(
 ) -> StartPosition:
     """The start of one partition. Raises ConnectException if the destination has gone back and ``rollback`` is ``fail``.
 
-    A group offset without our mark was set by another program (a real Connect, an admin tool), and applies. With our mark the destination's
-    offset applies, because the process may have ended between the two commits. If the destination's offset is the smaller one, the
-    destination has gone back, and the missing records are delivered again. But if the group's offset was committed with another
-    destination, the larger of the two applies: what that destination has is delivered. If the group has no offset but the batch log knows
-    the partition, the group's offset has expired; else the partition was never seen, or was reset. An offset outside the log is treated as
-    never seen, as in Kafka.
+    A group offset without our mark was set by another program (a real Connect, an admin tool), and applies. If the group's offset has our
+    mark, the destination's offset applies, because the process may have ended between the two commits. If the destination's offset is the
+    smaller one, the destination has gone back, and the missing records are delivered again. But if the group's offset was committed with
+    another destination, the larger of the two offsets applies, because the records before it were delivered. If the group has no offset but
+    the batch log knows the partition, the group's offset has expired. Otherwise the partition was never seen, or was reset. If an offset is
+    outside the log, the partition is treated as never seen, as in Kafka.
     """
     ours = known.mark.startswith(CLAIM_MARK)
     origin, offset = _chosen(known, exactly_once=exactly_once, ours=ours)
@@ -238,8 +238,8 @@ def partitions_of(topics: Mapping[str, TopicIdentity]) -> list[TopicPartition]:
 
 
 def is_owned_by(partition: TopicPartition, task: int, tasks: int) -> bool:
-    """Whether ``task`` of ``tasks`` reads ``partition``. Each topic is shifted, so that topics with one partition are not all assigned to
-    task 0. The owner of a partition depends only on that partition: a new topic moves no other partition."""
+    """Whether ``task`` of ``tasks`` reads ``partition``. The assignment is shifted for each topic, so that not all first partitions belong
+    to task 0. The owner of a partition depends only on that partition: a new topic moves no other partition."""
     return (partition.partition + _shift(partition.topic)) % tasks == task
 
 

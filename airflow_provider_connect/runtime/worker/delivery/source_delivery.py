@@ -51,7 +51,7 @@ class SourceDelivery(Protocol):
 
 
 class ExactlyOnce:
-    """Records and offsets in one transaction. It ends when ``boundary`` decides, or when its owner commits."""
+    """Delivers records and offsets in one transaction. The transaction ends when ``boundary`` decides so, or when the caller commits."""
 
     def __init__(
         self,
@@ -87,7 +87,7 @@ class ExactlyOnce:
         return self._producer.is_open and self._boundary.is_due()
 
     def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
-        """1 offsets and ``closing`` written 2 the transaction committed."""
+        """Steps: 1 write the offsets and ``closing``; 2 commit the transaction."""
         if not self._producer.is_open and not self._offsets and not closing:
             return False
         self._producer.begin()
@@ -102,10 +102,11 @@ class ExactlyOnce:
         return True
 
     def drop(self, *, with_offsets: bool) -> bool:
-        """Discard the records of the open transaction. ``with_offsets``: discard their offsets too, else the next commit writes them.
-        False: no transaction was open.
+        """Discard the records of the open transaction. ``with_offsets``: discard their offsets too. Otherwise the next commit writes these
+        offsets. False: no transaction was open.
 
-        1 every record acknowledged 2 the transaction aborted: the broker refuses to end one that has received no record.
+        Steps: 1 wait until every record is acknowledged, because the broker refuses to end a transaction that has received no record; 2
+        abort the transaction.
         """
         if with_offsets:
             self._offsets.clear()
@@ -166,7 +167,7 @@ class AtLeastOnce:
         return bool(self._offsets) and self._now() - self._last >= self._interval
 
     def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
-        """1 every record acknowledged 2 offsets committed."""
+        """Steps: 1 wait until every record is acknowledged; 2 commit the offsets."""
         if not self._offsets and not closing:
             return False
         with self._step(CommitStep.ACKNOWLEDGE_RECORDS):  # 1
@@ -204,7 +205,7 @@ class AtMostOnce:
         self._sent = False
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
-        """1 offsets committed 2 records sent."""
+        """Steps: 1 commit the offsets; 2 send the records."""
         with self._step(CommitStep.COMMIT_OFFSETS):  # 1
             _commit(self._producer, self._encode(offsets))
         with self._step(CommitStep.WRITE_RECORDS):  # 2
@@ -255,9 +256,10 @@ def _commit(producer: OffsetCommitter, records: Sequence[ProducerRecord]) -> Non
 
 
 def _close(producer: OffsetCommitter, closing: Sequence[ProducerRecord]) -> None:
-    """Write the batch log's record of a run whose records are delivered and which has no offsets to commit with it.
+    """Write the batch log's record of a run that has delivered records, but has no offsets to commit with them.
 
-    If this takes too long, the run is missing from the batch log. This must not fail: a retry would write the same records again.
+    If the write takes too long, the run is missing from the batch log. The write must not fail the run, because a retry would write the
+    same records again.
     """
     try:
         _commit(producer, closing)

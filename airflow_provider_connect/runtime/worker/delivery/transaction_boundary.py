@@ -14,19 +14,20 @@ from airflow_provider_connect.sdk.batch import Batch
 
 
 class Boundary(Protocol):
-    """Notified when transactions begin and end, and asked after each poll."""
+    """Is notified when transactions begin and end. ``is_due`` is called after each poll."""
 
     def begun(self) -> None: ...
 
     def ended(self) -> None: ...
 
     def is_due(self) -> bool:
-        """Whether an open transaction ends now."""
+        """Whether to end an open transaction now."""
         ...
 
 
 class PollBoundary:
-    """Ends with the first poll ``linger_seconds`` or more after the transaction began. 0 is exactly Connect's ``poll``."""
+    """Ends a transaction with the first poll that comes ``linger_seconds`` or more after the transaction began. 0 is exactly Connect's
+    ``poll``."""
 
     def __init__(self, linger_seconds: float, now: Callable[[], float]) -> None:
         self._linger = linger_seconds
@@ -37,14 +38,14 @@ class PollBoundary:
         self._begun = self._now()
 
     def ended(self) -> None:
-        """The time of the next transaction starts anew."""
+        """The time of the next transaction starts from zero."""
 
     def is_due(self) -> bool:
         return self._now() - self._begun >= self._linger
 
 
 class IntervalBoundary:
-    """Ends with the first poll ``interval_seconds`` or more after the end of the previous transaction."""
+    """Ends a transaction with the first poll that comes ``interval_seconds`` or more after the end of the previous transaction."""
 
     def __init__(self, interval_seconds: float, now: Callable[[], float]) -> None:
         self._interval = interval_seconds
@@ -69,7 +70,8 @@ class Ending(StrEnum):
 
 
 class RequestedBoundary:
-    """The TransactionContext of a task. Its requests during one ``poll`` apply to the records of that poll. It is never due by itself."""
+    """The TransactionContext of a task. Requests during one ``poll`` apply to the records of that poll. This boundary is never due by
+    itself."""
 
     def __init__(self) -> None:
         self._after: dict[Ending, set[int]] = {ending: set() for ending in Ending}

@@ -1,7 +1,7 @@
 """The dead letter queue of a sink task: failed records as Kafka stores them, with Connect's headers about the failure (contract §13.2).
 
-Dead-letter records are written just before the commit of the records that were read with them. So if a run is killed, the queue has no
-dead-letter records about records that the next run reads again, unless the run is killed between the two writes.
+Dead-letter records are written just before the commit of the records that were read with them. So if a run is killed, the next run reads no
+record again that already has a dead-letter record. The exception is a run that is killed between the two writes.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class DeadLetterProducer(Protocol):
 
 
 class DeadLetterQueue:
-    """The dead-letter records of one task. ``writes_through``: each is written at once, so that the queue also contains the record that
+    """The dead-letter records of one task. ``writes_through``: each is written immediately, so that the queue also contains the record that
     fails the task. Not thread-safe."""
 
     def __init__(
@@ -65,7 +65,7 @@ class DeadLetterQueue:
         self.writes_through = writes_through
 
     def add(self, failure: Failure) -> None:
-        """Add a record. ``write_due`` writes it later, unless it is written through. A record that is added twice is written once."""
+        """Add a record. If not ``writes_through``, ``write_due`` writes it later. A record that is added twice is written once."""
         record = failure.record
         assert isinstance(record, ConsumedRecord)
         dead_letter = DeadLetter(record, [*record.headers, *self._headers(failure)])
@@ -81,8 +81,8 @@ class DeadLetterQueue:
 
     @contextlib.contextmanager
     def write_together(self) -> Iterator[None]:
-        """Within the ``with`` block, collect the records that would be written at once. Write them together at its end, also when it
-        raises."""
+        """Within the ``with`` block, collect the records that would otherwise be written immediately. Write them together at the end of the
+        block, even if it raises."""
         self._is_gathering = True
         try:
             yield
@@ -96,7 +96,8 @@ class DeadLetterQueue:
             self._send(dead_letters)
 
     def write_due(self, positions: Mapping[TopicPartition, int]) -> None:
-        """Write the dead-letter records of all records before ``positions``, by partition and offset. Later ones continue to wait."""
+        """Write the dead-letter records of all records before ``positions``, ordered by partition and offset. Keep later dead-letter
+        records."""
         due = {
             position: dead_letter
             for position, dead_letter in sorted(self._waiting.items(), key=_position)

@@ -47,7 +47,8 @@ PUT = Operation(ErrorStage.TASK_PUT, SINK_TASK)
 
 
 class FailedRecord(Protocol):
-    """The record of a failure. ``description`` names it without its contents. ``str`` includes them, for logs that may contain messages."""
+    """The record of a failure. ``description`` names it without its contents. ``str`` includes the contents, for logs that may contain
+    messages."""
 
     def description(self) -> str: ...
 
@@ -56,7 +57,7 @@ class FailedRecord(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class ConsumedRecord:
-    """A sink's record as Kafka stores it. ``timestamp`` is in ms. None: it has none, or it was not read."""
+    """A sink's record as Kafka stores it. ``timestamp`` is in ms. None: the record has no timestamp, or it was not read."""
 
     topic: str
     partition: int
@@ -98,7 +99,7 @@ class ReadRecord:
 
 @dataclass(frozen=True, slots=True)
 class UnreadRecord:
-    """A record that its source could not read. The exception contains its position."""
+    """A record that its source could not read. The exception contains the record's position."""
 
     task: str
 
@@ -118,7 +119,7 @@ class Failure:
     record: FailedRecord
 
     def text(self, *, with_record: bool) -> str:
-        """Connect's sentence about it. ``with_record`` adds the position of a consumed record, or the whole record of a source."""
+        """Connect's sentence about the failure. ``with_record`` adds the position of a consumed record, or the whole record of a source."""
         record = str(self.record) if with_record else ""
         return f"Executing stage '{self.operation.stage}' with class '{self.operation.class_name}'{record}."
 

@@ -1,6 +1,7 @@
 """Retries of a plugin's call that raised RetriableException: how long to wait, what to log, when to fail. Knows no clients.
 
-The waits are Kafka Connect's: 300 ms, doubled each time. Above ``errors.retry.delay.max.ms``, a random time below it.
+The waits are Kafka Connect's: 300 ms, doubled each time. If that exceeds ``errors.retry.delay.max.ms``, the wait is a random time below
+this maximum.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 
 log = logging.getLogger(__name__)
 FIRST_DELAY_MS = 300
-JITTER = 0.2  # how much shorter a wait may be, as a share, so that tasks that failed together do not retry together
+JITTER = 0.2  # how much shorter a wait may be, as a share: tasks that failed together must not retry together
 STEP_SECONDS = 0.1  # how late a wait may notice that the task must end
 
 
@@ -80,7 +81,7 @@ class Retries:
         return delay_ms / 1000
 
     def wait(self, error: RetriableException, asked_ms: float | None = None) -> bool:
-        """Wait before the next attempt. Returns false, at once, when the task must end. Raises as ``delay`` does."""
+        """Wait before the next attempt. Returns False immediately when the task must end. Raises as ``delay`` does."""
         until = self.now() + self.delay(error, asked_ms)
         while not self.is_stopping():
             left = until - self.now()
@@ -114,7 +115,7 @@ def requested_delay_ms(error: RetriableException, context_ms: int | None = None)
 
 def retry_delay_ms(attempt: int, max_ms: int, left_ms: float, draw: random.Random) -> float:
     """How long Connect waits after attempt number ``attempt`` (the first is 1): 300 ms, doubled each time. If that exceeds ``max_ms``, a
-    random time below it. Never more than ``left_ms``."""
+    random time below ``max_ms``. Never more than ``left_ms``."""
     delay = FIRST_DELAY_MS << min(attempt - 1, 40)
     if delay > max_ms:
         delay = draw.randrange(max_ms) if max_ms > 0 else 0

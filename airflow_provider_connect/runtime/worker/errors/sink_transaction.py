@@ -1,4 +1,4 @@
-"""The batches of a transactional sink since its last commit. They are retained, and put again if its destination has gone back to that
+"""The batches of a transactional sink since its last commit. They are retained, and put again if the destination has gone back to that
 commit.
 
 ====================================  ============================================================================================
@@ -89,8 +89,8 @@ class SinkTransaction(SinkTask):
         return self._until_done("open", lambda: self._call(self._task.holds_records, partition, offset))
 
     def put(self, batch: Batch) -> None:
-        """Start to write a batch, after everything that is not committed. On RetriableException nothing of it was accepted, and the loop
-        waits."""
+        """Start to write a batch, after all other batches that are not committed. If it raises RetriableException, nothing of the batch was
+        accepted, and the loop waits."""
         self._settle()
         if not batch.num_records:
             return
@@ -132,7 +132,7 @@ class SinkTransaction(SinkTask):
                 return committed
 
     def _settle(self) -> None:
-        """Wait for the running ``put``. Then the task has everything since the last commit, or it was reported."""
+        """Wait for the running ``put``. After that, the task has accepted each record since the last commit, or the record was reported."""
         while True:
             try:
                 if self._went_back is not None:
@@ -184,7 +184,7 @@ class SinkTransaction(SinkTask):
     # Refused records
 
     def _write(self, batch: Batch) -> list[Refusal] | None:
-        """The records that were refused. None: they must be found in another way. Runs in the task's thread."""
+        """Write a batch. Returns the refused records. None: they must be found in another way. Runs in the task's thread."""
         if self._is_careful:
             return self._refused(batch)
         self._task.put(batch)
@@ -196,11 +196,11 @@ class SinkTransaction(SinkTask):
     def _refused(self, batch: Batch) -> list[Refusal] | None:
         try:
             return self._task.put_accepted(batch)
-        except DataException as error:  # would blame the batch that the loop puts next
+        except DataException as error:  # would be attributed to the batch that the loop puts next
             raise ConnectException(error.message) from error
 
     def _take(self, batch: Batch, write: Write) -> None:
-        """Pass a batch to the task without the records that it refuses, and report those."""
+        """Pass a batch to the task without the records that it refuses. Report the refused records."""
         try:
             found, was_asked = write(), self._is_careful
         except DataException:
@@ -230,8 +230,8 @@ class SinkTransaction(SinkTask):
     def _report(self, batch: Batch, refusals: Iterable[Refusal]) -> None:
         """Report the records that were not reported since the last commit.
 
-        Raises RetriedByNextRunException if a report cannot be written now. The task has others of the batch, so the batch must not be put
-        again before the destination has gone back.
+        Raises RetriedByNextRunException if a report cannot be written now. The task has accepted other records of the batch, so the batch
+        must not be put again before the destination has gone back.
         """
         failures: dict[tuple[TopicPartition, int], tuple[Batch, Exception]] = {}
         for refusal in refusals:

@@ -1,7 +1,7 @@
 """Finds failing records by halving, retries and reports them, then skips them or fails the task. Knows nothing of clients or columns.
 
 The rules are Kafka Connect's (``errors.*``, contract §13.1), with one exception. Under ``errors.tolerance=none`` a record whose retries are
-exhausted fails its task like any other. Connect drops it silently.
+exhausted fails its task like any other failed record. Connect drops such a record silently.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 Result = TypeVar("Result")
 _NEVER_TOLERATED: Final = (FencedException, UnavailableException, MemoryError, NotImplementedError)
 _OF_THE_RECORD: Final = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
-"""Python's errors that the same record raises each time. Others, such as network errors, may not occur in the next run."""
+"""Python's errors that the same record raises each time. Other errors, such as network errors, may not occur in the next run."""
 _CONVERTER_KEYS: Final = {ErrorStage.KEY_CONVERTER: "key.converter", ErrorStage.VALUE_CONVERTER: "value.converter"}
 STRICT: Final = ErrorSettings(0, 60_000, tolerates_all=False, log_enable=False, log_include_messages=False)
 
@@ -61,11 +61,11 @@ class Tolerance:
         *,
         tolerable: type[Exception] = Exception,
     ) -> list[Part[Result]]:
-        """Apply ``act`` to ``count`` records at once. If that fails, apply it in parts without the records that fail alone.
+        """Apply ``act`` to ``count`` records together. If that fails, apply it in parts, without the records that fail alone.
 
-        ``act(start, length)`` gets a run of records. After it raised, the same records follow in smaller runs. Exceptions that are not
-        ``tolerable`` are raised unchanged. ``record(index)`` is called for records that failed. Raises RetriableException or
-        ConnectException if ``errors.tolerance`` is ``none``, StoppedWhileRetrying when the task must end.
+        ``act(start, length)`` gets a sequence of records. After it has raised, it gets the same records again in shorter sequences.
+        Exceptions that are not ``tolerable`` are raised unchanged. ``record(index)`` is called for records that failed. Raises
+        RetriableException or ConnectException if ``errors.tolerance`` is ``none``, StoppedWhileRetrying when the task must end.
         """
         return self.bisect_failures(
             operation, count, act, lambda index, error: self.failed(Failure(operation, error, record(index))), tolerable=tolerable
@@ -166,12 +166,13 @@ def is_whole(parts: Sequence[Part[Result]], count: int) -> bool:
 
 
 _MEMORY_RECORDS = 100_000.0  # older records count half, a quarter …
-_SHARE = 0.7  # a run of this share of the usual distance has no failing record in half of the cases
+_SHARE = 0.7  # half of all sequences with this share of the usual distance have no failing record
 
 
 @dataclass(frozen=True, slots=True)
 class Miss:
-    """A run failed. ``at`` is the index of the record at fault within the run, if known; ``error`` is then about that record."""
+    """An attempt failed. ``at`` is the index of the record at fault within the attempted sequence, if known; ``error`` is then about that
+    record."""
 
     at: int | None = None
     error: Exception | None = None
@@ -187,7 +188,7 @@ class Part(Generic[Result]):
 
 
 class FailureRate:
-    """How many records there are between two failures, lately. This decides how long a run is worth trying."""
+    """The recent number of records between two failures. It decides how many records are tried together."""
 
     def __init__(self) -> None:
         self._passed = self._failed = 0.0
@@ -213,10 +214,11 @@ def attempt_in_parts(
 ) -> Iterator[Part[Result]]:
     """The results of ``count`` records, in order. The gaps between the parts are the records that failed.
 
-    ``attempt(start, length)`` handles a run. ``single(index, miss)`` handles one record with all its retries, and returns None if it fails;
-    ``miss`` is how it failed in a run. After a run has failed, the records before the one at fault are tried. If it is not known, the first
-    half is tried, then half of the rest if that succeeds, and so on down to one record. The records after it start anew. Each record is
-    handled successfully at most once. With one failure in d records, about 2 d records are tried per failure.
+    ``attempt(start, length)`` handles a sequence of records. ``single(index, miss)`` handles one record with all its retries, and returns
+    None if it fails; ``miss`` is the failed attempt before. After a sequence has failed, the records before the record at fault are tried.
+    If that record is not known, the first half is tried. If the half succeeds, half of the rest is tried, and so on down to one record. The
+    records after it are a new sequence. Each record is handled successfully at most once. With one failure in d records, about 2 d records
+    are tried per failure.
     """
     start = 0
     while start < count:

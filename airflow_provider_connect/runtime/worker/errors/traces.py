@@ -28,8 +28,8 @@ _LIBRARIES: Final = frozenset(
 def line_of_author(trace: str) -> str:
     """`` (file, line number)`` of the author's last frame, which may have called a library. Empty if no frame is the author's.
 
-    The author's files are those of the first package or module that this package calls, unless that is one of its libraries. Of several
-    exceptions the last one counts.
+    The author's files are the files of the first package or module that this package calls. The libraries of this package do not count. If
+    there are several exceptions, the last one counts.
     """
     for part in reversed(trace.split(_TRACEBACK)):
         frames = [(found[1], found[2]) for found in _FRAME.finditer(part)]

@@ -1,4 +1,5 @@
-"""Converts Kafka's bytes to batches for ``put``: key and value converters, then transformations. No clients, offsets or guarantees here."""
+"""Converts Kafka's bytes to batches for ``put``: key and value converters, then transformations. Knows no clients, offsets or
+guarantees."""
 
 from __future__ import annotations
 
@@ -134,7 +135,7 @@ def _with_columns(batch: Batch, value: ColumnRun, key: ColumnRun) -> Batch:
 
 
 def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
-    """The ranges of ``count`` records without those of ``left_out``, which is sorted."""
+    """The ranges of ``count`` records, without the records in ``left_out``. ``left_out`` is sorted."""
     ranges: list[Range] = []
     start = 0
     for index in (*left_out, count):
@@ -145,7 +146,7 @@ def _ranges_without(count: int, left_out: Iterable[int]) -> list[Range]:
 
 
 def _narrowed(ranges: Sequence[Range], kept: Sequence[Range]) -> list[Range]:
-    """Translate ``kept``, which counts among the records of ``ranges``, to indexes in the whole batch."""
+    """Translate ``kept`` to indexes in the whole batch. ``kept`` counts only the records of ``ranges``."""
     found: list[Range] = []
     for start, length in kept:
         first = 0

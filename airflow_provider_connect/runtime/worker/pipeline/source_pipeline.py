@@ -64,7 +64,7 @@ class SourcePipeline:
             yield encoded
 
     def pieces(self, batch: Batch) -> Iterator[tuple[Batch, EncodedBatch]]:
-        """As ``encode``, but each piece comes with its batch before the converters, without the records that failed in them."""
+        """As ``encode``, but each piece comes with the batch before the converters, without the records that failed in the converters."""
         if not batch.num_records:
             return
         for piece in transform(self.errors, self.stages, [batch], self._read):

@@ -36,7 +36,7 @@ class Converters:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """One transformation, for all records or for those for which ``predicate`` is true (``negate``: false)."""
+    """One transformation. It applies to all records, or to records for which ``predicate`` is true (with ``negate``: false)."""
 
     transformation: Transformation
     predicate: Predicate | None = None
@@ -64,7 +64,7 @@ class Stage:
         return pieces if len(pieces) == 1 else join_batches(pieces)
 
     def _changed(self, run: Batch, start: int) -> list[Batch]:
-        """Transform the run that begins with record ``start`` of the batch. The record index of an error refers to the batch."""
+        """Transform the part of the batch that begins with record ``start``. The record index of an error refers to the batch."""
         try:
             return _listed(self.transformation.apply_batch(run))
         except DataException as error:
@@ -76,7 +76,7 @@ class Stage:
 def transform(
     errors: Tolerance, stages: Sequence[Stage], batches: Iterable[Batch], record: Callable[[Batch, int], FailedRecord]
 ) -> Iterator[Batch]:
-    """Pass each batch through the stages, without the records that fail in one."""
+    """Pass each batch through the stages, without the records that fail in a stage."""
     for batch in batches:
         pieces = [batch]
         for number, stage in enumerate(stages):

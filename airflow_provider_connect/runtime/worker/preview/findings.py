@@ -85,7 +85,7 @@ class Findings:
             self._show(task, record)
 
     def _with_types(self, known: Mapping[str, str], more: Mapping[str, str]) -> dict[str, str]:
-        """Merge both, except new paths that would exceed ``MAX_TYPES_LENGTH``."""
+        """Merge both. Leave out new paths that would exceed ``MAX_TYPES_LENGTH``."""
         kept: dict[str, str] = {}
         for path, kind in merge_types(known, more).items():
             length = 0 if path in known else len(path) + len(kind)

@@ -1,7 +1,7 @@
 """A dry run of one connector: plans as a run does, reads and converts the next records, and writes nothing.
 
-It takes no claim and no transactional id, and writes no offset, status or topic, so it does not disturb a run at the same time. It runs
-plugins' code, so it is called in a process of its own (``process``).
+It takes no claim and no transactional id, and writes no offset, status or topic, so it does not disturb a concurrent run. It runs plugins'
+code, so it is called in a process of its own (``process``).
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def make_preview(
 ) -> Preview:
     """Make the preview. Raises ConfigException for a config that could not run, and any exception of the plugins. No text of the preview
     contains a secret: ``mask`` receives all secrets before code that knows them runs. The caller masks exceptions (``mask_failure``).
-    ``offsets`` are those of a source that keeps them in a file. None: they are on the topics."""
+    ``offsets`` are the offsets of a source that keeps its offsets in a file. None: the offsets are on the topics."""
     started = time.monotonic()
     if not 0 < request.records <= MAX_RECORDS:
         raise ConfigException.of("records", request.records, f"give a number from 1 to {MAX_RECORDS}")
@@ -113,7 +113,7 @@ def mask_failure(mask: Mask, request: PreviewRequest, settings: WorkerSettings, 
 
 
 def _masked(preview: Preview, mask: Mask) -> Preview:
-    """The preview without secrets, which may also be in names of topics and fields, keys, headers and partitions."""
+    """The preview without secrets. Secrets may also be in names of topics and fields, keys, headers and partitions."""
     return dataclasses.replace(
         preview,
         tasks=[dataclasses.replace(task, config=mask.whole(task.config), partitions=mask.whole(task.partitions)) for task in preview.tasks],

@@ -61,7 +61,7 @@ def _is_valid(column: pa.Array) -> list[bool]:
 
 
 def _times(column: pa.Array) -> list[Any]:
-    """The values of a timestamp('ms', 'UTC') or date32 column, which are the Arrow types of schemas."""
+    """The values of a timestamp('ms', 'UTC') or date32 column. These two types are the Arrow types of schemas for dates and timestamps."""
 
     def plain(time: pa.Scalar) -> Any:
         try:

@@ -68,8 +68,8 @@ class PreviewedSource:
         return {path: kind.rstrip("?") for path, kind in value_fields(self._positions).items() if path != "$"}
 
     def run_task(self, number: int, shown: Mapping[str, str], config: Mapping[str, str], limit: int) -> PreviewedTask:
-        """Read ``limit`` records of task ``number``. If ``limit`` is 0, the task is not started. ``config`` is its config with values,
-        ``shown`` the config to show."""
+        """Read ``limit`` records of task ``number``. If ``limit`` is 0, the task is not started. ``config`` is its resolved config, and
+        ``shown`` is the config to show."""
         if limit <= 0:
             return PreviewedTask(number, shown, 0, PreviewEnd.NOT_ASKED)
         task = configure_task(self._connector.task_class(), self._connector, self._pipeline.converters.header)
@@ -110,7 +110,8 @@ class DiscardingDelivery:
 
 
 class _Watch:
-    """Ends the loop of one task at ``deadline``, or when no record has arrived for ``IDLE_SECONDS``. ``retries`` are those of ``poll``."""
+    """Ends the loop of one task at ``deadline``, or when no record has arrived for ``IDLE_SECONDS``. ``retries`` are the retries of
+    ``poll``."""
 
     def __init__(self, retries: Retries, deadline: float, now: Callable[[], float]) -> None:
         self.end: PreviewEnd | None = None
@@ -184,7 +185,7 @@ class _ObservedPipeline:
 
 
 class _NoTransactions:
-    """The transactions of a task that ends its own. A preview has no transactions."""
+    """The transactions of a task that ends its transactions itself. A preview has none."""
 
     def commit_transaction(self, after: int | None = None) -> None:
         """Nothing is written, so nothing is committed."""

@@ -1,7 +1,7 @@
 """The first records of a preview as they were read, and after each transformation.
 
-Each record passes the stages alone, after the pipeline has passed its whole batch. Transformations have no side effects, and those that
-learn fields have learned them from the batch.
+Each record passes the stages alone, after its whole batch has passed the pipeline. Transformations have no side effects, and
+transformations that learn fields have learned them from the batch.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from airflow_provider_connect.sdk.config_def import class_name_of
 from airflow_provider_connect.sdk.converter import HeaderConverter
 
 MAX_RECORDS = 5
-"""The number of records whose steps are shown, and of records shown for a step that splits a record."""
+"""The number of records whose steps are shown. If a step splits a record, also the number of its records that are shown."""
 MAX_STEPS_LENGTH = 1 << 18
 """Characters of all steps together."""
 _STEP_LENGTH = 100
@@ -64,7 +64,7 @@ class Steps:
             self._pass(task, batch.slice(index, 1))
 
     def _pass(self, task: int, read: Batch) -> None:
-        """Show a batch of one record before and after each stage that it passes."""
+        """Show one record, as a batch, before and after each stage that it passes."""
         try:
             shown = self._record(task, read)
         except DataException:  # (an unreadable header, of a record that a stage may drop)
@@ -138,7 +138,7 @@ def _applied(stage: Stage, pieces: Sequence[Batch]) -> _Left:
 
 
 def _singles(batches: Sequence[Batch]) -> Iterator[Batch]:
-    """The first records that a stage has returned, each as a batch. One more than is shown."""
+    """The first records that a stage has returned, each as a batch. Returns one more than is shown."""
     left = MAX_RECORDS + 1
     for batch in batches:
         for index in range(min(batch.num_records, left)):

@@ -58,10 +58,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class CheckedConnector:
-    """``raw`` is the config as on the topic. ``resolved`` is the same config with the values of its variables, and is never published or
-    logged. ``variables`` maps each variable to its value, ``hidden`` are the secrets among these values. ``plugins`` is the plugin of each
-    key's class name, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings on
-    which its ``validate`` reports."""
+    """``raw`` is the config as on the topic. ``resolved`` is the same config with its variables resolved, and is never published or logged.
+    ``variables`` maps each variable to its value. ``hidden`` are the secrets among these values. ``plugins`` maps each key whose value is a
+    class name to the plugin, in the chosen version. ``topic_creation`` None: the connector creates no topics. ``declared`` are the settings
+    on which its ``validate`` reports."""
 
     name: str
     plugins: ChosenPlugins
@@ -107,10 +107,10 @@ def check_connector(
     providers: Mapping[str, ConfigProvider] | None = None,
     hide: HideSecrets = lambda _: None,
 ) -> CheckedConnector:
-    """Check the config of connector ``name``. Raises ConfigException with all errors, in Connect's words, and RetriableException if the
-    connector raises it; both without secrets. ``versions`` are those that the run has chosen (``ChosenPlugins.versions``). ``version`` is
-    the connector's version, whatever its config names. ``providers`` may already have resolved values. None: no value is resolved yet.
-    ``hide`` receives the secrets before any code of the connector runs."""
+    """Check the config of connector ``name``. Raises ConfigException with all errors in Connect's words, and RetriableException if the
+    connector raises it. Neither contains secrets. ``versions`` are the versions that the run has chosen (``ChosenPlugins.versions``).
+    ``version`` is the version of the connector to use, even if its config requests another one. ``providers`` may already have resolved
+    values. None: no value is resolved yet. ``hide`` receives the secrets before any code of the connector runs."""
     providers = settings.config_providers(name) if providers is None else providers
     mask = Mask()
 
@@ -213,8 +213,8 @@ def _plugin(connector: str, resolved: Mapping[str, str], choice: PluginChoice) -
 
 
 def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
-    """Have the connector check whether a run could start now, with ``fully`` for a preview. Raises MissingException. For any other
-    exception of the connector, raises RetriableException, without secrets."""
+    """Let the connector check whether a run could start now. ``fully`` is for a preview. Raises MissingException. For any other exception
+    of the connector, raises RetriableException, without secrets."""
     mask = Mask(checked.secrets())
     try:
         with plugin_code():
@@ -228,8 +228,8 @@ def check_outside(checked: CheckedConnector, *, fully: bool = False) -> None:
 
 
 def warn_unused_settings(checked: CheckedConnector, settings: WorkerSettings) -> None:
-    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once per run. Tasks log those of
-    their converters and transformations."""
+    """Log settings without effect, which are allowed as in Connect, and variables without a value. Called once per run. Tasks log such
+    settings of their converters and transformations."""
     unresolved = config_providers.unresolved_warnings(checked.raw, settings.config_providers(checked.name), checked.variables)
     named = (prefix for prefix, _ in checked.plugins.by_prefix() if prefix in checked.raw or f"{prefix}.type" in checked.raw)
     of_plugins = tuple(f"{prefix}." for prefix in named)
@@ -273,8 +273,8 @@ def invalid_config(name: str, errors: Iterable[str], hints: Iterable[str] = ()) 
 
 @plugin_code()
 def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly_once: bool = True) -> Guarantee:
-    """The guarantee of a run: the requested one, else the strongest that worker and connector allow. ``exactly_once``: whether the worker's
-    stores support it.
+    """The guarantee of a run: the requested one, otherwise the strongest that worker and connector allow. ``exactly_once``: whether the
+    worker's stores support it.
 
     Raises ConfigException if the requested guarantee, or ``exactly.once.support=required``, is not possible.
     """

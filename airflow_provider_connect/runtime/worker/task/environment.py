@@ -72,7 +72,8 @@ class TaskEnvironment:
 
     @property
     def max_records(self) -> int | None:
-        """The number of records that ends a run. None: no limit. The worker's setting does not limit a backfill, which has one run."""
+        """The number of records that ends a run. None: no limit. The worker's setting does not limit a backfill, because a backfill has
+        only one run."""
         worker = None if self.connector_settings.is_backfill else self.settings.batch_max_records
         return self.connector_settings.batch_max_records or worker
 
@@ -91,8 +92,8 @@ class TaskEnvironment:
             self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector is STARTED. Called right after the id was taken over. By
-        the takeover, a task of an older claim has fenced the newer owner, and must not continue in its place."""
+        """Raise FencedException unless the claim is the newest and the connector is STARTED. Called right after the id was taken over. With
+        the takeover, a task of an older claim has fenced the newer owner. It must not continue in place of that owner."""
         state, payload = self.configs.read(), self.payload
         require_newest_claim(state, payload.connector, payload.claim)
         if state.target_state(payload.connector) is not TargetState.STARTED:
@@ -112,7 +113,7 @@ class TaskEnvironment:
         self._put(state, self.payload.failures if state is State.RUNNING else 0)
 
     def forget_failures(self) -> None:
-        """Reset the number of failures in the task's status. The status is RUNNING: the task has made progress."""
+        """Called when the task has made progress. Write RUNNING with no failures, if the status counts failures."""
         if self.payload.failures:
             self._put(State.RUNNING, 0)
 
@@ -125,8 +126,8 @@ class TaskEnvironment:
 class ActiveTopics:
     """The topics that a connector uses (KIP-558). Each is noted once on the status topic.
 
-    ``known`` are those that the status topic already has for the connector. None: ``topic.tracking.enable`` is off, and no topic is noted.
-    ``put`` writes a status without making the caller wait. ``now`` gives seconds since 1970. Called per batch, not per record.
+    ``known`` are the topics that the status topic already has for the connector. None: ``topic.tracking.enable`` is off, and no topic is
+    noted. ``put`` writes a status without making the caller wait. ``now`` gives seconds since 1970. Called per batch, not per record.
     """
 
     def __init__(

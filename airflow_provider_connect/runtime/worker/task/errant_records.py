@@ -23,8 +23,8 @@ from airflow_provider_connect.sdk.converter import Converter
 
 class ErrantRecords:
     """Reports each record as a failure of stage TASK_PUT. A record that is among the ``originals`` is reported as Kafka stores it.
-    Otherwise the task's converters encode it again, as in Connect. ``originals`` None: no report needs its bytes. Called from the task's
-    own thread."""
+    Otherwise the task's converters encode it again, as in Connect. ``originals`` None: no report needs the bytes of records. Called from
+    the task's own thread."""
 
     def __init__(
         self, tolerance: Tolerance, originals: RetainedBatches | None, converters: Converters, queue: DeadLetterQueue | None = None

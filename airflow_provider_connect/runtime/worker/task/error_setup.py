@@ -53,8 +53,8 @@ def create_tolerance(environment: TaskEnvironment, metrics: TaskMetrics, queue: 
 
 
 def create_sink_errors(environment: TaskEnvironment, metrics: TaskMetrics, owner: Callable[[], TransactionalProducer]) -> SinkErrors:
-    """A sink's tolerance with its dead letter queue, whose topic is created if missing. ``owner`` returns the producer of the task's
-    transactional id."""
+    """A sink's tolerance with its dead letter queue. Creates the topic of the queue if it is missing. ``owner`` returns the producer of the
+    task's transactional id."""
     settings = environment.connector_settings.errors
     if settings.dead_letter_topic is None:
         return SinkErrors(create_tolerance(environment, metrics))
@@ -98,7 +98,7 @@ def columns_for_reports(environment: TaskEnvironment) -> frozenset[str]:
 
 
 def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: DeadLetterQueue | None) -> Callable[[Failure], None]:
-    """The report of a failure: 1 to the log 2 to the dead letter queue."""
+    """The function that reports a failure, first to the log, then to the dead letter queue."""
     settings, mask = environment.connector_settings.errors, environment.mask
     task = f"{environment.payload.connector}-{environment.payload.task}"
 
@@ -116,7 +116,8 @@ def _create_report(environment: TaskEnvironment, metrics: TaskMetrics, queue: De
 def _create_dead_letter_producer(
     environment: TaskEnvironment, owner: Callable[[], TransactionalProducer], admin: TopicAdmin
 ) -> DeadLetterProducer:
-    """A producer in the task's own transactions, if these use the same cluster and the same user as Connect's own producer."""
+    """A producer that writes in the task's own transactions, if the transactions use the queue's cluster and user. Otherwise a separate
+    producer."""
     overrides = environment.connector_settings.overrides["producer"]
     client_id = f"connector-dlq-producer-{environment.payload.connector}-{environment.payload.task}"
     wanted = client_config(environment.settings, ClientKind.PRODUCER, overrides, client_id=client_id)

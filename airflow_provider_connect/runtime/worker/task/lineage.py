@@ -1,6 +1,6 @@
 """The lineage of a task, for its result: topics with the fields of their values, and datasets outside Kafka.
 
-No error here fails a task: invalid entries are left out and logged.
+Invalid entries are left out and logged, and never fail a task.
 """
 
 from __future__ import annotations

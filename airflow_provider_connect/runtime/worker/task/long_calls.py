@@ -1,4 +1,4 @@
-"""Warnings while a task's thread does not return to its loop: for how long, and at which line it is.
+"""Warns while a task's thread does not return to its loop. A warning contains the time since the last return, and the current line.
 
 Neither the end of a run's time nor a signal interrupts a call of a plugin, so the log names the call.
 """
@@ -54,7 +54,7 @@ class LongCalls:
 
 
 def line_of(thread: int) -> str:
-    """The line that called out of this package, and the innermost line if it is another: "orders.py:12 in fetch"."""
+    """The line of foreign code that this package has called, and the innermost line if it is another one: "orders.py:12 in fetch"."""
     frame = sys._current_frames().get(thread)
     if frame is None:
         return "its end"

@@ -1,7 +1,7 @@
 """The memory fence of a task: its process is killed when it exceeds ``task.memory.max``, and a report names the reason.
 
 As after any SIGKILL, committed records stay and the rest is delivered again. No code of the task runs at the kill, so no ``except`` of a
-plugin can mistake it for the failure of a record.
+plugin can mistake the kill for the failure of a record.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _REMEDY: Final = (
 
 
 class TaskFence(Protocol):
-    """A fence from the point of view of its task."""
+    """The part of a fence that its task uses."""
 
     def lower(self, limit: int | None) -> None: ...
 
@@ -85,7 +85,7 @@ class MemoryFence:
             self._file = None
 
     def lower(self, limit: int | None) -> None:
-        """Lower the limit to the connector's. None: the connector has no limit of its own."""
+        """Lower the limit to the connector's limit. None: the connector has no limit of its own."""
         self._limit = min(self._limit, limit or self._limit)
         self._write()
 
@@ -107,7 +107,8 @@ class MemoryFence:
 
 class SharedFence:
     """The fence around a process that hosts tasks of several connectors, each in a thread. Its limit is the sum of the running tasks'
-    limits, and at least ``each``. A kill ends all of them. Its report names them with their positions, the latest first."""
+    limits, and at least ``each``. A kill ends all of these tasks. The report of the kill names them with their positions, the latest
+    position first."""
 
     def __init__(self, title: str, each: int) -> None:
         self._fence = MemoryFence(title, 0, each)

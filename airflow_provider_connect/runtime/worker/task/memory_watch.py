@@ -2,8 +2,8 @@
 
 It is a separate process because a single call into compiled code may allocate any amount of memory while no other Python thread runs.
 ``memory_fence`` starts it. Its arguments are the watched process, the descriptor of the shared note, the descriptor of the connection to
-the driver (-1 without one), and the numbers of the signals that halt and kill. It ends with its parent. Modules that only the report needs
-are imported in the report's functions, which saves a tenth of a second at the start of ten tasks."""
+the driver (-1 without one), and the numbers of the signals that halt and kill. It ends when its parent ends. Modules that only the report
+needs are imported in the report's functions. This saves a tenth of a second at the start of ten tasks."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
 
 def used_bytes(status: int | None, pid: int) -> int:
-    """The memory that the process has for itself, without pages of files, which the kernel can drop. ``status`` is the descriptor of
-    Linux's ``/proc/«pid»/status``. None: ``ps`` reports it, including such pages. Raises OSError if the process is gone."""
+    """The private memory of the process, without pages of files, because the kernel can drop such pages. ``status`` is the descriptor of
+    Linux's ``/proc/«pid»/status``. None: ``ps`` reports the memory, including pages of files. Raises OSError if the process is gone."""
     if status is None:
         import subprocess
 

@@ -1,4 +1,4 @@
-"""Creates what a connector's config names, for one task: converters, transformations, and the task itself."""
+"""Creates the objects that a connector's config names, for one task: converters, transformations, and the task itself."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _Task = TypeVar("_Task", bound=Task)
 
 
 def create_converters(checked: CheckedConnector, worker: WorkerSettings) -> Converters:
-    """The converters that the config names, with its settings, else the worker's converters with the worker's settings.
+    """The converters that the config names, with settings from the config. Otherwise the worker's converters, with the worker's settings.
 
-    Raises ConfigException that names the converter's key. ``create_stages`` names the transformation's key in the same way.
+    Raises ConfigException, which names the converter's key. In the same way, ``create_stages`` names the transformation's key.
     """
     for warning in _unknown_of_converters(checked):
         log.warning("Connector %s: %s", checked.name, warning)
@@ -101,7 +101,7 @@ def _stage(checked: CheckedConnector, named: TransformationSettings, header: Hea
 
 @contextmanager
 def _named(prefix: str) -> Iterator[None]:
-    """Prefix errors with the key of the plugin's settings, which the plugin does not know."""
+    """Add the key of the plugin's settings to the beginning of errors, because the plugin does not know this key."""
     try:
         yield
     except WorkerSettingsException:
@@ -136,7 +136,7 @@ def _unknown(prefix: str, named: PluginSettings | None, plugin: Plugin) -> list[
 
 
 def configure_task(task: _Task, connector: Connector, header: HeaderConverter) -> _Task:
-    """Give a new task what it needs before ``initialize``: the paths that the worker allows, and the header converter."""
+    """Give a new task the objects that it needs before ``initialize``: the allowed paths of the worker, and the header converter."""
     task.allowed_paths = connector.allowed_paths
     task.header_converter = header
     return task

@@ -24,7 +24,7 @@ def end_not_known() -> Distance | None:
 
 
 def distance_of(task: SourceTask) -> Distance | None:
-    """The task's own answer. None if it raises: it is the author's code, and nothing depends on it."""
+    """The distance that the task reports. None if the call raises: it is the author's code, and nothing depends on it."""
     try:
         with plugin_code():
             found = task.distance()

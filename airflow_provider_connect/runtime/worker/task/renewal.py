@@ -1,4 +1,4 @@
-"""The wait of a source in a run that stays: until it may have new data, for which a new task is created."""
+"""The wait of a source in a run that stays. When the source may have new data, a new task is created."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ log = logging.getLogger(__name__)
 
 
 class Renewal:
-    """Called by a SourceLoop whose task has no more records, after their commit.
+    """Called by a SourceLoop when its task has no more records and all records are committed.
 
-    ``config`` is the connector's, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
+    ``config`` is the connector's config, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
     ``create_task`` starts a task. ``records`` returns how many records the run has read. The waits between two checks double, from
     ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a record. ``mask`` hides secrets in the log.
     """
@@ -66,7 +66,7 @@ class Renewal:
                 return self._create_task(self._offsets())
 
     def has_new_data(self) -> bool | None:
-        """Whether the connector reports new data; None: it cannot, or it failed to."""
+        """Whether the connector reports new data. None: it has no check for new data, or the check has failed."""
         try:
             return self._connector.check_for_new_data(self._config, self._offsets().get)
         except Exception as error:  # (the connector's own code)

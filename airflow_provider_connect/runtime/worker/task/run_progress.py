@@ -1,4 +1,4 @@
-"""What a source task's run has polled, sent and committed, and whether it has reached its limit. Knows nothing of polls, deliveries or
+"""Counts what a source task's run has polled, sent and committed, and checks its limit. Knows nothing of polls, deliveries or
 transactions."""
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from airflow_provider_connect.sdk.batch import Batch
 class RunProgress:
     """The counts of one run, which its loop updates, and the reports that depend on them.
 
-    ``max_records`` is the number of polled records that ends the run. None: no limit. ``topics`` creates topics and notes their ends,
-    ``active_topics`` reports them. None: a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry in the batch
-    log. ``copy_offsets`` copies committed offsets to the worker's topic. ``log_progress`` is called in each turn, ``note_position`` with
-    the position of the next work. ``now`` is a monotonic clock, in seconds.
+    ``max_records`` is the number of polled records that ends the run. None: no limit. ``topics`` creates topics and notes their ends.
+    ``active_topics`` reports the topics. Both are None in a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry
+    in the batch log. ``copy_offsets`` copies committed offsets to the worker's topic. ``log_progress`` is called in each turn,
+    ``note_position`` with the position of the next work. ``now`` is a monotonic clock, in seconds.
     """
 
     metrics: TaskMetrics
@@ -72,15 +72,15 @@ class RunProgress:
         self.metrics.drop()
 
     def committed(self) -> None:
-        """Note that everything sent is committed: 1 report its topics 2 copy its offsets."""
+        """Note that everything sent is committed. Steps: 1 report the topics of the records; 2 copy their offsets."""
         if self.active_topics is not None:
             self.active_topics.note(self._uncommitted_topics)
         self._uncommitted_topics.clear()
         self.copy_offsets()
 
     def batch_log_records(self, *, is_last: bool) -> Sequence[ProducerRecord]:
-        """The batch log's part of a commit: always for the last commit, for others once per ``interval_seconds``. A run without records
-        writes no such part."""
+        """The records that a commit writes to the batch log. The last commit always has them; other commits have them once per
+        ``interval_seconds``. A run without records has none."""
         is_due = is_last or self.now() - self._last_entry >= self.interval_seconds
         if not is_due or not self.metrics.records_in:
             return ()

@@ -14,7 +14,7 @@ from airflow_provider_connect.runtime.worker.errors.failures import PUT, FailedR
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.sdk.task import Refusal
 
-KEPT_BYTES = 128 * 1024 * 1024  # of originals and dead-letter records, which a commit releases
+KEPT_BYTES = 128 * 1024 * 1024  # maximum size of originals and dead-letter records, which a commit releases
 
 
 @dataclass(slots=True)
@@ -24,7 +24,7 @@ class SinkErrors:
     tolerance: Tolerance = field(default_factory=Tolerance)
     queue: DeadLetterQueue | None = None
     originals: RetainedBatches | None = None
-    _held_bytes: int = 0  # the bytes that the last commit left because the task did not confirm it
+    _held_bytes: int = 0  # the bytes that remained after the last commit, because the task had not confirmed their records
 
     @property
     def tolerates_all(self) -> bool:
@@ -37,9 +37,9 @@ class SinkErrors:
         record: Callable[[int], FailedRecord],
         refused: Callable[[], Sequence[Refusal] | None] | None = None,
     ) -> int:
-        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses. After ``put`` raised
-        DataException, ``refused`` names them, or they are searched for. Returns how many records the task accepted without a further
-        ``put``."""
+        """Put the ``count`` records of a batch by ``put(start, length)``, without those that the task refuses. After ``put`` has raised
+        DataException, ``refused`` returns the refused records. If it returns None, they are searched for. Returns how many records the task
+        accepted without a further ``put``."""
         if refused is not None:
             try:
                 put(0, count)
@@ -50,7 +50,7 @@ class SinkErrors:
             if found is not None:
                 for refusal in found:
                     self.tolerance.failed(Failure(PUT, refusal.error, record(refusal.row)))
-                put(count, 0)  # notes how far it got
+                put(count, 0)  # notes the progress
                 return count - len(found)
         self.tolerance.parts(PUT, count, put, record, tolerable=DataException)
         return 0
@@ -62,13 +62,13 @@ class SinkErrors:
 
     @property
     def is_full(self) -> bool:
-        """Whether so much waits for the next commit that a commit is due now."""
+        """Whether a commit is due now, because so much waits for it."""
         return self._kept_bytes() - self._held_bytes > KEPT_BYTES
 
     @contextmanager
     def committing(self, positions: Mapping[TopicPartition, int]) -> Iterator[None]:
-        """Surrounds a commit of ``positions``: 1 write the dead-letter records before them 2 the commit. During the commit each further
-        dead-letter record is written at once, since the destination may store its offset right after."""
+        """Surrounds a commit of ``positions``. Steps: 1 write the dead-letter records before ``positions``; 2 commit. During the commit,
+        each further dead-letter record is written immediately, because the destination may store its offset right afterwards."""
         if self.queue is None:
             yield
             return
@@ -80,7 +80,7 @@ class SinkErrors:
             self.queue.writes_through = before
 
     def committed(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Release the originals before ``offsets``, which are committed."""
+        """Release the originals before the committed ``offsets``."""
         if self.originals is not None:
             self.originals.release(offsets)
         self._held_bytes = self._kept_bytes()

@@ -1,4 +1,5 @@
-"""What a sink reads: its consumer group, its consumer's settings, and the bounds of its partitions. Decides no start, commits nothing."""
+"""What a sink reads: its consumer group, its consumer's settings, and the bounds of its partitions. Does not decide where to start, and
+commits nothing."""
 
 from __future__ import annotations
 
@@ -30,8 +31,8 @@ class Bounds:
 
 
 class SinkInput:
-    """Used by runs and previews alike. ``ranges`` are those of a backfill: its partitions begin and end with them, and have no other
-    beginning. Raises ConfigException for an isolation level that Kafka does not have."""
+    """Used by runs and previews alike. ``ranges`` are the ranges of a backfill. Its partitions begin and end only with these ranges. Raises
+    ConfigException for an isolation level that Kafka does not have."""
 
     def __init__(self, checked: CheckedConnector, settings: WorkerSettings, *, client_id: str = "") -> None:
         config = client_config(settings, "consumer", checked.settings.overrides["consumer"], client_id=client_id)
@@ -43,7 +44,7 @@ class SinkInput:
         self._config: ClientConfig = {**READER_SETTINGS, **config, **own, **FORCED_SETTINGS}
 
     def open_consumer(self) -> Consumer:
-        """A consumer of the group that neither joins it nor commits by itself."""
+        """A consumer with the group's id. It neither joins the group nor commits by itself."""
         return Consumer(self._config)
 
     def bounds(self, partitions: Collection[TopicPartition], admin: TopicAdmin) -> dict[TopicPartition, Bounds]:

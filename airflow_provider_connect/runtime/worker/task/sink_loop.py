@@ -32,11 +32,12 @@ PUT = "put"
 class SinkLoop:
     """Runs one sink task until its reader is exhausted, its limit is reached, or ``stop`` gives a reason.
 
-    1 read 2 converters and transformations 3 ``put``, repeated with the same batch after a RetriableException 4 commits under the
-    guarantee: every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced loop commits
-    nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no record for
-    ``silence_seconds`` though there are some, RetriableException is raised. ``errors`` decides about records that fail alone. If it retains
-    much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on each batch.
+    Steps: 1 read; 2 convert and transform; 3 ``put``, repeated with the same batch after a RetriableException; 4 commit under the
+    guarantee. The loop commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced
+    loop commits nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
+    record for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail
+    alone. If ``errors`` retains much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
+    each batch.
     """
 
     task: SinkTask
@@ -97,8 +98,7 @@ class SinkLoop:
         return None
 
     def _deliver(self, raw: RawBatch) -> bool:
-        """Put the records of a raw batch. False: the task must end, which was noticed during a retry. The remaining records are not
-        delivered."""
+        """Put the records of a raw batch. False: a retry noticed that the task must end. The remaining records are then not delivered."""
         self.metrics.records_in += raw.num_records
         self.metrics.batches.add(raw.num_records)
         self.errors.keep(raw)

@@ -75,9 +75,10 @@ COMMIT_SECONDS = 10.0
 
 @dataclass(frozen=True, slots=True)
 class KnownPartitions:
-    """A sink's partitions, and the known offsets outside its destination: those of the group, and those of the batch log for partitions in
-    ``lost``, which the group has lost. In ``unfinished`` partitions a change over REST was interrupted. For those in ``lost_here``, this
-    destination has also committed the offset. ``has_external_commits``: another program has committed or deleted offsets."""
+    """A sink's partitions, and their known offsets outside the destination: the group's offsets, and the batch log's offsets of partitions
+    in ``lost``. The group has lost the offsets of the partitions in ``lost``. In ``unfinished`` partitions, a change over REST was
+    interrupted. This destination has also committed the offsets of the partitions in ``lost_here``. ``has_external_commits``: another
+    program has committed or deleted offsets."""
 
     partitions: Sequence[TopicPartition]
     committed: Mapping[TopicPartition, CommittedOffset]
@@ -122,7 +123,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._commit.owner.take_over()
 
     def read_offsets(self) -> KnownPartitions:
-        """The batch log is used only if the group has no offset. Offsets of topics that were recreated since are left out."""
+        """The batch log is used only if the group has no offset. Offsets of topics that were recreated after the commit are left out."""
         self._commit.refuse_other_members()
         name, reads = self._environment.payload.connector, self._environment.connector_settings.reads_topic
         topics = topics_of(self._environment.connector_settings, self._admin)
@@ -224,7 +225,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return owner
 
     def _members(self) -> Sequence[str]:
-        """The members of the group. While the broker is away, retried with a new client each time, for at most ``SILENCE_SECONDS``."""
+        """The members of the group. While the broker is unavailable, the request is repeated with a new client each time, for at most
+        ``SILENCE_SECONDS``."""
         deadline = time.monotonic() + SILENCE_SECONDS
         while True:
             try:
@@ -234,8 +236,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _refuse_new_topics(self) -> None:
-        """Raise RetriableException if a topic was recreated since it was opened. The records read may be from either topic, and their
-        offsets would be kept as the first one's. If the broker does not answer, the commit waits for it."""
+        """Raise RetriableException if a topic was recreated since it was opened. The records that were read may be from either topic, and
+        their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for the broker."""
         if not self._exactly_once:
             return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
@@ -246,7 +248,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
-        """The partitions of the connector's topics that this task owns. For a backfill, those in its ranges."""
+        """The partitions of the connector's topics that this task owns. For a backfill, the partitions in its ranges."""
         payload = self._environment.payload
         return [p for p in read_partitions(every, self._input.ranges) if is_owned_by(p, payload.task, payload.tasks)]
 
@@ -279,7 +281,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         known: KnownPartitions,
         destination: Mapping[TopicPartition, int] | None,
     ) -> dict[TopicPartition, StartPosition]:
-        """The start of a backfill's partition: it begins and ends with its range, and an offset outside is ignored."""
+        """The start of a backfill's partition. The partition begins and ends with its range, and an offset outside the range is ignored."""
         starts: dict[TopicPartition, StartPosition] = {}
         for partition, between in bounds.items():
             group = known.committed.get(partition)
@@ -306,7 +308,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return starts
 
     def _rollback(self, task: SinkTask, partition: TopicPartition, offsets: KnownOffsets) -> Rollback:
-        """The reaction if the destination has gone back. Records that it nevertheless holds would be duplicated."""
+        """The reaction if the destination has gone back. If all records were delivered again, those that the destination still holds would
+        be duplicated."""
         checked = self._environment.checked
         if chosen := checked.settings.destination_rollback:
             return Rollback(chosen)
@@ -318,8 +321,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         return Rollback.FAIL if is_apart or task.holds_records(partition, held) else Rollback.REDELIVER
 
     def _columns(self, task: SinkTask) -> frozenset[str]:
-        """The columns to read. A task may declare that it needs fewer (``required_columns``). Transformations and dead-letter records need
-        all."""
+        """The columns to read. A task may declare that it needs fewer columns (``required_columns``). Transformations and dead-letter
+        records need all columns."""
         if self._environment.connector_settings.transforms:
             return ALL_COLUMNS
         return frozenset(task.required_columns) | columns_for_reports(self._environment)
@@ -331,8 +334,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:
-    """The settings whose change may lead to another destination: those that the connector names, else all its own settings except
-    passwords."""
+    """The settings whose change may lead to another destination: the settings that the connector names, otherwise all its own settings
+    except passwords."""
     if connector.location_settings:
         return {key: raw.get(key, "") for key in connector.location_settings}
     framework = {name for definition in (sink_config_def(), own_config_def()) for name in names_of(definition)}

@@ -54,15 +54,15 @@ class TransactionRequests:
 class SourceLoop:
     """Runs one source task until it has no more records, reaches its limit, or ``stop`` gives a reason.
 
-    1 ``poll``, repeated after a RetriableException 2 transformations and converters 3 records and offsets delivered under the guarantee
-    4 ``task.commit()``, after a commit and never before. A fenced loop commits nothing. ``transactions`` None: the delivery decides where
-    transactions end. ``limits`` knows which records client or broker would refuse. The error rules decide about those before any record of
-    their poll is written. None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` masks secrets in log
-    lines. ``step`` surrounds the call of ``task.commit``. ``renew``, in a run that stays, waits for new data when the task has no more
-    records, and returns the task that reads them, or a reason to stop. None: the run ends.
+    Steps: 1 ``poll``, repeated after a RetriableException; 2 transform and convert; 3 deliver records and offsets under the guarantee; 4
+    ``task.commit()``, only after a commit. A fenced loop commits nothing. ``transactions`` None: the delivery decides where transactions
+    end. ``limits`` knows which records client or broker would refuse. The error rules decide about such records before any record of the
+    same poll is written. None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` masks secrets in log lines.
+    ``step`` surrounds the call of ``task.commit``. In a run that stays, ``renew`` is called when the task has no more records. It waits for
+    new data, and returns the task that reads the new data, or a reason to stop. ``renew`` None: the run ends.
 
-    A poll that fails, or whose records cannot be encoded, does not affect earlier ones: records that were read before are committed, then
-    the exception is raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
+    A poll that fails, or whose records cannot be encoded, does not affect earlier polls: their records are committed, then the exception is
+    raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
     """
 
     task: SourceTask
@@ -142,8 +142,8 @@ class SourceLoop:
         return None
 
     def _poll(self) -> list[Batch] | None:
-        """The polled batches. Empty: nothing now. None: nothing more in this run. While a retry waits, the loop continues without the task,
-        so that neither a due commit nor a request to stop is delayed."""
+        """The polled batches. Empty: there are no records now. None: there are no more records in this run. While a retry waits, the loop
+        continues without the task, so that neither a due commit nor a request to stop is delayed."""
         retries = self._retries
         if retries.now() < self._next_poll:
             return []
@@ -183,8 +183,8 @@ class SourceLoop:
             self._end_transaction(ending)
 
     def _end_transaction(self, ending: Ending | None) -> bool:
-        """Commit as the task requested, or drop the records and commit their offsets, so that they are not polled again. False: no
-        request."""
+        """Commit as the task requested, or drop the records and commit their offsets. Dropped records are not polled again. False: the task
+        requested nothing."""
         if ending is None or self.transactions is None:
             return False
         if ending is Ending.ABORT:
@@ -248,7 +248,7 @@ class SourceLoop:
 
 
 class _FailedPoll(Exception):
-    """A poll whose records are not delivered. Records of earlier polls are."""
+    """A poll has failed, so its records are not delivered. Records of earlier polls are delivered."""
 
     def __init__(self, cause: Exception) -> None:
         super().__init__(str(cause))

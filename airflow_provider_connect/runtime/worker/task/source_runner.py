@@ -77,7 +77,7 @@ class TaskOffsets:
         self._committed: dict[bytes, OffsetRecord] | None = None
 
     def follow(self, known: SourceOffsets) -> None:
-        """Keep the committed offsets, ``known`` at first, for ``committed``."""
+        """Begin to track the committed offsets for ``committed``. ``known`` are the offsets at the beginning."""
         self._committed = dict(known.by_key)
 
     def committed(self) -> SourceOffsets:
@@ -121,7 +121,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         payload = self._environment.payload
         self._open.callback(self._store.close)
         self._store.ensure()
-        if payload.tasks == 1:  # open transactions of other tasks look like aborted ones: the planner repairs for several tasks
+        if payload.tasks == 1:  # open transactions of other tasks look like aborted ones: if there are several tasks, the planner repairs
             self._owner.write(repair_records(self._store, payload.connector))
         return self._store.read(payload.connector)
 
@@ -248,7 +248,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
 
 
 def create_boundary(environment: TaskEnvironment) -> Boundary:
-    """Where the task's transactions end, if it delivers in transactions."""
+    """Where the task's transactions end, if the task delivers in transactions."""
     match environment.connector_settings.transaction_boundary:
         case TransactionBoundary.CONNECTOR if environment.payload.guarantee == Guarantee.EXACTLY_ONCE:
             return RequestedBoundary()

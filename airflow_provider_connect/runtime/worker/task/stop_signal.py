@@ -55,15 +55,15 @@ class HostConnection(Protocol):
 
     @property
     def descriptor(self) -> int | None:
-        """The descriptor of the connection to the driver, which carries the report about a killed process. None: no connection."""
+        """The descriptor of the connection to the driver. The connection carries the report about a killed process. None: no connection."""
 
 
 class StopSignal:
     """Polled between batches. ``reason`` is why the task must end, or None to continue. A reason never changes again.
 
     ``topic`` has the config topic's reasons, ``connection`` the host's request. None: no host can request the end. ``now`` is the clock. At
-    ``deadline`` the time of the run is over. At ``expiry`` a value of a config provider expires. After ``LONG_SECONDS`` without a poll, it
-    waits for the topic first: the process may have been frozen, and a newer claim may exist.
+    ``deadline`` the time of the run is over. At ``expiry`` a value of a config provider expires. After ``LONG_SECONDS`` without a poll, the
+    signal first waits for the topic, because the process may have been frozen and a newer claim may exist.
     """
 
     def __init__(
@@ -111,10 +111,10 @@ class StopSignal:
 
 
 class StopConnection:
-    """A task's end of a connection to the driver. The driver sends nothing: it closes the connection to request the task's end."""
+    """The task's side of a connection to the driver. The driver sends nothing: it closes the connection to request that the task end."""
 
     def __init__(self, address: tuple[str, int], token: str) -> None:
-        """``token`` is the StopServer's. The server accepts no connection without it."""
+        """``token`` is the token of the StopServer, which accepts no connection without it."""
         self._socket = socket.create_connection(address, timeout=5)
         self._socket.sendall(token.encode())
         self._socket.setblocking(False)
@@ -158,7 +158,7 @@ class StopEvent:
 
 
 class StopServer:
-    """The driver's end: accepts the tasks' connections, and closes them all when the application must end.
+    """The driver's side: accepts the tasks' connections, and closes them all when the application must end.
 
     A task first sends ``token``, which is in its payload. A connection without the token is closed after ``TOKEN_SECONDS``. If more than
     ``MAX_UNAUTHENTICATED`` are open, the oldest is closed.
@@ -224,7 +224,7 @@ class StopServer:
             connection, _ = self._listener.accept()
         except OSError as error:
             if error.errno in _NO_ROOM:
-                time.sleep(_NO_ROOM_SECONDS)  # the connection stays in the queue, and would be offered again at once
+                time.sleep(_NO_ROOM_SECONDS)  # the connection stays in the queue, and would be offered again immediately
             return error.errno in _NO_ROOM
         connection.setblocking(False)
         if len(self._unknown) >= MAX_UNAUTHENTICATED:

@@ -19,8 +19,8 @@ from airflow_provider_connect.sdk.connector import require_task_list, task_confi
 
 log = logging.getLogger(__name__)
 MOST_TEXT: Final = 8 << 20
-"""Characters of a task set. A task set is on the topic that all connectors share, in the memory of each process that follows it, and in one
-row of the SQL mirror's history, for which MySQL allows 16 MiB."""
+"""Maximum characters of a task set. A task set is on the topic that all connectors share, in the memory of each process that follows it,
+and in one row of the SQL mirror's history, for which MySQL allows 16 MiB."""
 
 
 class PlanningContext:
@@ -54,11 +54,12 @@ class PlanningContext:
         return self._offsets.get(partition)
 
     def request_task_reconfiguration(self) -> None:
-        """Log the request. Every run plans again, so the next one generates new configs."""
+        """Log the request. Every run plans again, so the next run generates new configs."""
         log.info("Connector %s asked for new task configs; the next run generates them", self.name)
 
     def raise_error(self, error: Exception) -> None:
-        """Note an error, possibly from a thread of the connector's own. The plan fails with the first one once the connector is stopped."""
+        """Note an error, possibly from a thread of the connector's own. Once the connector is stopped, the plan fails with the first
+        error."""
         self._error = self._error or error
 
     def check(self) -> None:
@@ -70,8 +71,9 @@ class PlanningContext:
 @plugin_code()
 def task_configs(checked: CheckedConnector, context: PlanningContext, settings: WorkerSettings) -> list[Mapping[str, str]]:
     """Start the connector, get its task configs and stop it. Raises TooManyTasksException for more tasks than ``tasks.max``. Raises
-    TaskException for more than the worker's ``connectors.max.tasks``, whatever ``tasks.max.enforce`` is, for configs that are too long
-    together, and for anything but a list of mappings to text, numbers and booleans. Exceptions of the connector are raised unchanged."""
+    TaskException for more tasks than the worker's ``connectors.max.tasks``, even if ``tasks.max.enforce`` is false. Also raises it if the
+    configs are too long together, or are not a list of mappings to text, numbers and booleans. Exceptions of the connector are raised
+    unchanged."""
     connector = checked.connector
     connector.initialize(context)
     connector.start(connector.config_def.parse(strip_framework_keys(checked.resolved)))
@@ -107,8 +109,8 @@ def publishable_configs(checked: CheckedConnector, generated: Sequence[object], 
 
 
 def _published_form(checked: CheckedConnector, config: Mapping[str, str]) -> dict[str, str]:
-    """A config as it is published: the connector's own keys, ``task.class``, topics and the requested plugin versions, which the connector
-    does not see. The value of a variable is never published."""
+    """A config as it is published: the connector's own keys, ``task.class``, topics and the requested plugin versions. The connector does
+    not see these versions. The value of a variable is never published."""
     asked = {key: text for key, text in checked.resolved.items() if key.endswith(".plugin.version")}
     texts = {**asked, **config}
     if not checked.is_java:  # Connect has added it

@@ -16,12 +16,13 @@ from airflow_provider_connect.runtime.model.run import Claim
 class TaskPayload:
     """Sent pickled with the Spark job. Configs are raw. ``settings`` and ``secrets`` contain secrets, so a payload is never logged.
 
-    ``known_topics`` are those that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
-    reading new records without a limit of time; otherwise a sink ends where its topics ended when it began, and a source when it has no
-    more records. ``versions`` are those of the plugins that the run has chosen, by their key in the config. None: the task chooses.
-    ``locations`` are their paths in ``plugin.path``. ``failures`` is the number of consecutive applications before this one in which the
-    task has FAILED. ``known`` is the part of the config topic that the driver has read: the task continues from there. ``needs_spark``: the
-    task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs until there is a reason to end.
+    ``known_topics`` are the topics that the status topic has for the connector. None: topics are not tracked. ``endless``: the task keeps
+    reading new records without a limit of time. Otherwise a sink stops at the ends that its topics had when it began, and a source stops
+    when it has no more records. ``versions`` are the versions of plugins that the run has chosen, by the plugin's key in the config. None:
+    the task chooses. ``locations`` are the paths of these plugins in ``plugin.path``. ``failures`` is the number of consecutive
+    applications before this one in which the task has FAILED. ``known`` is the part of the config topic that the driver has read: the task
+    continues from there. ``needs_spark``: the task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs
+    until there is a reason to end.
     """
 
     connector: str
@@ -59,7 +60,7 @@ def refuse_second_attempt(attempt: int) -> None:
 
 
 def require_newest_claim(state: ClusterConfigState, connector: str, claim: Claim) -> None:
-    """Raise FencedException if another run has claimed the connector since."""
+    """Raise FencedException if ``claim`` is no longer the newest claim of the connector."""
     newest = state.claims.get(connector)
     if newest != claim:
         raise FencedException(f"claim {claim} of {connector} is no longer the newest, {newest} is")

@@ -65,7 +65,7 @@ def transaction_seconds(environment: TaskEnvironment) -> float:
 
 
 def _larger_records(environment: TaskEnvironment) -> dict[str, str]:
-    """A larger limit for dead-letter records, which contain headers in addition to the record. The broker decides."""
+    """A larger limit, because dead-letter records contain headers in addition to the record. The broker's limit decides."""
     if environment.connector_settings.errors.dead_letter_topic is None or "producer.max.request.size" in environment.settings.values:
         return {}
     return {"max.request.size": str(LARGEST_RECORD_BYTES)}
@@ -96,7 +96,7 @@ def acknowledged_writer(
         producer = Producer({**config, "enable.idempotence": "true"} if is_idempotent else config)
         return KafkaWriter(producer, give_up=give_up, refused=RefusedRecords(producer, errors.failed), limits=limits)
     producer = Producer({**config, "enable.idempotence": "true", "enable.gapless.guarantee": "true"} if is_idempotent else config)
-    is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # its tokens are renewed by a callback of the client
+    is_native = is_idempotent and config.get("sasl.mechanism") != "OAUTHBEARER"  # OAuth tokens are renewed by a callback of the client
     native = ProducerQueue.open(producer, environment.librdkafka, reads_reports=True) if is_native else None
     return KafkaWriter(producer, native=native, give_up=give_up, limits=limits)
 

@@ -1,4 +1,4 @@
-"""One task from takeover to result, in the order that sources and sinks share."""
+"""Runs one task from takeover to result. The order is the same for sources and sinks."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Loop(Protocol):
 class TaskRunner(ABC, Generic[_Known, _Loop]):
     """Runs one task once. Every guarantee depends on the order of ``run``: nothing that was read before the first step is ever used.
 
-    ``take_over`` by an older claim may fence a newer one, which then runs again (``task_body``). After the loop, everything that the steps
-    opened is closed in reverse order.
+    ``take_over`` by a task of an older claim may fence a task of a newer claim. The newer task then runs again (``task_body``). After the
+    loop, everything that the steps opened is closed in reverse order.
     """
 
     def __init__(self, environment: TaskEnvironment, *, is_source: bool) -> None:
@@ -52,7 +52,8 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._cpu_seconds_elsewhere = 0.0  # CPU time of a process that the task has started
 
     def run(self) -> TaskResult:
-        """1 take over the transactional id 2 refuse an old claim 3 read offsets 4 start the task 5 the loop 6 the result."""
+        """Steps: 1 take over the transactional id; 2 refuse an old claim; 3 read offsets; 4 start the task; 5 run the loop; 6 create the
+        result."""
         with self._open:
             self.take_over()  # 1
             self._environment.refuse_old_claim()  # 2
@@ -85,7 +86,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         return AdminConnection.of(self._environment.settings, overrides, seconds, client_id=client_id)
 
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
-        """Have a new task stopped at the end, even if its start fails, as in Connect. The task before it is stopped now."""
+        """Let a new task be stopped at the end, even if its start fails, as in Connect. Stop the previous task now."""
         if self._task_of_author is None:
             self._open.callback(self._stop_task)
         else:
@@ -97,11 +98,11 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             self._environment.stop_task(self._task_of_author)
 
     def _last_error(self) -> str:
-        """The error of the last record that was skipped, without secrets. Empty: no such record, or its error is not known."""
+        """The error of the last record that was skipped, without secrets. Empty: no record was skipped, or the error is not known."""
         return cut(self._environment.mask(self._metrics.last_error()), _MAX_ERROR_LENGTH)
 
     def _datasets(self) -> list[dict[str, Any]]:
-        """The datasets for lineage, of which a Java task's are not known. Any: JSON."""
+        """The datasets for lineage. The datasets of a Java task are not known. Any: JSON."""
         return [] if self._task_of_author is None else task_datasets(self._name, self._task_of_author, self._environment.mask)
 
     def _batch_log(
@@ -111,8 +112,8 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         destination: str = "",
     ) -> Sequence[ProducerRecord]:
-        """The batch log's record of what this task has delivered in this run so far. Empty if the task's transactions go to another cluster
-        than the worker's own, which has the batch log."""
+        """The batch log's record of the task's deliveries in this run so far. Empty if the task's transactions do not go to the worker's
+        own cluster, which has the batch log."""
         environment, metrics, payload = self._environment, self._metrics, self._environment.payload
         if not environment.backing.keeps_batch_log or is_elsewhere(environment.settings, environment.producer_overrides):
             return []

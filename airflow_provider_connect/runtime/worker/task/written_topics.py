@@ -34,7 +34,7 @@ class WrittenTopics:
         self._before: dict[str, dict[TopicPartition, int]] = {}
 
     def prepare(self, topic: str) -> None:
-        """Prepare the topic of an encoded batch: 1 refuse an internal one 2 create a missing one 3 note where it ends.
+        """Prepare the topic of an encoded batch. Steps: 1 refuse an internal topic; 2 create a missing topic; 3 note the topic's end.
 
         Raises ConnectException for a topic that is refused or cannot be created, and StoreTimeoutException.
         """
@@ -46,7 +46,7 @@ class WrittenTopics:
         self._before[topic] = {} if is_new else self._ends(topic)  # 3
 
     def ranges(self) -> dict[str, dict[str, list[int]]]:
-        """The end before and the end now, by topic and partition, for those that differ."""
+        """The end of each partition before the run and its end now, by topic and partition. Partitions with equal ends are left out."""
         found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
         if self._own is not None:
             self._await_markers(
@@ -55,8 +55,8 @@ class WrittenTopics:
         return found
 
     def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
-        """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before the markers misses
-        records."""
+        """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before the markers are
+        written misses records."""
         deadline = time.monotonic() + MARKER_SECONDS
         while ends and time.monotonic() < deadline:
             try:
