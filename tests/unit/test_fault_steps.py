@@ -9,11 +9,16 @@ import pytest
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.e2e.control.steps import ALL_STEPS
 from tests.e2e.faults.steps import STEPS
+from tests.integration.worker import test_delta_sink, test_iceberg_sink, test_jdbc_sink
 
+PACKAGE = "airflow_provider_connect"
+KILLS = {point.method for module in (test_delta_sink, test_iceberg_sink, test_jdbc_sink) for point in module.KILL_POINTS}
 NAMES = sorted({*ALL_STEPS, *itertools.chain.from_iterable(steps for kind in STEPS.values() for steps in kind.values())})
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if ":" in name])
+@pytest.mark.parametrize(
+    "name", [*(name for name in NAMES if ":" in name), *(f"{PACKAGE}.{name}" for name in sorted(KILLS) if ":" in name)]
+)
 def test_a_step_is_a_method(name: str) -> None:
     module, _, method = name.partition(":")
     assert callable(attrgetter(method)(importlib.import_module(module)))

@@ -23,7 +23,7 @@ from tests.s3_servers import MotoServer
 TABLE = "connectors.lake.iceberg_table:TableWriter"
 KILL_POINTS = (
     KillPoint(f"{TABLE}.flush", "after", 1),
-    KillPoint(f"{TABLE}._stage", "after", 2),  # after that of the claim
+    KillPoint(f"{TABLE}._stage_changes", "after", 2),  # after that of the claim
     KillPoint(f"{TABLE}.commit", "after", 2),
     KillPoint(f"{TABLE}.commit", "before", 2),
     KillPoint(CommitStep.COMMIT_GROUP, "before", 1),
