@@ -189,7 +189,7 @@ class FollowedStart:
 
 
 class FollowedReplay:
-    """A replay of dead-letter records, until all requested records are written."""
+    """Follows a replay of dead-letter records until all requested records are written, or the replay fails."""
 
     def __init__(self, verbs: Verbs, sink: str, replay: str) -> None:
         self._verbs, self._condition, self._failure_timeout = verbs, ReplayEnds(sink, replay), FailureTimeout(_TRACE_SECONDS)

@@ -113,7 +113,8 @@ class Secrets:
         return frozenset(found)
 
     def _passwords_of(self, plugin: _Named) -> tuple[frozenset[str], bool]:
-        """The keys, and whether they were ever known. A missing plugin counts as known."""
+        """The keys of type PASSWORD of a plugin, and whether the plugin has ever answered with its keys. A missing plugin counts as
+        known."""
         named = tuple(map(cache_key_part, plugin))
         with self._lock:
             due, known, is_known = self._known.get(named, (0.0, frozenset[str](), False))

@@ -34,8 +34,9 @@ class DeltaOffsets:
     def rows(
         self, table: DeltaTable, partitions: Collection[TopicPartition], history: Callable[[int | None], History]
     ) -> dict[TopicPartition, OffsetRow]:
-        """The rows that are valid in a state of the table. ``history`` returns the table's entries after a version, or all entries. Raises
-        ConnectException if the table was restored and its history does not contain the offset."""
+        """The offset rows of these partitions that are valid in the given state of the table. ``history`` returns the table's entries
+        after a version, or all entries. Raises ConnectException if the table was restored and its history does not contain the offset of
+        such a partition."""
         found = {partition: row for partition in partitions if (row := self._row(table, partition)) is not None}
         read = {p: version for p in found if (version := table.transaction_version(f"{self._id(p)}{_READ}")) is not None}
         if all(version + 1 >= table.version() for version in read.values()):

@@ -15,7 +15,8 @@ _HAS_NUMBER: Final = {"year": False, "month": False, "day": False, "hour": False
 
 @dataclass(frozen=True, slots=True)
 class PartitionField:
-    """One field of a partition spec: a column, and ``identity`` or the name of a transform with its number."""
+    """One field of a partition spec: a column and a transform. ``transform`` is ``identity`` for a plain column. ``number`` is the
+    argument of ``bucket`` and ``truncate``, None for the others."""
 
     column: str
     transform: str = "identity"

@@ -92,8 +92,8 @@ def _of_text(text: str) -> list[Span]:
 
 
 def _neutral(text: str) -> str:
-    """``text`` with letters instead of variables, because their ``:`` and ``/`` are not part of a URL. A variable that contains ``@``,
-    ``&``, ``=`` or ``?`` stays."""
+    """``text`` with each variable (``${provider:path:key}``) replaced by as many letters, because the ``:`` and ``/`` of a variable are
+    not part of the URL. A variable that contains ``@``, ``&``, ``=`` or ``?`` stays."""
     parts, at = [], 0
     for start, end in variable_spans(text):
         if start >= at and not any(mark in text[start:end] for mark in "@&=?"):

@@ -197,7 +197,7 @@ class Restriction:
 
 @dataclass(frozen=True, slots=True)
 class VersionRange:
-    """A union of intervals. With ``recommended``, a preferred version instead."""
+    """A union of intervals. If ``recommended`` is set, it is a preferred version, and any version is in the range."""
 
     restrictions: tuple[Restriction, ...]
     recommended: MavenVersion | None = None

@@ -193,7 +193,7 @@ def unfinished_partitions(entries: Iterable[BatchRecord]) -> set[TopicPartition]
 
 
 def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, topic_ids: TopicIds = NO_IDS) -> set[TopicPartition]:
-    """The partitions whose newest position the exactly-once destination of this name has also committed."""
+    """The partitions whose newest position was also committed by the exactly-once destination ``destination``."""
     here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
     return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
 

@@ -115,7 +115,7 @@ def number_of(value: JsonValue, name: str) -> float:
 
 
 def count_of(value: JsonValue, name: str) -> int:
-    """A number of tasks, at most ``MOST_TASKS``, because readers count up to it."""
+    """A number of tasks. It may be at most ``MOST_TASKS``, because readers count up to the number."""
     count = integer_of(value, name)
     if not 0 <= count <= MOST_TASKS:
         raise DataException(f"{name} must be between 0 and {MOST_TASKS}, is {count}")

@@ -46,7 +46,7 @@ class LossTests:
     end: Callable[[SinkTask], None]
 
     def test_lost_connection_neither_loses_nor_duplicates_records(self) -> None:
-        """Each method raises RetriableException once, before and after its work.
+        """In each case, one method raises RetriableException once: at its first or second call, either before or after its work.
 
         The same instance then writes all batches since the last commit again, so ``forget`` must drop everything that ``write`` has kept.
         """
