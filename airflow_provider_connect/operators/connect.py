@@ -25,6 +25,7 @@ from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
 
 _log = logging.getLogger(__name__)
+_SHORTEST_SECONDS = 60.0  # of a run that would stay, and fails
 
 
 class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
@@ -70,8 +71,14 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
     def execute(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         """Records, bytes, seconds and CPU-seconds by task. Without work, returns None, so no XCom is written."""
         die_with_parent()  # if the parent has ended before this line, the next request to Airflow fails
-        with airflow_errors(self.connector):
-            return self._run(context)
+        began = time.monotonic()
+        try:
+            with airflow_errors(self.connector):
+                return self._run(context)
+        except AirflowException:
+            if self.stays_seconds is not None:  # Airflow starts the next run at once
+                time.sleep(max(0.0, _SHORTEST_SECONDS - (time.monotonic() - began)))
+            raise
 
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         refuse_backfill(context)

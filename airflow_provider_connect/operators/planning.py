@@ -56,9 +56,10 @@ def require_started(
     For a run that ``stays``, it waits here until the wait after failures is over, ``_LONGEST_WAIT_SECONDS`` at most, and for
     ``_START_SECONDS`` until the connector is STARTED: Airflow starts the next run as soon as this one ends.
     """
-    started = time.monotonic()
+    started, mask = time.monotonic(), Mask()
+    hide = _hide_in_logs(mask)
     while True:
-        found = _check(operator, settings, context, is_asked_for=is_asked_for, is_planned=is_planned)
+        found = _check(operator, settings, context, mask, hide, is_asked_for=is_asked_for, is_planned=is_planned)
         waited = time.monotonic() - started
         most = {"waiting": _LONGEST_WAIT_SECONDS, "not-started": _START_SECONDS}.get(found.state, 0.0) if stays else 0.0
         if waited >= most:
@@ -74,13 +75,20 @@ def require_started(
 
 
 def _check(
-    operator: DefinesConnector, settings: WorkerSettings, context: Mapping[str, Any], *, is_asked_for: bool, is_planned: bool
+    operator: DefinesConnector,
+    settings: WorkerSettings,
+    context: Mapping[str, Any],
+    mask: Mask,
+    hide: HideSecrets,
+    *,
+    is_asked_for: bool,
+    is_planned: bool,
 ) -> "Readiness":
     # loads the Kafka client, so not when the DAG is parsed
     from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
     from airflow_provider_connect.runtime.worker.application.readiness import UnreadyException, check_readiness
 
-    connector, define, mask = operator.connector, operator.definition(), Mask()
+    connector, define = operator.connector, operator.definition()
     cache = ConfigCache(run_directory())
     try:
         return check_readiness(
@@ -92,7 +100,7 @@ def _check(
             is_planned=is_planned,
             may_wait=may_wait(context),
             cache=cache,
-            hide=_hide_in_logs(mask),
+            hide=hide,
         )
     except UnreadyException as error:
         _report_unready(connector, settings, error, context, define)

@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.config.dag_settings import (
     ALLOWED_ENGINES,
     ALLOWED_POOLS,
     ALLOWED_QUEUES,
+    CONTINUOUS,
     MAX_PRIORITY,
     MAX_SLOTS,
     MIN_INTERVAL,
@@ -241,6 +242,8 @@ def _schedule(read: SettingsReader) -> str | None:
         schedule_of(text or "none")
     except ValueError as error:
         read.refuse(SCHEDULE, text or "", str(error))
+    if text == CONTINUOUS:
+        read.refuse(SCHEDULE, text, "only a connector's own schedule can be @continuous: each such run takes a slot of Airflow's executor")
     return text
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from airflow_provider_connect.runtime.model.metric_names import merge_metrics
+
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
 """The result so far. It is written after each task, in case the driver dies before the last task ends."""
@@ -127,3 +129,26 @@ class RunResult:
         if values.get("claim") is not None:
             values["claim"] = Claim(**values["claim"])
         return cls(**values)
+
+
+def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
+    """The counts of several runs of a body. ``result`` is the result of the last run. Its state, trace and reason apply."""
+    ranges = {topic: dict(partitions) for topic, partitions in total.ranges.items()}
+    for topic, partitions in result.ranges.items():
+        known = ranges.setdefault(topic, {})
+        for partition, (start, end) in partitions.items():
+            first, last = known.get(partition, (start, end))
+            known[partition] = [min(first, start), max(last, end)]
+    return dataclasses.replace(
+        result,
+        records=total.records + result.records,
+        bytes=total.bytes + result.bytes,
+        seconds=total.seconds + result.seconds,
+        cpu_seconds=total.cpu_seconds + result.cpu_seconds,
+        ranges=ranges,
+        metrics=merge_metrics(result.metrics, total.metrics),
+        topics={**total.topics, **result.topics},
+        datasets=result.datasets or total.datasets,
+        failed=total.failed + result.failed,
+        error=result.error or total.error,
+    )

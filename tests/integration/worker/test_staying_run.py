@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import psutil
 import pytest
+from confluent_kafka.admin import AdminClient, NewPartitions
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunResult, RunSpec, RunState, TaskResult
@@ -23,6 +24,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
+from airflow_provider_connect.runtime.worker.task import sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
 
@@ -210,6 +212,24 @@ def test_a_run_ends_when_its_dag_changes(environment: RunEnvironment, unique: st
         config = {**environment.configs().connector_configs[environment.connector], "airflow.schedule": "@hourly"}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
         assert run.run.wait(60).state is RunState.DONE
+
+
+def test_a_sink_reads_a_topic_and_partitions_that_come_later(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sink_loop, "RECHECK_SECONDS", 1.0)
+    with staying(environment, environment.file_sink(unique)) as run:
+        eventually(lambda: environment.states() == {0: "RUNNING"})
+        make_topic(environment.bootstrap, unique)
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"], 30)
+        admin = AdminClient({"bootstrap.servers": environment.bootstrap})
+        admin.create_partitions([NewPartitions(unique, 2)])[unique].result(30)
+        eventually(lambda: len(admin.list_topics(unique, timeout=10).topics[unique].partitions) == 2)
+        send(environment.bootstrap, unique, ["two"], partitions=2, first=1)
+        eventually(lambda: environment.lines() == ["one", "two"], 30)
+        assert run.claims == run.claims[:1]
+        assert run.end().state is RunState.STOPPED
 
 
 def test_a_deleted_connector_ends_its_run(environment: RunEnvironment, unique: str) -> None:

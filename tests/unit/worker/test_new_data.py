@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from itertools import repeat
+from itertools import count, repeat
 from typing import Any
 
 import pytest
@@ -78,11 +78,13 @@ def renewal_of(
     *,
     stop: Stop | None = None,
     records: Iterator[int] | None = None,
+    offsets_written: Iterator[int] | None = None,
     sleep: Callable[[float], None] = lambda _: None,
 ) -> Renewal:
     task: Any = "a new task"
     signal: Any = stop or Stop()
     counts = records or repeat(0)
+    written = offsets_written or count()
     return Renewal(
         "c-0",
         connector,
@@ -91,6 +93,7 @@ def renewal_of(
         create_task=lambda _: task,
         stop=signal,
         records=lambda: next(counts),
+        offsets_written=lambda: next(written),
         mask=mask,
         sleep=sleep,
     )
@@ -120,6 +123,14 @@ def test_the_wait_is_short_again_after_a_record_was_read() -> None:
     for _ in range(4):
         assert renewal() == "a new task"
     assert waits == pytest.approx([0.02, 0.04, 0.08, 0.1, 0.06, 0.02, 0.04])
+
+
+def test_a_source_without_offsets_is_not_read_again_at_once() -> None:
+    waits: list[float] = []
+    renewal = renewal_of(Answers(True, True, True), records=iter([5, 10, 15]), offsets_written=repeat(0), sleep=waits.append)
+    for _ in range(3):
+        assert renewal() == "a new task"
+    assert sum(waits) == pytest.approx(0.02 + 300 + 300)
 
 
 def test_a_wait_ends_with_the_reason_to_stop() -> None:

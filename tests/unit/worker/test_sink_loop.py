@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkP
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.runtime.worker.task.sink_errors import SinkErrors
-from airflow_provider_connect.runtime.worker.task.sink_loop import SinkLoop
+from airflow_provider_connect.runtime.worker.task.sink_loop import READ_SECONDS, SinkLoop
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
@@ -249,9 +249,37 @@ def test_a_loop_ends_with_the_batch_that_reaches_its_records() -> None:
     assert (task.count, task.commits) == (10, [10])
 
 
+class Ends:
+    """A StopSignal that gives its reason once the reader is exhausted, and ``more`` further times were asked."""
+
+    def __init__(self, reader: Any, more: int = 0) -> None:
+        self.reader, self.more = reader, more
+
+    def reason(self) -> StopReason | None:
+        self.more -= self.reader.exhausted
+        return StopReason.PAUSED if self.more < 0 else None
+
+
 def test_an_endless_loop_commits_as_soon_as_there_is_nothing_to_read() -> None:
     task = Asking()
     tested = asking_loop([5, 0, 0, 5, 0], task)
-    tested.endless = True
-    tested.run()
+    tested.endless, tested.stop = True, Ends(tested.reader)  # type: ignore[assignment]
+    assert tested.run() is StopReason.PAUSED
     assert task.commits == [5, 10, 10]
+
+
+def test_an_endless_loop_without_partitions_waits() -> None:
+    waits: list[float] = []
+    tested = asking_loop([], Asking())
+    tested.endless, tested.stop, tested.sleep = True, Ends(tested.reader, more=3), waits.append  # type: ignore[assignment]
+    assert tested.run() is StopReason.PAUSED
+    assert waits == [READ_SECONDS] * 3
+
+
+def test_an_endless_loop_ends_when_it_has_other_partitions() -> None:
+    task, asked = Asking(), [False, True]
+    tested = asking_loop([5] + [0] * 2000, task)
+    tested.endless, tested.is_outdated = True, lambda: asked.pop(0)
+    assert tested.run() is StopReason.OUTDATED
+    assert asked == []
+    assert set(task.commits) == {5}

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
-from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, trace_of
+from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, message_of, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.run import Claim, RunSpec
@@ -172,6 +172,11 @@ class ConnectorHost:
             self._changed.notify_all()
         self.request_end()
 
+    @property
+    def is_alive(self) -> bool:
+        """Whether the host's thread runs."""
+        return self._thread.is_alive()
+
     def join(self, timeout_seconds: float) -> bool:
         """Wait for the end after ``close``. False: the host is overdue."""
         self._thread.join(timeout_seconds)
@@ -186,16 +191,16 @@ class ConnectorHost:
                 restarts, self._restarts = self._restarts, set()
                 self._failed -= restarts
             try:
-                wait = self._host_once()
-            except ConnectException as error:  # a store that cannot be read or written
+                wait: float | None = self._host_once()
+            except Exception as error:  # (a store that cannot be read or written, a thread that cannot be started)
                 wait = self._retry_later(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
         self._configs.close()
 
-    def _retry_later(self, error: ConnectException) -> float:
+    def _retry_later(self, error: Exception) -> float:
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
-        log.warning("Connector %s: the state of its topics is not known, and is read again in %g s: %s", self._name, self._retry, error)
+        log.warning("Connector %s: it is checked again in %g s: %s", self._name, self._retry, self._mask(message_of(error)))
         return self._retry
 
     def _host_once(self) -> float | None:
@@ -306,14 +311,11 @@ class ConnectorHost:
         state = self._configs.read()
         if state.claims.get(self._name) != hosted.plan.claim or state.target_state(self._name) is not TargetState.STARTED:
             return True
-        if hosted.plan.connector.is_java:  # planning it would start a JVM
-            return state.connector_config(self._name) != hosted.plan.connector.raw
         try:
-            plan = self._planner.plan(self._spec, hosted.plan.claim)
-            return plan.task_configs != hosted.plan.task_configs or plan.connector.raw != hosted.plan.connector.raw
-        except Exception as error:  # (the present tasks continue)
-            log.warning("Connector %s could not be planned anew: %s", self._name, type(error).__name__)
-            return isinstance(error, FencedException)
+            return self._planner.is_outdated(self._spec, hosted.plan)
+        except Exception as error:  # (the connector's own code; the present tasks continue)
+            log.warning("Connector %s could not be planned again: %s", self._name, self._mask(message_of(error)))
+            return False
 
     def _restart(self, hosted: HostedConnector, tasks: Iterable[int]) -> None:
         for number in tasks:

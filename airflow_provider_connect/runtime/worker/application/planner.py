@@ -53,7 +53,7 @@ class NoPlan:
 class Planner:
     """Plans one run. ``store`` belongs to the backing, and its owner keeps it open. ``hide`` receives the secrets of the config before the
     connector's code sees them. ``mask`` hides these secrets. ``java`` receives the JVM of a Java connector's plan. ``owner`` identifies the
-    run in its claims. A run that ``yields`` claims a second time only if no other run has claimed the connector since."""
+    run in its claims. A run that ``yields`` has claimed the connector, and claims again only if no other run has since."""
 
     def __init__(
         self,
@@ -71,7 +71,6 @@ class Planner:
         self.owner = owner
         self.store = store
         self._yields = yields
-        self._has_claimed = False
         self._settings = settings
         self._java = java
         self._mask = mask
@@ -95,9 +94,7 @@ class Planner:
         if not_started:
             return NoPlan(not_started)
         if spec.claim is None:
-            claim = self.store.claim(spec.connector, owner=self.owner, again=self._yields and self._has_claimed)
-            self._has_claimed = True
-            return claim
+            return self.store.claim(spec.connector, owner=self.owner, again=self._yields)
         newest = state.claims.get(spec.connector)
         if newest != spec.claim:
             return NoPlan(f"claim {spec.claim} is no longer the newest, {newest} is")
@@ -138,6 +135,17 @@ class Planner:
             self._take_over(checked, claim, len(configs))
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
         return Plan(checked, claim, guarantee, configs, tasks)
+
+    def is_outdated(self, spec: RunSpec, plan: Plan) -> bool:
+        """Whether the connector needs other tasks than those of ``plan``. Writes and fences nothing, because these tasks run. For a Java
+        connector, only its config is compared, because its plan starts a JVM. Raises what ``plan`` raises."""
+        state = self.store.read()
+        raw = state.connector_config(spec.connector)
+        if raw is None or raw != plan.connector.raw or plan.connector.is_java:
+            return raw != plan.connector.raw
+        version = state.version_in_force(spec.connector)
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
+        return task_configs(checked, PlanningContext(checked.name, partial(self._offsets, checked)), self._settings) != plan.task_configs
 
     def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
         if checked.is_java:

@@ -7,7 +7,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import replace
 
 from airflow_provider_connect.errors import (
@@ -23,10 +23,10 @@ from airflow_provider_connect.errors import (
 from airflow_provider_connect.runtime.config.dag_settings import dag_keys
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState, TaskResult
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState, TaskResult, merge_results
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import FailedStatuses
-from airflow_provider_connect.runtime.model.upgrades import UpgradeState
+from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.stores.config_follower import ConfigFollower
 from airflow_provider_connect.runtime.worker.application.connector_host import ConnectorHost, StayingTask
@@ -42,6 +42,7 @@ _PAUSED_SECONDS = 600.0  # a resume in this time needs no new application
 _POLL_SECONDS = 0.2
 _RESTART_SECONDS = 10.0  # a verb writes its claim before the statuses of the tasks that it restarts
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.5, 60.0
+_MOST_LOSSES = 6  # in a row, none of which lasted _HEALTHY_SECONDS
 _HEALTHY_SECONDS = 60.0  # after this time, the wait before the next retry is short again
 
 log = logging.getLogger(__name__)
@@ -80,6 +81,7 @@ class StayingRun:
         self._failures = dict(failures)
         self._is_end_requested = False
         self._dag_keys: Mapping[str, str] = {}
+        self._upgrade: Upgrade | None = None
         self._tasks: dict[int, RemoteTask] = {}
         self._host = ConnectorHost(
             spec, settings, backing, planner, self._create_task, worker_id=worker_id, mask=mask, claim=claim, on_claim=self._note_claim
@@ -93,9 +95,8 @@ class StayingRun:
         """Steps: 1 host the connector for at most ``seconds``; 2 end its tasks; 3 report the result. Called once."""
         name, store = self._spec.connector, self._planner.store
         state = store.read()
-        after = Claim(state.offset - 1, self._claim.topic_id)  # skip the records of this application
-        self._dag_keys = dag_keys(state.connector_config(name) or {})
-        with store.follow(name, after) as follower:
+        self._dag_keys, self._upgrade = dag_keys(state.connector_config(name) or {}), state.upgrades.get(name)
+        with store.follow(name, self._claim) as follower:  # not from now on: a verb may have written since
             self._host.start()  # 1
             reason = self._until_ended(follower, time.monotonic() + seconds)
         log.info("Connector %s: the run ends: %s", name, reason or "it has FAILED")
@@ -111,6 +112,8 @@ class StayingRun:
             now = time.monotonic()
             if self._is_end_requested:
                 return StopReason.ASKED_TO_END
+            if not host.is_alive:
+                raise ConnectException(f"Connector {self._spec.connector}: the thread of its host has ended")
             if host.ended is not None or host.has_failed:
                 return StopReason.FENCED if isinstance(host.ended, FencedException) else None
             if now >= deadline:
@@ -130,8 +133,10 @@ class StayingRun:
                 idle_at = now + _PAUSED_SECONDS if target is TargetState.PAUSED else math.inf
                 restarts_until = now + _RESTART_SECONDS
                 host.trigger()
-            if now < restarts_until and (tasks := host.failed_tasks & self._restarting()):
-                host.trigger(tasks)
+            if now < restarts_until and (failed := host.failed_tasks):
+                with suppress(StoreTimeoutException):  # the next turn reads them
+                    if restarting := failed & self._restarting():
+                        host.trigger(restarting)
 
     def _read_change(self) -> tuple[StopReason | None, TargetState | None]:
         """Why the run ends after a change on the config topic, and the target state. None instead of a reason: the run continues."""
@@ -144,8 +149,10 @@ class StayingRun:
         if dag_keys(state.connector_config(name) or {}) != self._dag_keys:
             return StopReason.TIME, target  # the next run is that of another DAG
         upgrade = state.upgrades.get(name)
-        if upgrade is not None and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
+        if upgrade is not None and upgrade != self._upgrade and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
             return StopReason.TIME, target  # the next run is the upgrade trial
+        if target is TargetState.STARTED and _has_airflow_values(state.connector_config(name) or {}):
+            return StopReason.TIME, target  # only Airflow resolves them, when the next run starts
         return None, target
 
     def _restarting(self) -> set[int]:
@@ -169,6 +176,7 @@ class StayingRun:
         def mask_trace(error: Exception) -> str:
             return shorten(self._mask(trace_of(error) if isinstance(error, ConnectException) else lost_trace(error)))
 
+        before = self._tasks.get(number)
         task = RemoteTask(
             replace(payload, failures=failures, known=self._planner.store.snapshot()),
             self._engine,
@@ -176,6 +184,7 @@ class StayingRun:
             on_end=on_end,
             on_lost=put_lost,
             trace_of=mask_trace,
+            total=None if before is None else before.result,
         )
         self._tasks[number] = task
         return task
@@ -198,7 +207,8 @@ class StayingRun:
 
 class RemoteTask:
     """A StayingTask that ``engine`` runs while a thread of the driver waits for it. A lost process is replaced after a growing wait.
-    ``on_lost`` receives the trace of each loss, formatted by ``trace_of``. ``result`` is the result of the last process."""
+    ``on_lost`` receives the trace of each loss, formatted by ``trace_of``. ``result`` is what all processes have counted,
+    with the end of the last one. ``total`` is the result of the task before this one, which had the same number."""
 
     def __init__(
         self,
@@ -209,12 +219,13 @@ class RemoteTask:
         on_end: Callable[[], None],
         on_lost: Callable[[str], None],
         trace_of: Callable[[Exception], str],
+        total: TaskResult | None = None,
     ) -> None:
         self.task = payload.task
         self.reason: StopReason | None = None
         self.failed = False
         self.has_ended = False
-        self.result = TaskResult(payload.task)
+        self.result = TaskResult(payload.task) if total is None else replace(total, state=State.RUNNING, trace=None, stopped_by=None)
         self._payload = payload
         self._engine = engine
         self._address = host
@@ -230,8 +241,9 @@ class RemoteTask:
 
     def request_end(self) -> None:
         self._is_end_requested.set()
-        if self._server is not None:
-            self._server.request_stop()
+        server = self._server
+        if server is not None:
+            server.request_stop()
 
     def join(self, timeout_seconds: float) -> bool:
         self._thread.join(timeout_seconds)
@@ -246,29 +258,34 @@ class RemoteTask:
             self._run_until_ended()
         except Exception as error:  # (a status that cannot be written)
             log.exception("Task %s-%d ends", self._payload.connector, self.task)
-            self.result = TaskResult(self.task, State.FAILED, self._trace_of(error), retriable=is_transient(error))
+            failed = TaskResult(self.task, State.FAILED, self._trace_of(error), retriable=True)
+            self.result = merge_results(self.result, failed)
         finally:
             self.failed = self.reason is None
             self.has_ended = True
             self._on_end()
 
     def _run_until_ended(self) -> None:
-        retry = _FIRST_RETRY_SECONDS
+        engine = self._engine()  # raises if it does not start: then each task fails, and with them the run
+        retry, losses = _FIRST_RETRY_SECONDS, 0
         while True:
             began = time.monotonic()
-            self.result = result = self._run_process()
+            result = self._run_process(engine)
+            self.result = merge_results(self.result, result)
             if result.stopped_by is not None:
                 self.reason = StopReason(result.stopped_by)
                 return
-            if not result.retriable:
+            is_healthy = time.monotonic() - began > _HEALTHY_SECONDS
+            losses = 1 if is_healthy else losses + 1
+            if not result.retriable or losses > _MOST_LOSSES:  # the next run has another application
                 return
-            retry = _FIRST_RETRY_SECONDS if time.monotonic() - began > _HEALTHY_SECONDS else min(2 * retry, _LAST_RETRY_SECONDS)
+            retry = _FIRST_RETRY_SECONDS if is_healthy else min(2 * retry, _LAST_RETRY_SECONDS)
             log.warning("Task %s-%d: its process is started again in %g s", self._payload.connector, self.task, retry)
             if self._is_end_requested.wait(retry):
                 self.reason = StopReason.ASKED_TO_END
                 return
 
-    def _run_process(self) -> TaskResult:
+    def _run_process(self, engine: TaskRunner) -> TaskResult:
         """Run the task in a process. If the process is lost, returns a result that may be retried."""
         payload = self._payload
         with closing(StopServer(self._address)) as server:
@@ -276,7 +293,7 @@ class RemoteTask:
             if self._is_end_requested.is_set():
                 server.request_stop()
             try:
-                return self._engine()(replace(payload, stop_address=server.address, stop_token=server.token))
+                return engine(replace(payload, stop_address=server.address, stop_token=server.token))
             except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
                 is_lost = not isinstance(error, ConnectException)
                 log.warning(
@@ -293,3 +310,7 @@ def lost_trace(error: Exception) -> str:
     """The useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the last line alone."""
     last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
     return "\n".join([*str(error).splitlines()[:40], last])
+
+
+def _has_airflow_values(config: Mapping[str, str]) -> bool:
+    return any(text in value for value in config.values() for text in ("${airflow:", "${variable:"))

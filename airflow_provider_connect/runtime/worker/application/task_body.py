@@ -55,7 +55,8 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
 _IMPORT = threading.Lock()  # a thread that waits for another thread's failing import would get half a module, and report that instead
-_ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED)
+_ENDED_WELL = (None, StopReason.TIME, StopReason.EXPIRED, StopReason.OUTDATED)
+_HEALTHY_SECONDS = 60.0  # after that long, a task that stays has not failed in a row
 _SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter constantly: with 5 ms each time, a sink lost 5 % of its speed
 
 
@@ -160,7 +161,7 @@ def _run(
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED
-            elif result.stopped_by in _ENDED_WELL:
+            elif result.stopped_by in _ENDED_WELL or (payload.endless and time.monotonic() - environment.started > _HEALTHY_SECONDS):
                 environment.forget_failures()
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))

@@ -13,9 +13,8 @@ from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
-from airflow_provider_connect.errors import RetriableException, trace_of
-from airflow_provider_connect.runtime.model.metric_names import merge_metrics
-from airflow_provider_connect.runtime.model.run import TaskResult
+from airflow_provider_connect.errors import RetriableException, StoreTimeoutException, trace_of
+from airflow_provider_connect.runtime.model.run import TaskResult, merge_results
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, own_process_host, run_task
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopEvent, StopReason
@@ -23,7 +22,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 60.0
 _STEP_SECONDS = 0.1  # the longest time after which a sleeping loop notices a reason to end
-_RENEWED = (None, StopReason.TIME, StopReason.EXPIRED)
+_RENEWED = (None, StopReason.TIME, StopReason.EXPIRED, StopReason.OUTDATED)
 """The reasons for the end of a body after which the loop continues."""
 
 log = logging.getLogger(__name__)
@@ -69,7 +68,7 @@ class TaskLoop:
             return self._until_stopped(FollowedConfig(follower))
 
     def _until_stopped(self, followed: FollowedConfig) -> TaskResult:
-        retry, total = _FIRST_RETRY_SECONDS, TaskResult(self._payload.task)
+        retry, idle, total = _FIRST_RETRY_SECONDS, _STEP_SECONDS, TaskResult(self._payload.task)
         while True:
             result = self._run_body()
             total = merge_results(total, result)
@@ -80,20 +79,28 @@ class TaskLoop:
                 retry = _FIRST_RETRY_SECONDS if result.seconds > _LAST_RETRY_SECONDS else min(2 * retry, _LAST_RETRY_SECONDS)
                 log.warning("%s FAILED and is retried in %g s", self._name, retry)
                 reason = self._sleep(retry, followed)
-            elif reason is None:
-                reason = self._sleep(_STEP_SECONDS, followed)  # the limit of records is reached
+            elif reason is None:  # the limit of records or the end of a backfill is reached
+                idle = _STEP_SECONDS if result.records else min(2 * idle, _LAST_RETRY_SECONDS)
+                reason = self._sleep(idle, followed)
             if reason not in _RENEWED:
                 total.stopped_by = reason
                 return total
 
     def _run_body(self) -> TaskResult:
-        payload, backing = self._payload, self._host.backing
-        if payload.known_topics is not None:
-            with closing(backing.statuses()) as statuses:
-                payload = replace(payload, known_topics=statuses.read().topics_of(payload.connector))
-        result = run_task(payload, self._host)
+        try:
+            result = run_task(self._payload_now(), self._host)
+        except StoreTimeoutException as error:  # the status topic could not be read
+            result = TaskResult(self._payload.task, State.FAILED, self._host.mask(trace_of(error)), retriable=True)
         self._on_result(result)
         return result
+
+    def _payload_now(self) -> TaskPayload:
+        """The payload with the topics that the connector is known to use now."""
+        payload = self._payload
+        if payload.known_topics is None:
+            return payload
+        with closing(self._host.backing.statuses()) as statuses:
+            return replace(payload, known_topics=statuses.read().topics_of(payload.connector))
 
     def _sleep(self, seconds: float, followed: FollowedConfig) -> StopReason | None:
         """Sleep. Returns early with a reason to end. None: the time is over."""
@@ -168,26 +175,3 @@ class _Lent:
 
     def close(self) -> None:
         """Does nothing: the loop closes the connection."""
-
-
-def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
-    """The counts of several runs of a body. ``result`` is the result of the last run. Its state, trace and reason apply."""
-    ranges = {topic: dict(partitions) for topic, partitions in total.ranges.items()}
-    for topic, partitions in result.ranges.items():
-        known = ranges.setdefault(topic, {})
-        for partition, (start, end) in partitions.items():
-            first, last = known.get(partition, (start, end))
-            known[partition] = [min(first, start), max(last, end)]
-    return replace(
-        result,
-        records=total.records + result.records,
-        bytes=total.bytes + result.bytes,
-        seconds=total.seconds + result.seconds,
-        cpu_seconds=total.cpu_seconds + result.cpu_seconds,
-        ranges=ranges,
-        metrics=merge_metrics(result.metrics, total.metrics),
-        topics={**total.topics, **result.topics},
-        datasets=result.datasets or total.datasets,
-        failed=total.failed + result.failed,
-        error=result.error or total.error,
-    )

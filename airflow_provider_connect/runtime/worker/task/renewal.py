@@ -13,6 +13,7 @@ from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
 
 FIRST_SECONDS = 0.02
+REPEAT_SECONDS = 300.0  # for a source without offsets, whose next task reads everything again
 _STEP_SECONDS = 0.1  # the longest time after which a wait notices a reason to stop
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,9 @@ class Renewal:
     """Called by a SourceLoop when its task has no more records and all records are committed.
 
     ``config`` is the connector's config, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
-    ``create_task`` starts a task. ``records`` returns how many records the run has read. The waits between two checks double, from
-    ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a record. ``mask`` hides secrets in the log.
+    ``create_task`` starts a task. ``records`` returns how many records the run has read, ``offsets_written`` how many offsets it has
+    committed. The waits between two checks double, from ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a
+    record. After records without offsets, the wait is ``REPEAT_SECONDS``. ``mask`` hides secrets in the log.
     """
 
     def __init__(
@@ -36,6 +38,7 @@ class Renewal:
         create_task: Callable[[SourceOffsets], SourceTask],
         stop: StopSignal,
         records: Callable[[], int],
+        offsets_written: Callable[[], int],
         mask: Callable[[str], str] = str,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -46,22 +49,25 @@ class Renewal:
         self._create_task = create_task
         self._stop = stop
         self._records = records
+        self._offsets_written = offsets_written
         self._mask = mask
         self._sleep = sleep
-        self._read = -1
+        self._read, self._written = -1, 0
         self._wait = FIRST_SECONDS
         self._last_trace = ""  # a repeated failure is logged once
 
     def __call__(self) -> SourceTask | StopReason:
         """Wait, and return the task that reads the new data, or the reason to stop."""
-        read = self._records()
+        read, written = self._records(), self._offsets_written()
         if read != self._read:
-            self._read, self._wait = read, FIRST_SECONDS
+            has_moved = written != self._written or self._read < 0
+            self._read, self._written, self._wait = read, written, FIRST_SECONDS if has_moved else REPEAT_SECONDS
         while True:
             reason = self._pause(self._wait)
             if reason is not None:
                 return reason
-            self._wait = min(2 * self._wait, self._connector.check_seconds)
+            if self._wait < REPEAT_SECONDS:
+                self._wait = min(2 * self._wait, self._connector.check_seconds)
             if self.has_new_data() is not False:
                 return self._create_task(self._offsets())
 

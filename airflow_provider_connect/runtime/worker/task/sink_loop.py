@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +26,7 @@ from airflow_provider_connect.sdk.task import Refusal, SinkTask
 
 Result = TypeVar("Result")
 READ_SECONDS = 0.5
+RECHECK_SECONDS, FIRST_RECHECK_SECONDS = 300.0, 5.0  # for other partitions; for the first ones
 PUT = "put"
 
 
@@ -37,7 +39,7 @@ class SinkLoop:
     loop commits nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
     record for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail
     alone. If ``errors`` retains much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
-    each batch.
+    each batch. With an ``endless`` reader, ``is_outdated`` is called every ``RECHECK_SECONDS``, and the loop ends if it returns True.
     """
 
     task: SinkTask
@@ -53,6 +55,8 @@ class SinkLoop:
     max_records: int | None
     now: Callable[[], float]
     endless: bool = False
+    is_outdated: Callable[[], bool] = lambda: False
+    sleep: Callable[[float], None] = time.sleep
     errors: SinkErrors = field(default_factory=SinkErrors)
     tick: Callable[[], None] = lambda: None
     note_position: Callable[[str], None] = lambda _: None
@@ -71,13 +75,18 @@ class SinkLoop:
 
     def _until_end(self) -> StopReason | None:
         committed, silence = self.now(), 0.0
-        while not self.reader.exhausted:
+        checked = committed
+        while self.endless or not self.reader.exhausted:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
+            if self.endless and self.now() - checked >= (RECHECK_SECONDS if self.reader.positions else FIRST_RECHECK_SECONDS):
+                checked = self.now()
+                if self.is_outdated():
+                    return StopReason.OUTDATED
             self.tick()
             asked = self.now()
-            raws = self.reader.read(READ_SECONDS)
+            raws = self._read()
             silence = 0.0 if raws or self.endless else silence + self.now() - asked  # a put or a commit may take any length of time
             if silence > self.silence_seconds:
                 raise RetriableException(
@@ -96,6 +105,14 @@ class SinkLoop:
                 return None
         self._delivered.update(self.reader.positions)
         return None
+
+    def _read(self) -> list[RawBatch]:
+        """The next records. Empty after ``READ_SECONDS`` without a record. An endless reader waits also if it has no partition, or if the
+        task has paused all its partitions."""
+        if not self.reader.exhausted:
+            return self.reader.read(READ_SECONDS)
+        self.sleep(READ_SECONDS)
+        return []
 
     def _deliver(self, raw: RawBatch) -> bool:
         """Put the records of a raw batch. False: a retry noticed that the task must end. The remaining records are then not delivered."""

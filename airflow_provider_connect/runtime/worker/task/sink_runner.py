@@ -7,9 +7,10 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import RetriableException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, RetriableException, StoreTimeoutException
 from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
@@ -204,6 +205,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             max_records=environment.max_records,
             now=time.monotonic,
             endless=is_endless,
+            is_outdated=partial(self._has_other_partitions, partitions),
             errors=errors,
             note_position=environment.note_position,
             tick=ProgressLog(str(self._name), self._metrics, distance=distance).tick,
@@ -251,6 +253,17 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         """The partitions of the connector's topics that this task owns. For a backfill, the partitions in its ranges."""
         payload = self._environment.payload
         return [p for p in read_partitions(every, self._input.ranges) if is_owned_by(p, payload.task, payload.tasks)]
+
+    def _has_other_partitions(self, partitions: Sequence[TopicPartition]) -> bool:
+        """Whether the task now owns other partitions, or one of its topics was recreated. False if the broker does not answer."""
+        try:
+            topics = topics_of(self._environment.connector_settings, self._admin)
+        except ConnectException as error:
+            log.warning("Task %s could not check for new partitions: %s", self._name, self._environment.mask(error.message))
+            return False
+        ids = known_ids(topics)
+        recreated = any(ids.get(topic, known) != known for topic, known in self._topic_ids.items())
+        return recreated or set(self._owned(partitions_of(topics))) != set(partitions)
 
     def _mark(self, topic: str) -> str:
         claim, topic_id = str(self._environment.payload.claim), self._topic_ids.get(topic, "")

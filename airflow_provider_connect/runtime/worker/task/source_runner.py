@@ -75,6 +75,7 @@ class TaskOffsets:
         self._claim = claim
         self._uncopied: list[ProducedOffset] = []
         self._committed: dict[bytes, OffsetRecord] | None = None
+        self.written = 0
 
     def follow(self, known: SourceOffsets) -> None:
         """Begin to track the committed offsets for ``committed``. ``known`` are the offsets at the beginning."""
@@ -91,6 +92,7 @@ class TaskOffsets:
 
     def copy(self) -> None:
         self._store.copy(self._uncopied)
+        self.written += len(self._uncopied)
         if self._committed is not None:
             self._committed.update(decode_produced(self._uncopied))
         self._uncopied.clear()
@@ -188,6 +190,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             create_task=create_task,
             stop=environment.stop,
             records=lambda: self._metrics.records_in,
+            offsets_written=lambda: self._offsets.written,
             mask=environment.mask,
         )
 
