@@ -269,14 +269,11 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
         send(environment.bootstrap, unique, ["sibling"], partitions=2, first=1)
         eventually(lambda: "sibling" in environment.lines(), 15)
 
-        def restart(store: ConfigStore) -> None:
-            store.claim(environment.connector)
-            with StatusWriter(environment.settings) as statuses:
-                statuses.put_task(TaskStatus(environment.connector, failed, State.RESTARTING, "127.0.0.1:1"))
-                statuses.flush(10)
-
         before = environment.statuses().task(environment.connector, failed)
-        claim_as_a_verb(environment, restart)
+        with ConfigStore(environment.settings) as store, StatusWriter(environment.settings) as statuses:  # as the herder restarts a task
+            store.claim(environment.connector)
+            statuses.put_task(TaskStatus(environment.connector, failed, State.RESTARTING, "127.0.0.1:1"))
+            statuses.flush(10)
         eventually(
             lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED, 30
         )
