@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pyspark
 import pytest
 
-from airflow_provider_connect.errors import RetriableException, TaskException
+from airflow_provider_connect.errors import ConfigException, RetriableException, TaskException
 from airflow_provider_connect.runtime.java.catalog.manifests import allowed_locations
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.worker.application import spark_engine
@@ -27,6 +27,7 @@ class Context:
 
     def __init__(self, master: str, files: Path) -> None:
         self.master, self.sent, self._files = master, 0, files
+        self.defaultParallelism = 1  # Spark's name
 
     def setLocalProperty(self, key: str, value: str) -> None:  # noqa: N802 - Spark's name
         pass
@@ -154,3 +155,13 @@ def test_a_second_attempt_of_spark_runs_nothing(ran: list[TaskPayload], monkeypa
     with pytest.raises(TaskException, match=r"a second time \(attempt 1\)"):
         list(body([payload()]))
     assert ran == []
+
+
+def test_a_run_that_stays_needs_a_core_of_this_machine_for_each_task(context: Context, ran: list[TaskPayload]) -> None:
+    context.master, context.defaultParallelism = "local[2]", 2
+    staying = replace(payload(), stays=True)
+    with pytest.raises(ConfigException, match=r"tasks\.max.*the master local\[2\] has 2: lower tasks\.max"):
+        SparkEngine("orders").run(replace(staying, hosted=3))
+    assert ran == []
+    SparkEngine("orders").run(replace(staying, hosted=2))
+    assert len(ran) == 1
