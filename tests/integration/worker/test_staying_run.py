@@ -214,6 +214,18 @@ def test_a_run_ends_when_its_dag_changes(environment: RunEnvironment, unique: st
         assert run.run.wait(60).state is RunState.DONE
 
 
+def test_a_change_of_a_config_with_values_of_airflow_ends_the_run(environment: RunEnvironment, unique: str) -> None:
+    """Only the next run gets them from Airflow."""
+    make_topic(environment.bootstrap, unique)
+    environment.properties["config.providers.access.default"] = "allow"
+    environment.secrets["${airflow:shop:password}"] = "s3cret"
+    config = environment.numbers(unique, until="5", password="${airflow:shop:password}")
+    with staying(environment, config) as run:
+        eventually(lambda: len(values_of(environment.bootstrap, unique)) == 5)
+        claim_as_a_verb(environment, lambda store: None)
+        assert run.run.wait(60).state is RunState.DONE
+
+
 def test_a_sink_reads_a_topic_and_partitions_that_come_later(
     environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
