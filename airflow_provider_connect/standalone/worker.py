@@ -23,11 +23,12 @@ from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.connector_host import ConnectorHost, StayingTask
 from airflow_provider_connect.runtime.worker.application.planner import Planner
 from airflow_provider_connect.runtime.worker.application.task_body import TaskHost
-from airflow_provider_connect.runtime.worker.application.task_loop import TaskThread
+from airflow_provider_connect.runtime.worker.application.task_loop import TaskLoop
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopEvent, StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 _END_SECONDS = 2.0  # for threads to end after the graceful timeout
@@ -139,7 +140,7 @@ class ConnectorHosts:
         name = payload.connector
         host = TaskHost(self._backing, self._worker_id, None, self._counters.watch(name, payload.task), self._mask, fence=self._fence)
         named = replace(payload, run_id=f"{payload.run_id}-{payload.claim}")
-        return TaskThread(named, host, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
+        return _LocalTask(named, host, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
 
     def obstacle(self, connector: str | None = None) -> str | None:
         """None: this process can run every connector."""
@@ -165,6 +166,24 @@ class ConnectorHosts:
 
 
 _Task = tuple[str, int]  # connector, task
+
+
+class _LocalTask(StayingTask):
+    """Runs a TaskLoop."""
+
+    def __init__(
+        self, payload: TaskPayload, host: TaskHost, *, on_result: Callable[[TaskResult], None], on_end: Callable[[], None]
+    ) -> None:
+        super().__init__(payload, on_end)
+        self._stop_event = StopEvent()
+        self._loop = TaskLoop(payload, host, self._stop_event, on_result=on_result)
+
+    def request_end(self) -> None:
+        self._stop_event.request()
+
+    def run(self) -> StopReason | None:
+        stopped_by = self._loop.run().stopped_by
+        return None if stopped_by is None else StopReason(stopped_by)
 
 
 class TaskCounters:

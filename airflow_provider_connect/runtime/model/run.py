@@ -6,12 +6,13 @@ application writes ``driver.pid`` and ``claim.json`` when it starts. ``result.js
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
-from airflow_provider_connect.runtime.model.metric_names import merge_metrics
+from airflow_provider_connect.errors import last_line
+from airflow_provider_connect.runtime.model.states import State
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
@@ -118,6 +119,15 @@ class RunResult:
     retriable: bool = False
     versions: dict[str, str] = field(default_factory=dict)
 
+    @classmethod
+    def of_tasks(cls, connector: str, claim: Claim, tasks: Sequence[TaskResult], versions: Mapping[str, str]) -> "RunResult":
+        """The result of a run whose tasks have ended."""
+        failed = [task for task in tasks if task.state == State.FAILED]
+        state = RunState.FAILED if failed else RunState.STOPPED if any(task.stopped_by for task in tasks) else RunState.DONE
+        retriable = any(task.retriable for task in failed)
+        error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}" if failed else None
+        return cls(connector, state, claim, list(tasks), error, retriable, dict(versions))
+
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
 
@@ -129,26 +139,3 @@ class RunResult:
         if values.get("claim") is not None:
             values["claim"] = Claim(**values["claim"])
         return cls(**values)
-
-
-def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
-    """The counts of several runs of a body. ``result`` is the result of the last run. Its state, trace and reason apply."""
-    ranges = {topic: dict(partitions) for topic, partitions in total.ranges.items()}
-    for topic, partitions in result.ranges.items():
-        known = ranges.setdefault(topic, {})
-        for partition, (start, end) in partitions.items():
-            first, last = known.get(partition, (start, end))
-            known[partition] = [min(first, start), max(last, end)]
-    return dataclasses.replace(
-        result,
-        records=total.records + result.records,
-        bytes=total.bytes + result.bytes,
-        seconds=total.seconds + result.seconds,
-        cpu_seconds=total.cpu_seconds + result.cpu_seconds,
-        ranges=ranges,
-        metrics=merge_metrics(result.metrics, total.metrics),
-        topics={**total.topics, **result.topics},
-        datasets=result.datasets or total.datasets,
-        failed=total.failed + result.failed,
-        error=result.error or total.error,
-    )

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from time import perf_counter
+
+from airflow_provider_connect.runtime.model.metric_names import merge_metrics
+from airflow_provider_connect.runtime.model.run import TaskResult
 
 
 @dataclass(slots=True)
@@ -170,3 +173,26 @@ class TaskMetrics:
             f"{name}-active-count-max": max(self.commit_sizes.largest, active),
             f"{name}-active-count-avg": self.commit_sizes.average,
         }
+
+
+def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
+    """The counts of several runs of a body. ``result`` is the result of the last run. Its state, trace and reason apply."""
+    ranges = {topic: dict(partitions) for topic, partitions in total.ranges.items()}
+    for topic, partitions in result.ranges.items():
+        known = ranges.setdefault(topic, {})
+        for partition, (start, end) in partitions.items():
+            first, last = known.get(partition, (start, end))
+            known[partition] = [min(first, start), max(last, end)]
+    return replace(
+        result,
+        records=total.records + result.records,
+        bytes=total.bytes + result.bytes,
+        seconds=total.seconds + result.seconds,
+        cpu_seconds=total.cpu_seconds + result.cpu_seconds,
+        ranges=ranges,
+        metrics=merge_metrics(result.metrics, total.metrics),
+        topics={**total.topics, **result.topics},
+        datasets=result.datasets or total.datasets,
+        failed=total.failed + result.failed,
+        error=result.error or total.error,
+    )

@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import closing, nullcontext
 from functools import partial
 
@@ -27,11 +27,11 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
-from airflow_provider_connect.runtime.worker.application.staying_run import StayingRun, TaskRunner, lost_trace
+from airflow_provider_connect.runtime.worker.application.remote_task import TaskRunner, run_remotely
+from airflow_provider_connect.runtime.worker.application.staying_run import StayingRun
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
-from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 log = logging.getLogger(__name__)
 
@@ -132,7 +132,7 @@ class Application:
             statuses.put_connector(ConnectorStatus(spec.connector, State.PAUSED, self._worker_id, version=version, claim=claim))
         statuses.flush(self._settings.offset_flush_timeout_ms / 1000)
         statuses.close()
-        result = _result(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
+        result = RunResult.of_tasks(spec.connector, claim, results, plan.connector.plugins.versions())  # 4
         _evaluate_trial(result, lambda: trial.after(results, len(plan.task_configs)))
         store.close()
         return result
@@ -180,17 +180,14 @@ class Application:
         lock = threading.Lock()
 
         def host(task: int) -> None:
-            payload = dataclasses.replace(self._payload(plan, task, known_topics), known=known)
-            try:
-                results[task] = run_task(payload)
-            except Exception as error:  # (the Spark job died: its Python worker was killed, an executor was lost, or it could not start)
-                is_lost = not isinstance(error, ConnectException)
-                log.warning("Connector %s, task %s: its process %s", plan.connector.name, task, "was lost" if is_lost else "did not start")
-                report = self._stop_server.last_report(task) if is_lost else None
-                trace = self._mask(report or (lost_trace(error) if is_lost else trace_of(error)))
-                results[task] = TaskResult(task, State.FAILED, trace, retriable=is_transient(error))
+            failures = self._failures.get(task, 0)
+            payload = dataclasses.replace(plan.payload(self._spec, task), known_topics=known_topics, failures=failures, known=known)
+
+            def put_lost(trace: str) -> None:
                 failed = FailedStatuses(plan.connector.name, self._worker_id, plan.connector.plugin.version, plan.claim)
-                statuses.put_task(failed.of_task(task, trace, failures=self._failures.get(task, 0) + 1))
+                statuses.put_task(failed.of_task(task, trace, failures=failures + 1))
+
+            results[task] = run_remotely(run_task, payload, self._stop_server, self._mask, put_lost)
             with lock:
                 if len(results) < len(plan.tasks):
                     self._note_progress(plan, results)
@@ -208,30 +205,6 @@ class Application:
             self._on_progress(RunResult(plan.connector.name, RunState.FAILED, plan.claim, known))
         except OSError as error:  # (a full disk is no reason to end the running tasks)
             log.warning("Connector %s: which of its tasks are done could not be noted: %s", plan.connector.name, error)
-
-    def _payload(self, plan: Plan, task: int, known_topics: Sequence[str] | None) -> TaskPayload:
-        spec = self._spec
-        return TaskPayload(
-            connector=spec.connector,
-            task=task,
-            tasks=len(plan.task_configs),
-            settings=dict(spec.settings),
-            secrets=dict(spec.secrets),
-            connector_config=dict(plan.connector.raw),
-            task_config=dict(plan.task_configs[task]),
-            claim=plan.claim,
-            guarantee=plan.guarantee,
-            run_id=spec.run_id,
-            stop_address=self._stop_server.address,
-            stop_token=self._stop_server.token,
-            known_topics=known_topics,
-            versions=plan.connector.plugins.versions(),
-            locations=plan.connector.plugins.locations(),
-            failures=self._failures.get(task, 0),
-            needs_spark=plan.connector.connector.needs_spark,
-            hosted=len(plan.tasks),
-            is_java=plan.connector.is_java,
-        )
 
     def _connector_failed(self, claim: Claim | None, error: Exception, trial: UpgradeTrial | None) -> RunResult:
         name = self._spec.connector
@@ -270,14 +243,6 @@ class _StartingEngine:
             raise self._error
         assert self._made is not None
         return self._made
-
-
-def _result(connector: str, claim: Claim, results: Sequence[TaskResult], versions: dict[str, str]) -> RunResult:
-    failed = [result for result in results if result.state == State.FAILED]
-    state = RunState.FAILED if failed else RunState.STOPPED if any(result.stopped_by for result in results) else RunState.DONE
-    retriable = any(result.retriable for result in failed)
-    error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}" if failed else None
-    return RunResult(connector, state, claim, list(results), error, retriable, versions)
 
 
 def _evaluate_trial(result: RunResult, evaluate: Callable[[], str]) -> None:

@@ -11,10 +11,10 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from typing import Protocol
+from dataclasses import dataclass, replace
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, message_of, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask, secret_values
@@ -36,24 +36,49 @@ REPLAN_SECONDS = 300.0  # to find new tasks, topics and partitions; equals Kafka
 log = logging.getLogger(__name__)
 
 
-class StayingTask(Protocol):
-    """A task that runs until there is a reason to end. ``reason`` is that reason, after the end. ``reason`` None: the task has not ended,
-    or has FAILED for good (``failed``). ``request_end`` lets the task end after its batch and commit its offsets. ``join`` waits for the
-    end. It returns False if the task is overdue. Commits of an overdue task are refused once there is a newer claim."""
+class StayingTask(ABC):
+    """A task that runs until there is a reason to end, in a thread of its own. ``reason`` is that reason, after the end; None: the task has
+    not ended, or has FAILED for good (``failed``). ``on_end`` is called from the thread when the task ends."""
 
-    task: int
-    reason: StopReason | None
-    failed: bool
-    has_ended: bool
+    def __init__(self, payload: TaskPayload, on_end: Callable[[], None]) -> None:
+        self.task = payload.task
+        self.reason: StopReason | None = None
+        self.has_ended = False
+        self._on_end = on_end
+        self._thread = threading.Thread(target=self._run, name=f"Task {payload.connector}-{payload.task}", daemon=True)
 
-    def start(self) -> None: ...
+    @abstractmethod
+    def run(self) -> StopReason | None:
+        """Run to the end. Returns its reason. None: the task has FAILED for good. Called from the task's thread."""
 
-    def request_end(self) -> None: ...
-
-    def join(self, timeout_seconds: float) -> bool: ...
+    @abstractmethod
+    def request_end(self) -> None:
+        """Let the task end after its batch and commit its offsets."""
 
     @property
-    def is_alive(self) -> bool: ...
+    def failed(self) -> bool:
+        return self.has_ended and self.reason is None
+
+    @property
+    def is_alive(self) -> bool:
+        return self._thread.is_alive()
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def join(self, timeout_seconds: float) -> bool:
+        """Wait for the end. False: the task is overdue. Its commits are refused once there is a newer claim."""
+        self._thread.join(timeout_seconds)
+        return not self._thread.is_alive()
+
+    def _run(self) -> None:
+        try:
+            self.reason = self.run()
+        except Exception:  # (a store that cannot be read or written; a failure of the task is part of its result)
+            log.exception("%s ends", self._thread.name)
+        finally:
+            self.has_ended = True
+            self._on_end()
 
 
 CreateTask = Callable[[TaskPayload, CheckedConnector, Callable[[], None]], StayingTask]
@@ -131,15 +156,13 @@ class ConnectorHost:
     def is_running(self) -> bool:
         """Whether code of the connector may run. Overdue tasks do not count."""
         with self._changed:
-            tasks = () if self._hosted is None else tuple(self._hosted.tasks.values())
-            return not self._overdue and (self._is_planning or any(task.is_alive for task in tasks))
+            return not self._overdue and (self._is_planning or any(task.is_alive for task in self._tasks()))
 
     @property
     def failed_tasks(self) -> set[int]:
         """The tasks that have FAILED for good."""
         with self._changed:
-            tasks = () if self._hosted is None else tuple(self._hosted.tasks.values())
-            return {task.task for task in tasks if task.failed} | self._failed
+            return {task.task for task in self._tasks() if task.failed} | self._failed
 
     @property
     def has_failed(self) -> bool:
@@ -156,8 +179,7 @@ class ConnectorHost:
 
     def request_end(self) -> None:
         """Let every task end after its batch."""
-        hosted = self._hosted
-        for task in () if hosted is None else tuple(hosted.tasks.values()):
+        for task in self._tasks():
             task.request_end()
 
     def abandon(self) -> None:
@@ -182,6 +204,10 @@ class ConnectorHost:
         self._thread.join(timeout_seconds)
         return not self._thread.is_alive()
 
+    def _tasks(self) -> Sequence[StayingTask]:
+        hosted = self._hosted
+        return () if hosted is None else tuple(hosted.tasks.values())
+
     # ── on the host's thread ──
 
     def _run(self) -> None:
@@ -198,10 +224,14 @@ class ConnectorHost:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
         self._configs.close()
 
-    def _retry_later(self, error: Exception) -> float:
+    def _next_retry(self) -> float:
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
-        log.warning("Connector %s: it is checked again in %g s: %s", self._name, self._retry, self._mask(message_of(error)))
         return self._retry
+
+    def _retry_later(self, error: Exception) -> float:
+        retry = self._next_retry()
+        log.warning("Connector %s: it is checked again in %g s: %s", self._name, retry, self._mask(message_of(error)))
+        return retry
 
     def _host_once(self) -> float | None:
         """Plan, start the tasks, and wait until they have ended. Returns how long to wait for a trigger before the next call. None: no
@@ -273,8 +303,7 @@ class ConnectorHost:
         if not isinstance(error, ConnectException) or not error.retriable:
             self.ended = error
             return None
-        self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
-        return self._retry
+        return self._next_retry()
 
     def _watch(self, hosted: HostedConnector) -> None:
         """Wait until the tasks must end, or have ended."""
@@ -336,30 +365,9 @@ class ConnectorHost:
         self._failed |= {task.task for task in hosted.tasks.values() if task.failed}
 
     def _start_task(self, hosted: HostedConnector, number: int) -> None:
-        plan = hosted.plan
-        payload = TaskPayload(
-            connector=self._name,
-            task=number,
-            tasks=len(plan.task_configs),
-            settings=dict(self._spec.settings),
-            secrets=dict(self._spec.secrets),
-            connector_config=dict(plan.connector.raw),
-            task_config=dict(plan.task_configs[number]),
-            claim=plan.claim,
-            guarantee=plan.guarantee,
-            run_id=self._spec.run_id,
-            stop_address=("", 0),
-            stop_token="",
-            known_topics=[] if self._settings.topic_tracking_enable else None,
-            versions=plan.connector.plugins.versions(),
-            locations=plan.connector.plugins.locations(),
-            endless=True,
-            needs_spark=plan.connector.connector.needs_spark,
-            hosted=len(plan.tasks),
-            is_java=plan.connector.is_java,
-            stays=True,
-        )
-        task = self._create_task(payload, plan.connector, self._notify_host)
+        known_topics: list[str] | None = [] if self._settings.topic_tracking_enable else None
+        payload = replace(hosted.plan.payload(self._spec, number), known_topics=known_topics, endless=True, stays=True)
+        task = self._create_task(payload, hosted.plan.connector, self._notify_host)
         with self._changed:
             hosted.tasks[number] = task
         task.start()

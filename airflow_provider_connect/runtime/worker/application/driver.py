@@ -21,8 +21,8 @@ from airflow_provider_connect.runtime.model.log_lines import write_logs
 from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec, TaskResult
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
+from airflow_provider_connect.runtime.worker.application.remote_task import TaskRunner
 from airflow_provider_connect.runtime.worker.application.spark_engine import SparkEngine, exit_at_once, start_engine
-from airflow_provider_connect.runtime.worker.application.staying_run import TaskRunner
 from airflow_provider_connect.runtime.worker.application.task_processes import run_in_process
 from airflow_provider_connect.runtime.worker.application.task_threads import TaskThreads
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload

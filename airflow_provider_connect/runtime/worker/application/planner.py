@@ -29,7 +29,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
     warn_unused_settings,
 )
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
-from airflow_provider_connect.runtime.worker.task.task_payload import require_newest_claim
+from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, require_newest_claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,28 @@ class Plan:
     guarantee: str
     task_configs: Sequence[Mapping[str, str]]
     tasks: Sequence[int]
+
+    def payload(self, spec: RunSpec, task: int) -> TaskPayload:
+        """The payload of a task in the run of ``spec``. The caller adds what only it knows, such as the address that requests the end."""
+        return TaskPayload(
+            connector=spec.connector,
+            task=task,
+            tasks=len(self.task_configs),
+            settings=dict(spec.settings),
+            secrets=dict(spec.secrets),
+            connector_config=dict(self.connector.raw),
+            task_config=dict(self.task_configs[task]),
+            claim=self.claim,
+            guarantee=self.guarantee,
+            run_id=spec.run_id,
+            stop_address=("", 0),
+            stop_token="",
+            versions=self.connector.plugins.versions(),
+            locations=self.connector.plugins.locations(),
+            needs_spark=self.connector.connector.needs_spark,
+            hosted=len(self.tasks),
+            is_java=self.connector.is_java,
+        )
 
 
 @dataclass(frozen=True, slots=True)

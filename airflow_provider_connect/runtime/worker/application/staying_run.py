@@ -4,26 +4,17 @@ from __future__ import annotations
 
 import logging
 import math
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from dataclasses import replace
 
-from airflow_provider_connect.errors import (
-    ConnectException,
-    FencedException,
-    StoreTimeoutException,
-    is_transient,
-    last_line,
-    message_of,
-    shorten,
-    trace_of,
-)
+from airflow_provider_connect.errors import ConnectException, FencedException, StoreTimeoutException, is_transient, message_of, shorten
+from airflow_provider_connect.runtime.config.config_providers import airflow_variables
 from airflow_provider_connect.runtime.config.dag_settings import dag_keys
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState, TaskResult, merge_results
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import FailedStatuses
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
@@ -31,19 +22,14 @@ from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.stores.config_follower import ConfigFollower
 from airflow_provider_connect.runtime.worker.application.connector_host import ConnectorHost, StayingTask
 from airflow_provider_connect.runtime.worker.application.planner import Planner
+from airflow_provider_connect.runtime.worker.application.remote_task import RemoteTask, TaskRunner
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
+from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-
-TaskRunner = Callable[[TaskPayload], TaskResult]
-"""Runs a task in another process, or in the calling thread, and returns its result. Raises when the process is lost."""
 
 _PAUSED_SECONDS = 600.0  # a resume in this time needs no new application
 _POLL_SECONDS = 0.2
 _RESTART_SECONDS = 10.0  # a verb writes its claim before the statuses of the tasks that it restarts
-_FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 0.5, 60.0
-_MOST_LOSSES = 6  # in a row, none of which lasted _HEALTHY_SECONDS
-_HEALTHY_SECONDS = 60.0  # after this time, the wait before the next retry is short again
 
 log = logging.getLogger(__name__)
 
@@ -151,7 +137,7 @@ class StayingRun:
         upgrade = state.upgrades.get(name)
         if upgrade is not None and upgrade != self._upgrade and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
             return StopReason.TIME, target  # the next run is the upgrade trial
-        if target is TargetState.STARTED and _has_airflow_values(state.connector_config(name) or {}):
+        if target is TargetState.STARTED and airflow_variables(state.connector_config(name) or {}):
             return StopReason.TIME, target  # only Airflow resolves them, when the next run starts
         return None, target
 
@@ -173,144 +159,25 @@ class StayingRun:
                 failed = FailedStatuses(payload.connector, self._worker_id, checked.plugin.version, payload.claim)
                 statuses.put_task(failed.of_task(number, trace, failures=failures + 1))
 
-        def mask_trace(error: Exception) -> str:
-            return shorten(self._mask(trace_of(error) if isinstance(error, ConnectException) else lost_trace(error)))
-
         before = self._tasks.get(number)
         task = RemoteTask(
             replace(payload, failures=failures, known=self._planner.store.snapshot()),
             self._engine,
             self._address,
+            mask=self._mask,
             on_end=on_end,
             on_lost=put_lost,
-            trace_of=mask_trace,
             total=None if before is None else before.result,
         )
         self._tasks[number] = task
         return task
 
     def _result(self, reason: StopReason | None) -> RunResult:
-        name, results = self._spec.connector, [task.result for _, task in sorted(self._tasks.items())]
-        failed = [result for result in results if result.state == State.FAILED]
-        error, retriable = None, any(result.retriable for result in failed)
-        if failed:
-            error = f"task {failed[0].task}: {last_line(failed[0].trace or '')}"
-        elif reason is None or reason is StopReason.FENCED:
-            ended = self._host.ended
-            error = None if ended is None else shorten(self._mask(message_of(ended)))
-            retriable = ended is not None and is_transient(ended)
-        state = RunState.DONE if reason is StopReason.TIME else RunState.STOPPED
-        if failed or reason is None:
-            state = RunState.FAILED
-        return RunResult(name, state, self._claim, results, error, retriable, self._host.versions)
-
-
-class RemoteTask:
-    """A StayingTask that ``engine`` runs while a thread of the driver waits for it. A lost process is replaced after a growing wait.
-    ``on_lost`` receives the trace of each loss, formatted by ``trace_of``. ``result`` is what all processes have counted,
-    with the end of the last one. ``total`` is the result of the task before this one, which had the same number."""
-
-    def __init__(
-        self,
-        payload: TaskPayload,
-        engine: Callable[[], TaskRunner],
-        host: str,
-        *,
-        on_end: Callable[[], None],
-        on_lost: Callable[[str], None],
-        trace_of: Callable[[Exception], str],
-        total: TaskResult | None = None,
-    ) -> None:
-        self.task = payload.task
-        self.reason: StopReason | None = None
-        self.failed = False
-        self.has_ended = False
-        self.result = TaskResult(payload.task) if total is None else replace(total, state=State.RUNNING, trace=None, stopped_by=None)
-        self._payload = payload
-        self._engine = engine
-        self._address = host
-        self._on_end = on_end
-        self._on_lost = on_lost
-        self._trace_of = trace_of
-        self._is_end_requested = threading.Event()
-        self._server: StopServer | None = None
-        self._thread = threading.Thread(target=self._run, name=f"task-{payload.task}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def request_end(self) -> None:
-        self._is_end_requested.set()
-        server = self._server
-        if server is not None:
-            server.request_stop()
-
-    def join(self, timeout_seconds: float) -> bool:
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            self._run_until_ended()
-        except Exception as error:  # (a status that cannot be written)
-            log.exception("Task %s-%d ends", self._payload.connector, self.task)
-            failed = TaskResult(self.task, State.FAILED, self._trace_of(error), retriable=True)
-            self.result = merge_results(self.result, failed)
-        finally:
-            self.failed = self.reason is None
-            self.has_ended = True
-            self._on_end()
-
-    def _run_until_ended(self) -> None:
-        engine = self._engine()  # raises if it does not start: then each task fails, and with them the run
-        retry, losses = _FIRST_RETRY_SECONDS, 0
-        while True:
-            began = time.monotonic()
-            result = self._run_process(engine)
-            self.result = merge_results(self.result, result)
-            if result.stopped_by is not None:
-                self.reason = StopReason(result.stopped_by)
-                return
-            is_healthy = time.monotonic() - began > _HEALTHY_SECONDS
-            losses = 1 if is_healthy else losses + 1
-            if not result.retriable or losses > _MOST_LOSSES:  # the next run has another application
-                return
-            retry = _FIRST_RETRY_SECONDS if is_healthy else min(2 * retry, _LAST_RETRY_SECONDS)
-            log.warning("Task %s-%d: its process is started again in %g s", self._payload.connector, self.task, retry)
-            if self._is_end_requested.wait(retry):
-                self.reason = StopReason.ASKED_TO_END
-                return
-
-    def _run_process(self, engine: TaskRunner) -> TaskResult:
-        """Run the task in a process. If the process is lost, returns a result that may be retried."""
-        payload = self._payload
-        with closing(StopServer(self._address)) as server:
-            self._server = server
-            if self._is_end_requested.is_set():
-                server.request_stop()
-            try:
-                return engine(replace(payload, stop_address=server.address, stop_token=server.token))
-            except Exception as error:  # (the Spark job died: its Python worker was killed, or an executor lost; or it could not start)
-                is_lost = not isinstance(error, ConnectException)
-                log.warning(
-                    "Connector %s, task %s: its process %s", payload.connector, self.task, "was lost" if is_lost else "did not start"
-                )
-                trace = (server.last_report(self.task) if is_lost else None) or self._trace_of(error)
-                self._on_lost(trace)
-                return TaskResult(self.task, State.FAILED, trace, retriable=is_lost or is_transient(error))
-            finally:
-                self._server = None
-
-
-def lost_trace(error: Exception) -> str:
-    """The useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the last line alone."""
-    last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
-    return "\n".join([*str(error).splitlines()[:40], last])
-
-
-def _has_airflow_values(config: Mapping[str, str]) -> bool:
-    return any(text in value for value in config.values() for text in ("${airflow:", "${variable:"))
+        tasks = [task.result for _, task in sorted(self._tasks.items())]
+        result = RunResult.of_tasks(self._spec.connector, self._claim, tasks, self._host.versions)
+        if result.state is RunState.FAILED:
+            return result
+        if (ended := self._host.ended) is not None:
+            result.error, result.retriable = shorten(self._mask(message_of(ended))), is_transient(ended)
+        result.state = RunState.FAILED if reason is None else RunState.DONE if reason is StopReason.TIME else RunState.STOPPED
+        return result

@@ -7,17 +7,17 @@ again. A retriable failure is retried here, with a growing wait. Any other failu
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.errors import RetriableException, StoreTimeoutException, trace_of
-from airflow_provider_connect.runtime.model.run import TaskResult, merge_results
+from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, own_process_host, run_task
-from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopEvent, StopReason
+from airflow_provider_connect.runtime.worker.metrics import merge_results
+from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 60.0
@@ -111,53 +111,6 @@ class TaskLoop:
             if reason is not None or left <= 0:
                 return reason
             time.sleep(min(left, _STEP_SECONDS))
-
-
-class TaskThread:
-    """A TaskLoop in a thread of this process: a StayingTask of ``connector_host``. ``on_end`` is called from the thread when it ends."""
-
-    def __init__(
-        self,
-        payload: TaskPayload,
-        host: TaskHost,
-        *,
-        on_result: Callable[[TaskResult], None],
-        on_end: Callable[[], None],
-    ) -> None:
-        self.task = payload.task
-        self.reason: StopReason | None = None
-        self.failed = False
-        self.has_ended = False
-        self._stop_event = StopEvent()
-        self._loop = TaskLoop(payload, host, self._stop_event, on_result=on_result)
-        self._on_end = on_end
-        self._thread = threading.Thread(target=self._run, name=f"Task {payload.connector}-{payload.task}", daemon=True)
-
-    def start(self) -> None:
-        self._thread.start()
-
-    def request_end(self) -> None:
-        self._stop_event.request()
-
-    def join(self, timeout_seconds: float) -> bool:
-        self._thread.join(timeout_seconds)
-        return not self._thread.is_alive()
-
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
-    def _run(self) -> None:
-        try:
-            result = self._loop.run()
-            self.reason = None if result.stopped_by is None else StopReason(result.stopped_by)
-            self.failed = result.stopped_by is None and result.state == State.FAILED
-        except Exception:  # (a store that cannot be read; a failure of the task is part of its result)
-            log.exception("%s ends", self._thread.name)
-            self.failed = True
-        finally:
-            self.has_ended = True
-            self._on_end()
 
 
 class _Lent:
