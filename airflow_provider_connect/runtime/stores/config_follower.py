@@ -72,21 +72,20 @@ class TopicConfigFollower(ConfigFollower):
         self._tail = TopicTail[ConfigRecord | Unreadable](config, start, decode_config)
 
     def poll(self, timeout_seconds: float = 0.0) -> Change | None:
-        try:
-            return gravest_change(self._new(timeout_seconds), self._connector, self._claim)
-        except LogTruncatedException as error:
-            _log.warning("Connector %s: %s", self._connector, error)
-            return Change(ChangeKind.DELETED)
+        records = self._new(timeout_seconds)
+        return Change(ChangeKind.DELETED) if records is None else gravest_change(records, self._connector, self._claim)
 
     def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
+        records = self._new(timeout_seconds)
+        return records is None or has_changed(records, self._connector, owner)
+
+    def _new(self, timeout_seconds: float) -> list[ConfigRecord | Unreadable] | None:
+        """The records since the last call. None: the topic no longer has them."""
         try:
-            return has_changed(self._new(timeout_seconds), self._connector, owner)
+            records = self._tail.poll(timeout_seconds)
         except LogTruncatedException as error:
             _log.warning("Connector %s: %s", self._connector, error)
-            return True
-
-    def _new(self, timeout_seconds: float) -> list[ConfigRecord | Unreadable]:
-        records = self._tail.poll(timeout_seconds)
+            return None
         apply_levels(record for record in records if isinstance(record, LoggerRecord))
         return records
 

@@ -103,7 +103,7 @@ class StayingRun:
             if host.ended is not None or host.has_failed:
                 return StopReason.FENCED if isinstance(host.ended, FencedException) else None
             if now >= deadline:
-                return StopReason.TIME
+                return StopReason.NEXT_RUN
             if now >= idle_at:
                 return StopReason.PAUSED
             if follower.has_changed(self._planner.owner or "", _POLL_SECONDS) or is_unread:
@@ -133,12 +133,12 @@ class StayingRun:
         if target is TargetState.STOPPED:
             return StopReason.STOPPED, target
         if dag_keys(state.connector_config(name) or {}) != self._dag_keys:
-            return StopReason.TIME, target  # the next run is that of another DAG
+            return StopReason.NEXT_RUN, target  # the next run is that of another DAG
         upgrade = state.upgrades.get(name)
         if upgrade is not None and upgrade != self._upgrade and upgrade.state in (UpgradeState.REQUESTED, UpgradeState.TRIAL):
-            return StopReason.TIME, target  # the next run is the upgrade trial
+            return StopReason.NEXT_RUN, target  # the next run is the upgrade trial
         if target is TargetState.STARTED and airflow_variables(state.connector_config(name) or {}):
-            return StopReason.TIME, target  # only Airflow resolves them, when the next run starts
+            return StopReason.NEXT_RUN, target  # only Airflow resolves them, when the next run starts
         return None, target
 
     def _restarting(self) -> set[int]:
@@ -179,5 +179,5 @@ class StayingRun:
             return result
         if (ended := self._host.ended) is not None:
             result.error, result.retriable = shorten(self._mask(message_of(ended))), is_transient(ended)
-        result.state = RunState.FAILED if reason is None else RunState.DONE if reason is StopReason.TIME else RunState.STOPPED
+        result.state = RunState.FAILED if reason is None else RunState.DONE if reason is StopReason.NEXT_RUN else RunState.STOPPED
         return result

@@ -38,6 +38,7 @@ class StopReason(StrEnum):
     ASKED_TO_END = "the application was asked to end"
     TIME = "batch.max.duration.ms is over"
     EXPIRED = "a value of a config provider has expired"
+    NEXT_RUN = "the next run continues"
     OUTDATED = "the topics or partitions of the task have changed"
 
 
