@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from airflow_provider_connect.runtime.plugins.catalog.next_step import StepKind, must_stay, step_of
+from airflow_provider_connect.runtime.plugins.catalog.next_step import StepKind, step_of
 
 FEW: Final = 20
 """Up to this number of connectors, each has a line."""
@@ -59,8 +59,6 @@ def page(found: Sequence[ImportCandidate], source: str) -> str:
 
 def _kind(candidate: ImportCandidate) -> StepKind | None:
     """The kind of the next step. None: a setting."""
-    if must_stay(candidate.class_name) is not None:
-        return StepKind.STAY
     if not any(_NO_PLUGIN in error for error in candidate.errors):
         return None
     step = step_of(candidate.class_name)

@@ -34,6 +34,8 @@ from airflow_provider_connect.errors import (
     PluginNotFoundException,
 )
 from airflow_provider_connect.rest.secrets import Secrets
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
+from airflow_provider_connect.runtime.java.config.rules import needs_continuous
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
@@ -41,7 +43,7 @@ from airflow_provider_connect.runtime.model.upgrades import CLASS_KEY, VERSION_K
 from airflow_provider_connect.runtime.model.versions import choose_version
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, PluginView
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import installation_of
-from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, must_stay, next_step
+from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, next_step
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
 from airflow_provider_connect.standalone.files import read_connector_file
 
@@ -74,6 +76,8 @@ class Found:
     errors: Sequence[str] = field(default_factory=list)
     """The parts of ``problem``, if the server refuses the config."""
     warnings: Sequence[str] = field(default_factory=list)
+    advice: Sequence[str] = field(default_factory=list)
+    """Changes of the config, with their reasons."""
     is_begun: bool = False
     """Whether an interrupted handover has created the connector in this cluster."""
 
@@ -99,6 +103,7 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
         return _each(found, lambda each: _hand_back(each, verbs, there))
     existing = set(verbs.connectors())
     for each in found:
+        _let_stay(each)
         each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
         _check(each, verbs, existing)
     if arguments.dags is not None:
@@ -253,6 +258,14 @@ def _chosen(found: Iterator[Found], names: Sequence[str]) -> Iterator[Found]:
         raise NotFoundException(f"Connector {', '.join(sorted(missing))} not found")
 
 
+def _let_stay(found: Found) -> None:
+    """Add the schedule of runs that stay, if the connector's runs must stay and its config has no schedule."""
+    reason = needs_continuous(found.config.get(CLASS_KEY) or "")
+    if reason is not None and SCHEDULE not in found.config:
+        found.config[SCHEDULE] = CONTINUOUS
+        found.advice = [f"{SCHEDULE}={CONTINUOUS} is added: {reason.partition(',')[0]}"]
+
+
 def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
     """Set ``problem`` if the connector cannot run in this cluster."""
     if found.problem:
@@ -269,7 +282,7 @@ def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
     errors = [error if value.name in error else f"{value.name}: {error}" for _, value in validation.configs for error in value.errors]
     found.errors = list(dict.fromkeys(errors))
     found.problem = "; ".join(found.errors) or None
-    found.warnings = validation.warnings
+    found.warnings = [*found.advice, *validation.warnings]
 
 
 def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:
@@ -416,8 +429,6 @@ def verdict_of(
 
 
 def _problem(name: str, problem: str, plugins: Sequence[PluginView]) -> tuple[str, str]:
-    if (reason := must_stay(name)) is not None:
-        return "cannot run", reason
     if _NO_PLUGIN in problem:
         return "needs a plugin", f"no plugin of class {name} is installed: {next_step(name) or INSTALL}"
     command = installation_of(name)

@@ -132,7 +132,7 @@ class ConnectorHosts:
 
     def _host(self, connector: str) -> ConnectorHost:
         settings, backing, mask = self._settings, self._backing, self._mask
-        planner = Planner(settings, backing, backing.configs(), Fence(settings), hide=mask.add, owner=self._owner)
+        planner = Planner(settings, backing, backing.configs(), Fence(settings), hide=mask.add, mask=mask, owner=self._owner, stays=True)
         spec = RunSpec(connector, settings.originals, run_id="standalone")
         return ConnectorHost(spec, settings, backing, planner, self._create_task, worker_id=self._worker_id, mask=mask)
 

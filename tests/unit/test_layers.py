@@ -78,8 +78,8 @@ ENTRY_POINTS = {
     "client": "data errors sdk runtime/model",
     "rest": "errors runtime/config runtime/herder runtime/model",
     "standalone": (
-        "errors rest sdk runtime/config runtime/herder runtime/java/jvm runtime/model runtime/plugins runtime/plugins/probe "
-        "runtime/stores runtime/worker runtime/worker/application"
+        "errors rest sdk runtime/config runtime/herder runtime/java/config runtime/java/jvm runtime/model runtime/plugins "
+        "runtime/plugins/probe runtime/stores runtime/worker runtime/worker/application"
     ),
     "dev": "errors sdk runtime/config runtime/model runtime/spark runtime/stores",
     "skeleton": "errors",
@@ -98,7 +98,8 @@ SERVER = {
     ),
     "cli": (
         "api_server client dag_files data dev errors hooks operators rest skeleton standalone runtime/config runtime/herder "
-        "runtime/java/installation runtime/model runtime/plugins runtime/plugins/probe runtime/spark runtime/stores runtime/worker"
+        "runtime/java/config runtime/java/installation runtime/model runtime/plugins runtime/plugins/probe runtime/spark runtime/stores "
+        "runtime/worker"
     ),
 }
 FLOORS: tuple[Mapping[str, str], ...] = (GROUND, BUILT_IN, RULES, STATE, PROGRAMS, ENTRY_POINTS, AIRFLOW, SERVER)
@@ -198,6 +199,7 @@ MAY_IMPORT_LATE = {
     "runtime/plugins/catalog/plugin": "what loads locations is for those who have plugin.path",
     "runtime/plugins/catalog/plugin_catalog": "what reads and loads locations is for those who have plugin.path or plugins of others",
     "runtime/worker/application/readiness": "most runs find nothing to do, and need none of the checks",
+    "runtime/java/task/staying_connector": "py4j is for plans of Java connectors",
     "runtime/worker/application/planner": "py4j is for plans of Java connectors",
     "runtime/worker/application/spark_engine": "Spark starts while the plan is made",
     "runtime/worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",

@@ -14,7 +14,7 @@ from airflow_provider_connect.errors import (
     ConnectException,
     PluginNotFoundException,
 )
-from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, DagCheck, dag_keys, lag_errors
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, LAG, PREFIX, RELEASED, SCHEDULE, DagCheck, dag_keys, lag_errors
 from airflow_provider_connect.runtime.herder.ports import Probe
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_limits import cut, limit_errors
@@ -70,11 +70,16 @@ def check_config(
 def _validation(config: Given, probe: Probe | None) -> Validation:
     if probe is None:
         raise ConnectException("This process has no access to plugins, so it takes no configs")
-    visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
     try:
-        return probe.validate(str(config["connector.class"]), visible)
+        return probe.validate(str(config["connector.class"]), validated_config(config))
     except PluginNotFoundException as error:
         raise BadRequestException(error.message) from error
+
+
+def validated_config(config: Given) -> dict[str, str | None]:
+    """The keys of ``config`` that plugins validate. Of the keys ``airflow.*`` only the schedule, because the runs of some sources must
+    stay."""
+    return {key: value for key, value in config.items() if key == SCHEDULE or not key.startswith(PREFIX)}
 
 
 def own_errors(name: str, config: Mapping[str, str], dag_check: DagCheck) -> dict[str, list[str]]:

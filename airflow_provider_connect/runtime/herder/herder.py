@@ -15,10 +15,10 @@ from typing import Self
 from airflow_provider_connect.data.java_text import BLANKS
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, ForbiddenException, NotFoundException
-from airflow_provider_connect.runtime.config.dag_settings import PREFIX, DagCheck, steering_errors
+from airflow_provider_connect.runtime.config.dag_settings import DagCheck, steering_errors
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.backfills import Backfills
-from airflow_provider_connect.runtime.herder.checks import with_own_values
+from airflow_provider_connect.runtime.herder.checks import validated_config, with_own_values
 from airflow_provider_connect.runtime.herder.connectors import ConnectorConfigs, RestoreSecrets
 from airflow_provider_connect.runtime.herder.corrections import Corrections
 from airflow_provider_connect.runtime.herder.costs import Readable, RecordedCosts
@@ -461,8 +461,7 @@ class Herder:
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         """The validation of each key by plugin and framework, with the errors of ``airflow.*`` keys."""
-        visible = {key: value for key, value in config.items() if not key.startswith(PREFIX)}
-        return with_own_values(self._require_probe().validate(plugin, visible), config, self._dag_check)
+        return with_own_values(self._require_probe().validate(plugin, validated_config(config)), config, self._dag_check)
 
     def plugins(self, connectors_only: bool = True) -> list[PluginView]:
         return list(self._require_probe().plugins(connectors_only))

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+from airflow_provider_connect import Connect
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
@@ -165,6 +166,22 @@ def test_checkpoints_come_in_one_run_and_groups_are_written_at_the_target(mirror
     assert "task 0: 1 records" in mirror.run(checkpoints)
     assert 1000 <= _committed(mirror) <= mirror.runs.end_of(mirror.copy), "behind the last record, by the markers of transactions"
     assert "task 0: 0 records" in mirror.run(checkpoints)
+
+
+def test_a_mirror_that_stays_copies_topics_that_appear_later(mirror: Mirror) -> None:
+    config = mirror.config("Source", topics=f"{mirror.topic}.*", tasks_max="3", refresh_topics_interval_seconds="1")
+    mirror.write(0, 10)
+    with Connect(mirror.name, mirror.runs.worker) as connect:
+        connect.add_connector(dict(line.split("=", 1) for line in config.read_text().splitlines()))
+        wait_for(lambda: _end(mirror) >= 10)
+        create_topic(mirror.origin, later := f"{mirror.topic}.later", 1)
+        producer = Producer({"bootstrap.servers": mirror.origin})
+        producer.produce(later, b"0")
+        assert producer.flush(60) == 0
+        copy = f"there.{later}"
+        wait_for(lambda: copy in mirror.runs.topics_of(f"source-{mirror.name}"))
+        assert mirror.runs.records(copy) == ["0"]
+    assert mirror.copied() == [*range(10)]
 
 
 def _commit(mirror: Mirror, bootstrap: str, offset: int) -> None:

@@ -67,7 +67,8 @@ def test_debeziums_for_postgresql_names_what_is_missing_and_what_it_does_not_rea
     assert "s3cret-word" not in str(answer)
 
 
-def test_debeziums_for_mongodb_is_refused_for_it_has_no_end_and_not_with_500(url: str) -> None:
-    answer = validated(url, {"connector.class": MONGODB, "topic.prefix": "shop", "mongodb.connection.string": NOWHERE})
-    assert "leave this connector in a Kafka Connect cluster" in errors(answer)["connector.class"][0]
+def test_debeziums_for_mongodb_is_refused_unless_its_runs_stay_and_not_with_500(url: str) -> None:
+    config = {"connector.class": MONGODB, "topic.prefix": "shop", "mongodb.connection.string": NOWHERE}
+    assert "set airflow.schedule=@continuous" in errors(validated(url, config))["connector.class"][0]
+    assert "connector.class" not in errors(validated(url, {**config, "airflow.schedule": "@continuous"}))
     assert validated(url, {"connector.class": MONGODB})["error_count"] > 0

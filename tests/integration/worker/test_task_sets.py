@@ -71,6 +71,7 @@ def test_task_set_of_file_sink_grows_and_shrinks(environment: RunEnvironment, un
         state = environment.configs()
         assert (state.tasks(environment.connector), state.fencing_counts[environment.connector]) == (list(range(tasks)), tasks)
         assert state.claims[environment.connector] == result.claim
+        assert sorted(environment.states()) == list(range(tasks))
         claims.append(result.claim)
         written = config_records(environment, first)
         print(f"{alive_before} → {tasks}: {written}")

@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from airflow_provider_connect import __version__
-from airflow_provider_connect.cli.imports import Found, _of_file, _of_server, _write_dag, verdict_of
+from airflow_provider_connect.cli.imports import Found, _let_stay, _of_file, _of_server, _write_dag, verdict_of
 from airflow_provider_connect.cli.printing import visible
 from airflow_provider_connect.client.conversation import RetryLimits, ServerException
 from airflow_provider_connect.client.rest_client import ConnectClient
@@ -164,11 +164,16 @@ def test_a_connector_without_its_plugin_has_the_command_that_installs_it() -> No
     assert verdict_of({"connector.class": FILE}, "no file", [], INSTALLED) == ("cannot run", "no file")
 
 
-def test_a_source_whose_runs_have_no_end_cannot_run_whatever_is_installed() -> None:
-    for problem in ("Failed to find any class that implements Connector and which name matches x", "com/ibm/db2/jcc/DB2Driver"):
-        verdict, reason = verdict_of({"connector.class": "io.debezium.connector.db2.Db2Connector"}, problem, [], INSTALLED)
-        assert verdict == "cannot run"
-        assert "Debezium's sources read in threads of their own" in str(reason)
+def test_a_source_whose_runs_must_stay_gets_its_schedule_unless_it_has_one() -> None:
+    db2 = {"connector.class": "io.debezium.connector.db2.Db2Connector"}
+    found = Found("c", dict(db2))
+    _let_stay(found)
+    assert found.config == {**db2, "airflow.schedule": "@continuous"}
+    assert "airflow.schedule=@continuous is added: Debezium's sources read in threads of their own" in found.advice[0]
+    for config in ({**db2, "airflow.schedule": "5m"}, {"connector.class": FILE}):
+        other = Found("c", dict(config))
+        _let_stay(other)
+        assert (other.config, other.advice) == (config, [])
 
 
 def test_a_version_of_kafkas_own_that_is_not_installed_has_the_command_and_the_way_without_it() -> None:

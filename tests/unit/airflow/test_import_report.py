@@ -32,7 +32,7 @@ FOUND = [
     ImportCandidate("outside", "FileStreamSource", [f"Invalid value /etc/passwd for configuration file: {PATH}"]),
     ImportCandidate("beside", "FileStreamSource", [f"Invalid value /root/x for configuration file: {PATH}"]),
     missing("server", "io.debezium.connector.sqlserver.SqlServerConnector"),
-    missing("log", "io.confluent.connect.syslog.SyslogSourceConnector"),
+    missing("changes", "DynamoDbCdcSource"),
 ]
 
 
@@ -41,19 +41,18 @@ def test_work_is_in_its_order_with_one_command_for_all_plugins() -> None:
     assert text.startswith("2 of 12 connectors run here as they are, 10 need a step first.\n")
     assert re.findall(r"^\d\. .*", text, re.MULTILINE) == [
         "1. Take over those that run (2): airflow connect import http://there NAME --handover",
-        "2. Install plugins of Maven's central repository (3 connectors):",
+        "2. Install plugins of Maven's central repository (4 connectors):",
         "3. Download plugins from Confluent Hub, www.confluent.io/hub/NAME, or from their makers (2 connectors), then",
         "4. Set another class, such as that outside of Confluent Cloud (1 connectors):",
         "5. Change settings (2 connectors):",
-        "6. Leave in their cluster (2 connectors):",
+        "6. Leave in their cluster (1 connectors):",
     ]
     assert (
         "   airflow connect plugins install maven:io.debezium:debezium-connector-postgres:3.6.1.Final "
-        "maven:org.mongodb.kafka:mongo-kafka-connect:2.0.1\n"
+        "maven:org.mongodb.kafka:mongo-kafka-connect:2.0.1 maven:io.debezium:debezium-connector-sqlserver:3.6.1.Final\n"
     ) in text
     assert "   confluentinc/kafka-connect-http, org.example.OwnConnector\n" in text
     assert f"   2 × {PATH}\n" in text, "equal reasons are one, whatever the value"
-    assert "   SyslogSourceConnector: it listens on a port" in text
     assert "   2 × 'storage.class', 's3.part.size': remove it\n   1 × Unknown setting 'a': nothing reads it\n" in text
 
 

@@ -93,13 +93,19 @@ def test_a_herder_without_access_to_plugins_takes_no_configs(environment: RunEnv
 
 
 def test_keys_that_steer_the_dag_are_kept_and_not_shown(environment: RunEnvironment) -> None:
-    info = environment.herder.create_connector("c", {**CONFIG, "airflow.schedule": "none"})
+    info = environment.herder.create_connector("c", {**CONFIG, "airflow.schedule": "none", "airflow.owner": "shop"})
     assert info.config == {**CONFIG, "name": "c"}
-    assert "airflow.schedule" not in environment.probe.asked[-1]
+    assert [key for key in environment.probe.asked[-1] if key.startswith("airflow.")] == ["airflow.schedule"]
     assert environment.herder.connector_config("c") == {**CONFIG, "name": "c"}
     environment.herder.put_connector_config("c", {**environment.herder.connector_config("c"), "topic": "other"})
-    assert environment.configs.read().connector_config("c") == {**CONFIG, "name": "c", "topic": "other", "airflow.schedule": "none"}
-    environment.herder.patch_connector_config("c", {"airflow.schedule": None})
+    assert environment.configs.read().connector_config("c") == {
+        **CONFIG,
+        "name": "c",
+        "topic": "other",
+        "airflow.schedule": "none",
+        "airflow.owner": "shop",
+    }
+    environment.herder.patch_connector_config("c", {"airflow.schedule": None, "airflow.owner": None})
     assert environment.configs.read().connector_config("c") == {**CONFIG, "name": "c", "topic": "other"}
 
 

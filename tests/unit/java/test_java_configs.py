@@ -4,7 +4,15 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
-from airflow_provider_connect.runtime.java.config.rules import ENDING_DEBEZIUM, KAFKA_HISTORY, TUNING, refuse, refused_keys, refused_source
+from airflow_provider_connect.runtime.java.config.rules import (
+    ENDING_DEBEZIUM,
+    KAFKA_HISTORY,
+    TUNING,
+    needs_continuous,
+    refuse,
+    refused_end,
+    refused_keys,
+)
 
 
 @pytest.mark.parametrize(
@@ -168,16 +176,24 @@ def test_control_characters_that_java_trims_off_a_name_are_refused_here(name: st
     assert [*refused_keys({"name": name})] == expected
 
 
-@pytest.mark.parametrize("name", ["sqlserver.SqlServerConnector", "oracle.OracleConnector", "mongodb.MongoDbConnector", "new.NewConnector"])
-def test_a_source_that_reads_in_threads_is_refused_where_the_end_of_its_runs_is_not_known(name: str) -> None:
-    reason = refused_source(f"io.debezium.connector.{name}")
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(f"io.debezium.connector.{each}Connector" for each in ("sqlserver.SqlServer", "oracle.Oracle", "mongodb.MongoDb", "new.New")),
+        "io.confluent.connect.syslog.SyslogSourceConnector",
+    ],
+)
+def test_a_source_without_a_known_end_of_its_runs_is_refused_unless_they_stay(name: str) -> None:
+    reason = refused_end(name, {"airflow.schedule": "5m"})
     assert reason is not None
-    assert "PostgreSQL, MariaDB and MySQL alone" in reason
+    assert "set airflow.schedule=@continuous" in reason
+    assert refused_end(name, {}) == reason
+    assert refused_end(name, {"airflow.schedule": "@continuous"}) is None
 
 
 @pytest.mark.parametrize("name", [*sorted(ENDING_DEBEZIUM), "org.apache.kafka.connect.file.FileStreamSourceConnector"])
 def test_other_sources_are_not(name: str) -> None:
-    assert refused_source(name) is None
+    assert needs_continuous(name) is None
 
 
 def test_each_source_of_debezium_that_is_not_refused_has_a_goal() -> None:

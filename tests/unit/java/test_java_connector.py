@@ -6,7 +6,7 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.config.connector import JavaSink, guarded_source, java_config
+from airflow_provider_connect.runtime.java.config.connector import JavaSink, JavaSource, guarded_source, java_config
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.unit.java.test_java_plugins import jar
 
@@ -32,11 +32,13 @@ def test_a_key_that_no_java_connector_may_have_stops_the_run() -> None:
         java_config("c", {"config.providers": "x"})
 
 
-def test_a_source_whose_runs_have_no_end_is_refused_and_a_sink_of_its_maker_is_not(tmp_path: Path) -> None:
+def test_a_source_whose_runs_have_no_end_is_refused_unless_they_stay(tmp_path: Path) -> None:
     source, sink = "io.debezium.connector.mongodb.MongoDbConnector", "io.debezium.connector.mongodb.MongoDbSinkConnector"
     jar(tmp_path / "mongodb" / "mongodb.jar", {"source": [source], "sink": [sink]}, "3.5.0.Final")
     settings = WorkerSettings.of({"bootstrap.servers": "x:1", "plugin.path": str(tmp_path), "java.allowed.locations": str(tmp_path)})
     for name in (source, "MongoDb"):
-        with pytest.raises(ConfigException, match=r"MongoDbConnector.*The end of a run is known for PostgreSQL, MariaDB and MySQL alone"):
+        with pytest.raises(ConfigException, match=r"MongoDbConnector.*set airflow\.schedule=@continuous"):
             check_connector("changes", {"connector.class": name, "topic.prefix": "p"}, settings, {})
+    staying = {"connector.class": source, "topic.prefix": "p", "airflow.schedule": "@continuous"}
+    assert isinstance(check_connector("changes", staying, settings, {}).connector, JavaSource)
     assert isinstance(check_connector("rows", {"connector.class": sink, "topics": "t"}, settings, {}).connector, JavaSink)

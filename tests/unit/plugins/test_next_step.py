@@ -8,7 +8,7 @@ import pytest
 
 from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import _CLASSES, self_managed
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import _MAVEN
-from airflow_provider_connect.runtime.plugins.catalog.next_step import archive_of, must_stay, next_step, step_of
+from airflow_provider_connect.runtime.plugins.catalog.next_step import archive_of, next_step, step_of
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog, built_in_connectors
 
 
@@ -31,13 +31,13 @@ from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plug
         ("io.confluent.connect.sftp.SftpSinkConnector", "connector.class=FileSystemSink of this package, with url=sftp://"),
         ("io.confluent.connect.sftp.SftpCsvSourceConnector", "connector.class=FileSystemSource"),
         ("io.confluent.connect.replicator.ReplicatorSourceConnector", "source.cluster.* instead of src.kafka.*"),
-        ("io.confluent.connect.syslog.SyslogSourceConnector", "leave it in a Kafka Connect cluster"),
-        ("io.debezium.connector.oracle.OracleConnector", "leave this connector in a Kafka Connect cluster"),
+        ("io.confluent.connect.syslog.SyslogSourceConnector", "VERSION.zip, and set airflow.schedule=@continuous"),
+        ("io.debezium.connector.oracle.OracleConnector", "install ARCHIVE (a zip, tar.gz or jar), and set airflow.schedule=@continuous"),
         ("PostgresSource", "connection.url=jdbc:postgresql://«connection.host»:«connection.port»/«db.name»"),
         ("S3_SINK", "set connector.class=io.confluent.connect.s3.S3SinkConnector, aws.access.key.id"),
         ("GcsSink", "gcs.credentials.json instead of gcs.credentials.config"),
         ("HttpSink", "plugins install confluentinc-kafka-connect-http-VERSION.zip"),
-        ("SqlServerCdcSourceV2", "leave this connector in a Kafka Connect cluster"),
+        ("SqlServerCdcSourceV2", "airflow.schedule=@continuous"),
         ("DynamoDbCdcSource", "runs in Confluent Cloud alone"),
     ],
 )
@@ -71,9 +71,8 @@ def test_every_name_of_the_cloud_leads_to_a_class_that_is_here_or_has_a_next_ste
         assert found[0] in built_in_connectors() or next_step(found[0]), name
 
 
-def test_a_sink_of_debezium_need_not_stay_where_it_is() -> None:
-    assert must_stay("io.debezium.connector.mongodb.MongoDbSinkConnector") is None
-    assert must_stay("io.debezium.connector.mongodb.MongoDbConnector") is not None
+def test_runs_of_a_sink_of_debezium_need_not_stay() -> None:
+    assert "airflow.schedule" not in str(next_step("io.debezium.connector.mongodb.MongoDbSinkConnector"))
 
 
 def test_commands_name_a_group_an_artifact_and_a_version() -> None:

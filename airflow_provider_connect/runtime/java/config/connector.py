@@ -11,10 +11,10 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.kafka_client.settings import TRANSLATABLE
 from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, java_heap, java_seconds
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.config.rules import refuse, refused_source
+from airflow_provider_connect.runtime.java.config.rules import refuse, refused_end
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.sdk.config_def import ConfigDef
-from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
+from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector, SourceConnector
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 _PASSED_ON: Final = ("producer.", "consumer.", "admin.", "key.converter", "value.converter", "header.converter")
@@ -44,15 +44,6 @@ class JavaSink(SinkConnector):
     config_def: ClassVar[ConfigDef] = ConfigDef()
 
 
-def java_class(class_name: str, *, is_source: bool) -> type[Connector]:
-    """The class that represents the Java connector ``class_name``. Raises ConfigException for a source whose runs would not end."""
-    if not is_source:
-        return JavaSink
-    if (reason := refused_source(class_name)) is not None:
-        raise ConfigException.of("connector.class", class_name, reason)
-    return JavaSource
-
-
 def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
     """The config as Kafka Connect gets it, with variables resolved. The result contains no plugin versions, because only the chosen version
     is loaded.
@@ -63,9 +54,10 @@ def java_config(name: str, resolved: Mapping[str, str]) -> dict[str, str]:
     return {**strip_framework_keys(resolved), "name": name}
 
 
-def java_errors(name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
-    """The errors in this package's own keys of a Java connector, and the keys that it must not have."""
-    errors: list[str] = []
+def java_errors(name: str, class_name: str, resolved: Mapping[str, str], settings: WorkerSettings) -> list[str]:
+    """The errors in this package's own keys of a Java connector of the class ``class_name``, and the keys that it must not have."""
+    reason = refused_end(class_name, resolved)
+    errors = [] if reason is None else [ConfigException.of("connector.class", class_name, reason).message]
     checks: list[Callable[[], object]] = [
         lambda: java_config(name, resolved),
         lambda: java_seconds(resolved, POLL_TIMEOUT),

@@ -12,6 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
 
 
 def _words(text: str) -> frozenset[str]:
@@ -51,6 +52,15 @@ ENDING_DEBEZIUM: Final = frozenset(
     f"{_DEBEZIUM}{name}" for name in ("postgresql.PostgresConnector", "mariadb.MariaDbConnector", "mysql.MySqlConnector")
 )
 """Debezium's sources for which the end of a run is known."""
+_LISTENERS: Final = (
+    "io.confluent.connect.SplunkHttpSource",
+    "io.confluent.connect.diode.source.",
+    "io.confluent.connect.snmp.",
+    "io.confluent.connect.splunk.s2s.",
+    "io.confluent.connect.syslog.",
+)
+"""Prefixes of the class names of sources that listen on a port."""
+_STAY: Final = f"so its runs must stay: set {SCHEDULE}={CONTINUOUS}"
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 HOST_NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
@@ -178,14 +188,21 @@ def _is_refused_name(key: str, value: str) -> bool:
     return key == "name" and _CONTROL.search(value.strip(_TRIMMED)) is not None
 
 
-def refused_source(class_name: str) -> str | None:
-    """The reason why runs of this source class cannot be bounded. None: runs can be bounded, as far as is known, or the class is a sink."""
+def needs_continuous(class_name: str) -> str | None:
+    """The reason why runs of this source class must stay. None: its runs can end, as far as is known, or the class is a sink."""
+    if class_name.startswith(_LISTENERS):
+        return f"it listens on a port, {_STAY}"
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (
-        "Debezium's sources read in threads of their own, so a run cannot end by an empty poll, and would deliver nothing. "
-        "The end of a run is known for PostgreSQL, MariaDB and MySQL alone: leave this connector in a Kafka Connect cluster"
+        "Debezium's sources read in threads of their own, so an empty poll is not the end of the data. When a run can end is known for "
+        f"PostgreSQL, MariaDB and MySQL alone, {_STAY}"
     )
+
+
+def refused_end(class_name: str, config: Mapping[str, str | None]) -> str | None:
+    """The reason why a source of this class cannot run with this ``config``: its runs would end. None: it can."""
+    return None if (config.get(SCHEDULE) or "").strip() == CONTINUOUS else needs_continuous(class_name)
 
 
 def refuse(config: Mapping[str, str | None]) -> None:

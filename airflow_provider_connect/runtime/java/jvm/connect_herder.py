@@ -21,8 +21,8 @@ _POLICY: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfi
 
 
 class ConnectHerder:
-    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are Connect's objects. Their type is Any because they are
-    Java objects."""
+    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are Connect's objects. ``requests`` are the requests that a
+    started herder would process: those of connectors for other tasks. Their type is Any because they are Java objects."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
         """``settings`` are the settings of Connect's distributed worker. Connect loads only the plugins at ``locations``. ``cluster`` is
@@ -51,6 +51,9 @@ class ConnectHerder:
         self.herder: Any = runtime.distributed.DistributedHerder(
             config, time, self.worker, id_, *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
         )
+        asked = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.distributed.DistributedHerder").getDeclaredField("requests")
+        asked.setAccessible(True)
+        self.requests: Any = asked.get(self.herder)
 
     def validate(self, config: Mapping[str, str | None]) -> Any:
         """Connect's ``ConfigInfos``. Must be called within ``jvm.calls()``."""

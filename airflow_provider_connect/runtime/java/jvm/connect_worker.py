@@ -58,7 +58,7 @@ class ConnectWorker:
             self._statuses = started.herder.statusBackingStore()
             self._bean_server = jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
         self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
-        self._map, self._validate = started.map, started.validate
+        self._map, self._validate, self._requests = started.map, started.validate, started.requests
 
     def validation_errors(self, config: Mapping[str, str]) -> list[str]:
         """The errors that Connect and the connector find in the config, in their words."""
@@ -69,25 +69,39 @@ class ConnectWorker:
             values = (info.configValue() for info in infos.configs())
             return list(dict.fromkeys(str(error) for value in values for error in value.errors()))
 
-    def task_configs(self, name: str, config: Mapping[str, str], *, is_source: bool) -> list[dict[str, str]]:
-        """Start the connector, get the configs of its tasks from it, and stop it."""
+    def start_connector(self, name: str, config: Mapping[str, str]) -> None:
+        """Start the connector. It may then ask for other tasks, or fail, at any time."""
         with self.jvm.calls():
-            given = self._map(config)
             metrics = self._worker.metrics().connectorPluginMetrics(name)
             context = self._connect.runtime.HerderConnectorContext(self._herder, name, metrics)
             started = self._connect.util.FutureCallback()
-            self._worker.startConnector(name, given, context, self._herder, self._connect.runtime.TargetState.STARTED, started)
+            running = self._connect.runtime.TargetState.STARTED
+            self._worker.startConnector(name, self._map(config), context, self._herder, running, started)
             started.get()
-            try:
-                runtime = self._connect.runtime
-                typed = (
-                    runtime.SourceConnectorConfig(self._plugins, given, True)
-                    if is_source
-                    else runtime.SinkConnectorConfig(self._plugins, given)
-                )
-                return [texts_of(each) for each in self._worker.connectorTaskConfigs(name, typed)]
-            finally:
-                self._worker.stopAndAwaitConnector(name)
+
+    def stop_connector(self, name: str) -> None:
+        with self.jvm.calls():
+            self._worker.stopAndAwaitConnector(name)
+
+    def task_configs(self, name: str, config: Mapping[str, str], *, is_source: bool) -> list[dict[str, str]]:
+        """The configs of the tasks that the started connector needs now."""
+        with self.jvm.calls():
+            runtime, given = self._connect.runtime, (self._plugins, self._map(config))
+            typed = runtime.SourceConnectorConfig(*given, True) if is_source else runtime.SinkConnectorConfig(*given)
+            return [texts_of(each) for each in self._worker.connectorTaskConfigs(name, typed)]
+
+    def takes_request(self) -> bool:
+        """Whether the connector has asked for other tasks since the last call."""
+        with self.jvm.calls():
+            is_asked = not self._requests.isEmpty()
+            self._requests.clear()
+            return is_asked
+
+    def connector_failure(self, name: str) -> str | None:
+        """The stack trace of the started connector's failure. None: it has not failed."""
+        with self.jvm.calls():
+            found = self._statuses.get(name)
+            return str(found.trace() or "") if found is not None and str(found.state().toString()) == "FAILED" else None
 
     def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
         """Start one task of ``tasks``. ``status`` returns its state. A source task first fences all older producers. It then waits for

@@ -13,12 +13,12 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.runtime.config.client_settings import clients_of, refused_overrides
-from airflow_provider_connect.runtime.config.dag_settings import JAVA_MEMORY, java_heap
+from airflow_provider_connect.runtime.config.dag_settings import JAVA_MEMORY, SCHEDULE, java_heap
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.catalog.location import refuse_location
 from airflow_provider_connect.runtime.java.catalog.manifests import allowed_locations
 from airflow_provider_connect.runtime.java.config.own_clients import HISTORY_TOPIC
-from airflow_provider_connect.runtime.java.config.rules import refuse, refused_keys, refused_source
+from airflow_provider_connect.runtime.java.config.rules import refuse, refused_end, refused_keys
 from airflow_provider_connect.runtime.java.jvm.class_data import connect_class_data
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY
@@ -75,7 +75,7 @@ class JavaProbe:
         self._require_allowed(plugin)
         own = own_config_def().keys
         refused = refused_keys(config)
-        asked = {key: text for key, text in config.items() if key not in own and key not in refused}
+        asked = {key: text for key, text in config.items() if key not in own and key not in refused and key != SCHEDULE}
         exact = _exact(plugin)
         if exact is not None:
             asked[_VERSION_KEY] = exact
@@ -149,7 +149,7 @@ class JavaProbe:
     def _merged(self, configs: Sequence[Mapping[str, Any]], config: Given, plugin: Plugin) -> Iterator[ValidatedKey]:
         """Connect's keys with our errors added, then the keys for which only we have errors."""
         errors = self._errors(config, is_sink=plugin.kind is PluginKind.SINK)
-        if plugin.kind is PluginKind.SOURCE and (reason := refused_source(plugin.class_name)) is not None:
+        if plugin.kind is PluginKind.SOURCE and (reason := refused_end(plugin.class_name, config)) is not None:
             errors.setdefault("connector.class", []).append(ConfigException.of("connector.class", plugin.class_name, reason).message)
         for each in configs:
             key = None if each["definition"] is None else _key(each["definition"])

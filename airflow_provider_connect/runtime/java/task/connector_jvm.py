@@ -48,6 +48,23 @@ def start_connect_worker(
         raise
 
 
+def start_valid_connector(
+    checked: CheckedConnector, settings: WorkerSettings, *, is_valid: bool, mask: Callable[[str], str]
+) -> tuple[ConnectWorker, Mapping[str, str]]:
+    """Start a JVM, and the connector in it. Returns the worker, which the caller closes, and the config as the connector has it. Parameters
+    and errors: see ``java_task_configs``."""
+    worker = start_connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
+    try:
+        config = java_config(checked.name, checked.resolved)
+        if not is_valid and (errors := worker.validation_errors(config)):
+            raise invalid_config(checked.name, map(mask, errors))
+        worker.start_connector(checked.name, config)
+    except BaseException:
+        worker.close()
+        raise
+    return worker, config
+
+
 def java_task_configs(
     checked: CheckedConnector, settings: WorkerSettings, host: JavaHost | None, *, is_valid: bool, mask: Callable[[str], str]
 ) -> list[Mapping[str, str]]:
@@ -57,12 +74,12 @@ def java_task_configs(
 
     Raises ConfigException with the errors that Connect finds, JavaException for an exception of the connector.
     """
-    worker = start_connect_worker(settings, checked, checked.plugins.locations(), hide=mask)
+    worker, config = start_valid_connector(checked, settings, is_valid=is_valid, mask=mask)
     try:
-        config = java_config(checked.name, checked.resolved)
-        if not is_valid and (errors := worker.validation_errors(config)):
-            raise invalid_config(checked.name, map(mask, errors))
-        generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
+        try:
+            generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
+        finally:
+            worker.stop_connector(checked.name)
         configs = publishable_configs(checked, generated, settings)
     except BaseException:
         worker.close()

@@ -1,8 +1,7 @@
 """Maven coordinates of widely used connectors, for ``airflow connect plugins install maven:…``.
 
 Only for messages, because a class that is not listed is installed in the same way. Each listed version was fetched from Maven's central
-repository, and contains the class. ``next_step`` lists connectors that are published elsewhere. Sources whose runs would not end in this
-package are left out.
+repository, and contains the class. ``next_step`` lists connectors that are published elsewhere.
 """
 
 from __future__ import annotations
@@ -10,11 +9,15 @@ from __future__ import annotations
 from typing import Final
 
 _DEBEZIUM: Final = {
+    "db2.Db2Connector": "db2:3.6.1.Final",
     "jdbc.JdbcSinkConnector": "jdbc:3.6.0.Final",
     "mariadb.MariaDbConnector": "mariadb:3.5.0.Final",
+    "mongodb.MongoDbConnector": "mongodb:3.6.1.Final",
     "mongodb.MongoDbSinkConnector": "mongodb:3.6.1.Final",
     "mysql.MySqlConnector": "mysql:3.6.1.Final",
     "postgresql.PostgresConnector": "postgres:3.6.1.Final",
+    "spanner.SpannerConnector": "spanner:3.6.1.Final",
+    "sqlserver.SqlServerConnector": "sqlserver:3.6.1.Final",
 }
 _JCUSTENBORDER: Final = "com.github.jcustenborder.kafka.connect"
 _OF_KAFKA: Final = {

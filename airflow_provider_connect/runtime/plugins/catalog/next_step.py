@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from airflow_provider_connect.runtime.java.config.rules import refused_source
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
+from airflow_provider_connect.runtime.java.config.rules import needs_continuous
 from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import is_of_cloud, self_managed
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import coordinates_of, installation_of
 
 INSTALL: Final = "install the plugin that has it: airflow connect plugins install maven:GROUP:ARTIFACT:VERSION, or an archive of its maker"
 """The text for an unknown class."""
-_LISTENING: Final = "it listens on a port, and runs here are bounded: leave it in a Kafka Connect cluster"
 _FILES: Final = "connector.class=FileSystemSource of this package, with topic, format (json, csv, parquet, avro, orc or bytes) and"
 _SINK: Final = "connector.class=FileSystemSink of this package, with"
 _PATTERN: Final = "file.pattern=«input.file.pattern», cleanup.policy=archive instead of finished.path"
@@ -41,13 +41,7 @@ _OURS: Final = {
     "io.streamthoughts.kafka.connect.filepulse.": f"{_FILES} url (instead of fs.listing.directory.path and aws.s3.*), {_PATTERN}",
 }
 """The equivalents in this package, by prefix of the class name. The first match is used."""
-_LISTENERS: Final = (
-    "io.confluent.connect.SplunkHttpSource",
-    "io.confluent.connect.diode.source.",
-    "io.confluent.connect.snmp.",
-    "io.confluent.connect.splunk.s2s.",
-    "io.confluent.connect.syslog.",
-)
+_STAY: Final = f"{SCHEDULE}={CONTINUOUS}"
 _OF_CLOUD: Final = (
     "of a config of Confluent Cloud leave out kafka.auth.mode and kafka.api.*, and give key.converter and value.converter "
     "(org.apache.kafka.connect.json.JsonConverter, io.confluent.connect.avro.AvroConverter …) instead of input.data.format and "
@@ -84,11 +78,9 @@ def step_of(name: str) -> NextStep | None:
     """The remedy for ``name``, a class that no plugin has or a name of Confluent Cloud. None: unknown."""
     if "." not in name:
         return _of_cloud(name) if is_of_cloud(name) else None
-    stays = must_stay(name)
-    if stays is not None:
-        return NextStep(StepKind.STAY, stays, stays)
     ours = next((text for begin, text in _OURS.items() if name.startswith(begin)), None)
-    more = "" if ours is None else f"; or use {ours}"
+    stays = "" if needs_continuous(name) is None else f", and set {_STAY}"
+    more = stays if ours is None else f"{stays}; or use {ours}"
     coordinates, archive = coordinates_of(name), archive_of(name)
     if coordinates is not None:
         return NextStep(StepKind.INSTALL, coordinates, f"to install it: {installation_of(name)}{more}")
@@ -97,18 +89,14 @@ def step_of(name: str) -> NextStep | None:
     return None if ours is None else NextStep(StepKind.CLASS, ours, f"use {ours}")
 
 
-def must_stay(name: str) -> str | None:
-    """The reason why this connector class must stay in a Kafka Connect cluster, whether or not it is installed. None: it need not stay."""
-    return refused_source(name) or (_LISTENING if name.startswith(_LISTENERS) else None)
-
-
 def _of_cloud(name: str) -> NextStep:
     found = self_managed(name)
     if found is None:
         reason = f"{name} runs in Confluent Cloud alone: leave it there, or write it as a function in Python (docs/functions.md)"
         return NextStep(StepKind.STAY, "they run in Confluent Cloud alone: leave them there, or write them as functions in Python", reason)
     class_name, settings = found
-    set_ = f"set connector.class={class_name}{f', {settings}' if settings else ''}"
+    stays = None if needs_continuous(class_name) is None else _STAY
+    set_ = f"set {', '.join(filter(None, (f'connector.class={class_name}', settings, stays)))}"
     step = "" if _is_built_in(class_name) else next_step(class_name)
     text = f"outside of Confluent Cloud {name} is {class_name}: {set_}; {_OF_CLOUD}{f'; {step}' if step else ''}"
     return NextStep(StepKind.CLASS, name, text)
@@ -166,13 +154,14 @@ _HUB: Final = {
     "io.streamthoughts.kafka.connect.filepulse.": "streamthoughts/kafka-connect-file-pulse",
     "org.neo4j.connectors.kafka.": "neo4j/kafka-connect-neo4j",
 }
-_GITHUB: Final = {
-    "com.datamountaineer.streamreactor.": "lensesio/stream-reactor",
-    "com.ibm.eventstreams.connect.mqsink.": "ibm-messaging/kafka-connect-mq-sink",
-    "com.ibm.eventstreams.connect.mqsource.": "ibm-messaging/kafka-connect-mq-source",
-    "com.sap.kafka.connect.": "SAP/kafka-connect-sap",
-    "io.aiven.kafka.connect.opensearch.": "Aiven-Open/opensearch-connector-for-apache-kafka",
-    "io.lenses.streamreactor.": "lensesio/stream-reactor",
+_SITES: Final = {
+    "com.datamountaineer.streamreactor.": "github.com/lensesio/stream-reactor",
+    "com.ibm.eventstreams.connect.mqsink.": "github.com/ibm-messaging/kafka-connect-mq-sink",
+    "com.ibm.eventstreams.connect.mqsource.": "github.com/ibm-messaging/kafka-connect-mq-source",
+    "com.sap.kafka.connect.": "github.com/SAP/kafka-connect-sap",
+    "io.aiven.kafka.connect.opensearch.": "github.com/Aiven-Open/opensearch-connector-for-apache-kafka",
+    "io.lenses.streamreactor.": "github.com/lensesio/stream-reactor",
+    "io.debezium.": "debezium.io/releases",
 }
 _INSTALL: Final = "airflow connect plugins install"
 
@@ -183,9 +172,8 @@ def archive_of(class_name: str) -> tuple[str, str] | None:
     if hub is not None:
         archive = f"{hub.replace('/', '-')}-VERSION.zip"
         return hub, f"download the zip of {hub} from Confluent Hub (www.confluent.io/hub/{hub}), then {_INSTALL} {archive}"
-    repository = _longest(_GITHUB, class_name)
-    if repository is not None:
-        where = f"github.com/{repository}"
+    where = _longest(_SITES, class_name)
+    if where is not None:
         return where, f"download the archive of a release of {where}, then {_INSTALL} ARCHIVE (a zip, tar.gz or jar)"
     if class_name.startswith("io.confluent."):
         where = "www.confluent.io/hub"

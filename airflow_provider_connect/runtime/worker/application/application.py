@@ -137,10 +137,18 @@ class Application:
         store.close()
         return result
 
-    def _planner(self, store: ConfigChanges, *, java: JavaHost | None = None, yields: bool = False) -> Planner:
-        settings, mask = self._settings, self._mask
+    def _planner(self, store: ConfigChanges, *, java: JavaHost | None = None, stays: bool = False) -> Planner:
         return Planner(
-            settings, self._backing, store, Fence(settings), hide=mask.add, java=java, mask=mask, owner=self._owner, yields=yields
+            self._settings,
+            self._backing,
+            store,
+            Fence(self._settings),
+            hide=self._mask.add,
+            java=java,
+            mask=self._mask,
+            owner=self._owner,
+            yields=stays,
+            stays=stays,
         )
 
     def _stay(self, seconds: float, store: ConfigChanges, claim: Claim) -> RunResult:
@@ -150,7 +158,7 @@ class Application:
             spec,
             self._settings,
             self._backing,
-            self._planner(store, yields=True),
+            self._planner(store, stays=True),
             self._engine.wait,
             claim=claim,
             host=self._stop_server.address[0],

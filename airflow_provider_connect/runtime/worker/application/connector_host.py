@@ -31,6 +31,7 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0  # the waits after a failed plan
+_JAVA_SECONDS = 1.0  # between looks at a Java connector
 REPLAN_SECONDS = 300.0  # to find new tasks, topics and partitions; equals Kafka's metadata.max.age.ms
 
 log = logging.getLogger(__name__)
@@ -222,7 +223,12 @@ class ConnectorHost:
                 wait = self._retry_later(error)
             with self._changed:
                 self._changed.wait_for(lambda: self._triggered or self._closed, wait)
+        self._close_java()
         self._configs.close()
+
+    def _close_java(self) -> None:
+        if self._planner.staying is not None:
+            self._planner.staying.close()
 
     def _next_retry(self) -> float:
         self._retry = min(2 * self._retry, LAST_RETRY_SECONDS)
@@ -257,6 +263,8 @@ class ConnectorHost:
         if StopReason.PAUSED in reasons:
             self._put_status(State.PAUSED, plan)
         state = self._configs.read()
+        if not self._triggered or state.target_state(self._name) is not TargetState.STARTED:
+            self._close_java()
         if state.target_state(self._name) is not TargetState.STARTED:
             return None
         return None if state.claims.get(self._name) != plan.claim else REPLAN_SECONDS  # the new owner of the claim decides what follows
@@ -309,8 +317,8 @@ class ConnectorHost:
         """Wait until the tasks must end, or have ended."""
         again = time.monotonic() + REPLAN_SECONDS
         while True:
+            self._wait(hosted, again)
             with self._changed:
-                self._changed.wait_for(lambda: self._closed or self._triggered or _is_over(hosted), max(0.0, again - time.monotonic()))
                 if self._closed:
                     return
                 triggered, self._triggered = self._triggered, False
@@ -334,6 +342,24 @@ class ConnectorHost:
             if not triggered and _is_over(hosted):
                 return
             again = time.monotonic() + REPLAN_SECONDS
+
+    def _wait(self, hosted: HostedConnector, until: float) -> None:
+        """Wait for a trigger, for the end of all tasks, for a Java connector that asks for other tasks, or for the time ``until``."""
+        java = self._planner.staying if hosted.plan.connector.is_java else None
+        while True:
+            left = until - time.monotonic()
+            with self._changed:
+                is_due = self._changed.wait_for(
+                    lambda: self._closed or self._triggered or _is_over(hosted),
+                    max(0.0, left if java is None else min(left, _JAVA_SECONDS)),
+                )
+            if is_due or java is None or left <= 0:
+                return
+            before, asks = java.failure, java.asks()
+            if java.failure != before:
+                self._put_status(State.RUNNING if java.failure is None else State.FAILED, hosted.plan, java.failure)
+            if asks:
+                return
 
     def _is_outdated(self, hosted: HostedConnector) -> bool:
         """Whether there is a newer claim, or the connector needs other tasks than it has."""
@@ -377,10 +403,10 @@ class ConnectorHost:
         with self._changed:
             self._changed.notify_all()
 
-    def _put_status(self, state: State, plan: Plan) -> None:
+    def _put_status(self, state: State, plan: Plan, trace: str | None = None) -> None:
         with self._backing.status_notes(plan.claim) as statuses:
             version = plan.connector.plugin.version
-            statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, version=version, claim=plan.claim))
+            statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, trace, version=version, claim=plan.claim))
 
     @property
     def _graceful_seconds(self) -> float:

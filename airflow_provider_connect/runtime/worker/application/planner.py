@@ -11,6 +11,7 @@ from airflow_provider_connect.errors import ConfigException, FencedException, Mi
 from airflow_provider_connect.runtime.config.masking import HideSecrets, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
+from airflow_provider_connect.runtime.java.task.staying_connector import StayingConnector
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord
 from airflow_provider_connect.runtime.model.run import Claim, RunSpec
@@ -75,7 +76,8 @@ class NoPlan:
 class Planner:
     """Plans one run. ``store`` belongs to the backing, and its owner keeps it open. ``hide`` receives the secrets of the config before the
     connector's code sees them. ``mask`` hides these secrets. ``java`` receives the JVM of a Java connector's plan. ``owner`` identifies the
-    run in its claims. A run that ``yields`` has claimed the connector, and claims again only if no other run has since."""
+    run in its claims. A run that ``yields`` has claimed the connector, and claims again only if no other run has since. Of a run that
+    ``stays``, ``staying`` keeps a Java connector started. The caller closes it."""
 
     def __init__(
         self,
@@ -89,8 +91,10 @@ class Planner:
         mask: Callable[[str], str] = str,
         owner: str | None = None,
         yields: bool = False,
+        stays: bool = False,
     ) -> None:
         self.owner = owner
+        self.staying = StayingConnector() if stays else None
         self.store = store
         self._yields = yields
         self._settings = settings
@@ -159,12 +163,14 @@ class Planner:
         return Plan(checked, claim, guarantee, configs, tasks)
 
     def is_outdated(self, spec: RunSpec, plan: Plan) -> bool:
-        """Whether the connector needs other tasks than those of ``plan``. Writes and fences nothing, because these tasks run. For a Java
-        connector, only its config is compared, because its plan starts a JVM. Raises what ``plan`` raises."""
+        """Whether the connector needs other tasks than those of ``plan``. Writes and fences nothing, because these tasks run. A Java
+        connector is asked only if it has asked for other tasks. Raises what ``plan`` raises."""
         state = self.store.read()
         raw = state.connector_config(spec.connector)
-        if raw is None or raw != plan.connector.raw or plan.connector.is_java:
+        if raw is None or raw != plan.connector.raw:
             return raw != plan.connector.raw
+        if plan.connector.is_java:
+            return self.staying is not None and self.staying.is_outdated(plan.task_configs, self._settings)
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
         return task_configs(checked, PlanningContext(checked.name, partial(self._offsets, checked)), self._settings) != plan.task_configs
@@ -172,9 +178,11 @@ class Planner:
     def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
         if checked.is_java:
             self._end_open(checked, claim)  # a connector that reads offsets would wait for an open transaction
+            is_valid = self._is_planned(checked.name)
+            if self.staying is not None:
+                return self.staying.task_configs(checked, self._settings, is_valid=is_valid, mask=self._mask)
             from airflow_provider_connect.runtime.java.task.connector_jvm import java_task_configs
 
-            is_valid = self._is_planned(checked.name)
             return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
@@ -223,13 +231,17 @@ class Planner:
             self._fence.fence(checked.name, range(state.fencing_counts.get(checked.name, 0)), checked.producer_overrides(self._settings))
 
     def _publish(self, checked: CheckedConnector, configs: Sequence[Mapping[str, str]], claim: Claim) -> None:
-        """Write task configs, then the commit record. For a smaller set, fence the ids that are no longer used before writing the count."""
+        """Write task configs, then the commit record. For a smaller set, fence the ids that are no longer used, and delete the
+        statuses of their tasks, before writing the count."""
         name = checked.name
         self.store.put_tasks(name, configs, claim, planned_from=checked.raw)
         alive = self.store.read().fencing_counts.get(name, 0)
         if alive != len(configs):
             if self._has_ids(checked):
                 self._fence.fence(name, range(len(configs), alive), checked.producer_overrides(self._settings))
+            with self._backing.status_notes(claim) as statuses:
+                for task in range(len(configs), alive):
+                    statuses.delete_task(name, task)
             self.store.put_fencing_count(name, len(configs), claim)
 
     def _has_ids(self, checked: CheckedConnector) -> bool:

@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.config.config_providers import ConfigProvi
 from airflow_provider_connect.runtime.config.masking import HideSecrets, Mask, config_secrets, password_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.catalog.location import refuse_location
-from airflow_provider_connect.runtime.java.config.connector import java_class, java_errors
+from airflow_provider_connect.runtime.java.config.connector import JavaSink, JavaSource, java_errors
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY
 from airflow_provider_connect.runtime.model.connector_keys import (
@@ -135,7 +135,7 @@ def check_connector(
 def _java_class(plugin: Plugin, settings: WorkerSettings) -> type[Connector]:
     location = None if plugin.location is None else plugin.location.path
     refuse_location(plugin.class_name, location, plugin.origin, settings.values)
-    return java_class(plugin.class_name, is_source=plugin.kind is PluginKind.SOURCE)
+    return JavaSource if plugin.kind is PluginKind.SOURCE else JavaSink
 
 
 @plugin_code()
@@ -169,7 +169,7 @@ def _checked(
         errors += [error for error in of_topics if error not in errors]
     for of_backfill in backfill_errors(resolved, None if plugin.is_java else connector).values():
         errors += [error for error in of_backfill if error not in errors]
-    errors += java_errors(name, resolved, choice.settings) if plugin.is_java else []
+    errors += java_errors(name, plugin.class_name, resolved, choice.settings) if plugin.is_java else []
     if not isinstance(connector, SourceConnector):
         errors += group_errors(choice.settings, {"name": name, **resolved})
     creation, of_creation = _topic_creation(connector, resolved, choice.settings)
