@@ -3,6 +3,7 @@
 import logging
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
@@ -10,6 +11,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.operators.definition import DefinesConnector
+from airflow_provider_connect.operators.failure_notices import notices_of_failures
 from airflow_provider_connect.operators.lineage import HasLineage
 from airflow_provider_connect.operators.planning import airflow_errors, require_started
 from airflow_provider_connect.operators.run_conf import refuse_backfill, requested_tasks
@@ -112,8 +114,10 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             stays_seconds=stays_seconds,
         )
         directory.write_spec(spec)
+        notices = nullcontext() if stays_seconds is None else notices_of_failures(self, directory, context)
         try:
-            exit_code, log_tail = self.run_application(directory)
+            with notices:
+                exit_code, log_tail = self.run_application(directory)
         finally:
             directory.forget_secrets()
         result = directory.result()

@@ -4,6 +4,7 @@ The path is ``«base»/«dag»/«run»[/«map index»]/try-«n»``, so a retry o
 """
 
 import hashlib
+import json
 import os
 import re
 import shutil
@@ -11,7 +12,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.runtime.model.run import PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, TaskResult
+from airflow_provider_connect.runtime.model.run import (
+    FAILURES_FILE,
+    PID_FILE,
+    PROGRESS_FILE,
+    RESULT_FILE,
+    RUN_FILE,
+    RunResult,
+    RunSpec,
+    TaskResult,
+)
 
 _STALE_SECONDS = 7 * 86_400
 _UNREAD_SECONDS = 3600
@@ -56,6 +66,13 @@ class RunDirectory:
     def result(self) -> RunResult | None:
         """The application's result. None: the application ended without a result."""
         return _result(self.path / RESULT_FILE)
+
+    def failures(self) -> list[str]:
+        """The traces of the connector and tasks of a run that stays that are FAILED now."""
+        try:
+            return [str(trace) for trace in json.loads((self.path / FAILURES_FILE).read_text(encoding="utf-8"))]
+        except (OSError, ValueError, TypeError):
+            return []
 
     def driver_pid(self) -> int | None:
         """The process id of the application's driver. None until the driver has written it."""

@@ -116,6 +116,30 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
         airflow.client.delete(f"/connect/connectors/{name}")
 
 
+def test_a_task_that_fails_is_noticed_while_its_run_goes_on(airflow: Airflow, unique: str, file_sink: Connector) -> None:
+    bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
+    file, config = file_sink
+    make_topic(bootstrap, topic, 2)
+    json = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+    steered = {"airflow.engine": "process", "airflow.on.failure": "canary", "tasks.max": "2"}
+    dag_file = airflow.write_dag(name, {**config, **json, **STAYS, **steered})
+    try:
+        send(bootstrap, topic, ["1", "2"], partitions=2)
+        wait_until(lambda: sorted(lines(file)) == ["1", "2"], "the run delivers")
+        send(bootstrap, topic, ["{broken", "3"], partitions=2)
+        sent = wait_until(lambda: [line for line in lines(airflow.notices) if name in line], "the notice is sent")
+        (run,) = running(airflow, name)
+        assert [line.startswith(f"{name} {run} run failed: Connector {name}: ") for line in sent] == [True], sent
+        send(bootstrap, topic, ["4"], partitions=2, first=1)
+        soon(lambda: sorted(lines(file)) == ["1", "2", "3", "4"], "the other task goes on")
+        assert sorted(states(airflow, name)) == ["FAILED", "RUNNING", "RUNNING"]
+        assert running(airflow, name) == [run]
+    finally:
+        dag_file.unlink()
+        airflow.client.put(f"/connect/connectors/{name}/stop")
+        wait_until(lambda: running(airflow, name) == [], "the run ends")
+
+
 def append(file: Path, line: str) -> None:
     with file.open("a") as written:
         written.write(f"{line}\n")

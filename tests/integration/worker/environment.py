@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -121,6 +121,7 @@ class RunEnvironment:
         on_claim: Callable[[Claim], None] = lambda _: None,
         engine: Callable[[TaskPayload], TaskResult] | None = None,
         on_progress: Callable[[RunResult], None] = lambda _: None,
+        on_failures: Callable[[Sequence[str]], None] = lambda _: None,
         stays_seconds: float | None = None,
     ) -> Application:
         """The driver's part; ``engine`` replaces Spark."""
@@ -136,7 +137,7 @@ class RunEnvironment:
             stays_seconds=stays_seconds,
         )
         run = engine or partial(run_task, step=self.step)
-        return Application(spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress)
+        return Application(spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress, on_failures=on_failures)
 
     def start(self, define: Mapping[str, str] | None = None) -> UnderWay:
         """A run in a thread of its own."""

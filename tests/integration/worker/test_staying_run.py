@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -37,6 +37,7 @@ class Staying:
 
     run: UnderWay
     claims: list[Claim]
+    failures: list[Sequence[str]]
 
     def end(self) -> RunResult:
         self.run.application.request_end()
@@ -62,10 +63,13 @@ def staying(
     environment: RunEnvironment, define: Mapping[str, str] | None, *, seconds: float = 3600.0, engine: Engine | None = None
 ) -> Iterator[Staying]:
     claims: list[Claim] = []
+    failures: list[Sequence[str]] = []
     run = (engine or Engine()).run
-    started = UnderWay(environment.application(define, on_claim=claims.append, engine=run, stays_seconds=seconds))
+    started = UnderWay(
+        environment.application(define, on_claim=claims.append, on_failures=failures.append, engine=run, stays_seconds=seconds)
+    )
     try:
-        yield Staying(started, claims)
+        yield Staying(started, claims, failures)
     finally:
         started.application.request_end()
         started.wait(60)
@@ -280,6 +284,8 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
         failed = next(task for task, state in environment.states().items() if state == "FAILED")
         send(environment.bootstrap, unique, ["sibling"], partitions=2, first=1)
         eventually(lambda: "sibling" in environment.lines(), 15)
+        assert [len(traces) for traces in run.failures] == [1]
+        assert "the destination is gone" in run.failures[0][0]
 
         before = environment.statuses().task(environment.connector, failed)
         with ConfigStore(environment.settings) as store, StatusWriter(environment.settings) as statuses:  # as the herder restarts a task
@@ -289,6 +295,7 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
         eventually(
             lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED, 30
         )
+        eventually(lambda: [len(traces) for traces in run.failures] == [1, 0, 1])
         result = run.end()
     assert result.state is RunState.FAILED
     assert sorted(task.state for task in result.tasks) == ["FAILED", "RUNNING"]

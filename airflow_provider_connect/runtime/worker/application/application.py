@@ -7,7 +7,7 @@ import logging
 import os
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, nullcontext
 from functools import partial
 
@@ -40,6 +40,7 @@ class Application:
     """Runs one ``RunSpec`` to its ``RunResult``. ``start_engine`` starts the engine that runs tasks: Spark or this process. It is called in
     a separate thread during planning. ``backing`` None: the internal topics. After each task but the last, ``on_progress`` receives the
     result that the application would have if it ended now. In this result, tasks that still run have ``UNREPORTED`` as their trace.
+    Of a run that stays, ``on_failures`` receives the traces of what is FAILED, whenever they change.
     ``mask`` receives the secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a
     task in this process. None: tasks run elsewhere."""
 
@@ -51,6 +52,7 @@ class Application:
         host: str,
         on_claim: Callable[[Claim], None],
         on_progress: Callable[[RunResult], None] = lambda _: None,
+        on_failures: Callable[[Sequence[str]], None] = lambda _: None,
         backing: Backing | None = None,
         mask: Mask | None = None,
         java: JavaHost | None = None,
@@ -62,6 +64,7 @@ class Application:
         self._stop_server = StopServer(host)
         self._on_claim = on_claim
         self._on_progress = on_progress
+        self._on_failures = on_failures
         self._worker_id = f"{host}:{os.getpid()}"
         self._mask = mask or Mask()
         self._mask.add(spec.secrets.values())
@@ -165,6 +168,7 @@ class Application:
             worker_id=self._worker_id,
             mask=self._mask,
             on_claim=self._on_claim,
+            on_failures=self._on_failures,
             failures=self._failures,
         )
         if self._is_end_requested:

@@ -99,6 +99,8 @@ class ConnectorHost:
     ``claim`` is the claim for the first plan, if the caller has already made it. None: the host makes this claim. ``on_claim`` receives
     each later claim.
 
+    ``failure`` is the trace of the connector, if it is FAILED now.
+
     Once ``ended`` is set, the host does nothing until a trigger starts it again. ``ended`` is the reason: a newer run has claimed the
     connector, or a plan has failed for good.
     """
@@ -117,6 +119,7 @@ class ConnectorHost:
         on_claim: Callable[[Claim], None] = lambda _: None,
     ) -> None:
         self.ended: Exception | None = None
+        self.failure: str | None = None
         self._spec = spec
         self._name = spec.connector
         self._settings = settings
@@ -245,7 +248,7 @@ class ConnectorHost:
         plan = self._claim_and_plan()
         if not isinstance(plan, Plan):
             return plan
-        self._retry = FIRST_RETRY_SECONDS
+        self._retry, self.failure = FIRST_RETRY_SECONDS, None
         if plan.connector.raw != self._config:
             self._config = plan.connector.raw
             self._failed.clear()
@@ -304,6 +307,7 @@ class ConnectorHost:
         with suppress(ConfigException):  # a variable that cannot be resolved has no value to hide
             self._mask.add(secret_values(raw, self._settings.config_providers(self._name), {}))
         trace = self._mask(trace_of(error))
+        self.failure = trace
         log.error("Connector %s FAILED\n%s", self._name, without_framework(trace))
         if claim is not None:
             version = plugin_version(self._settings, self._name, state)
@@ -357,6 +361,7 @@ class ConnectorHost:
                 return
             before, asks = java.failure, java.asks()
             if java.failure != before:
+                self.failure = java.failure
                 self._put_status(State.RUNNING if java.failure is None else State.FAILED, hosted.plan, java.failure)
             if asks:
                 return

@@ -6,6 +6,7 @@ Started as a program with ``--run-dir DIR``, it runs without Spark.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import signal
 import socket
@@ -18,7 +19,16 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.log_lines import write_logs
-from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE, PROGRESS_FILE, RESULT_FILE, RUN_FILE, RunSpec, TaskResult
+from airflow_provider_connect.runtime.model.run import (
+    CLAIM_FILE,
+    FAILURES_FILE,
+    PID_FILE,
+    PROGRESS_FILE,
+    RESULT_FILE,
+    RUN_FILE,
+    RunSpec,
+    TaskResult,
+)
 from airflow_provider_connect.runtime.worker.application.application import Application
 from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 from airflow_provider_connect.runtime.worker.application.remote_task import TaskRunner
@@ -69,6 +79,7 @@ def _run(
         host=host,
         on_claim=lambda claim: write_private(directory / CLAIM_FILE, str(claim)),
         on_progress=lambda progress: write_private(directory / PROGRESS_FILE, progress.to_json()),
+        on_failures=lambda traces: write_private(directory / FAILURES_FILE, json.dumps(list(traces))),
         mask=mask,
         java=java,
     )

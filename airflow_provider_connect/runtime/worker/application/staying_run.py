@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import replace
 
@@ -37,7 +37,8 @@ log = logging.getLogger(__name__)
 class StayingRun:
     """Runs one connector in one application until ``run`` has a reason to end. ``claim`` is the application's claim. ``planner`` yields to
     newer runs. ``engine`` waits until the engine can run tasks, and returns it. Tasks connect to this process at the address ``host``.
-    ``failures``: how often each task has FAILED in a row. ``on_claim`` receives each later claim."""
+    ``failures``: how often each task has FAILED in a row. ``on_claim`` receives each later claim. ``on_failures`` receives the traces of
+    what is FAILED, whenever they change."""
 
     def __init__(
         self,
@@ -52,6 +53,7 @@ class StayingRun:
         worker_id: str,
         mask: Mask,
         on_claim: Callable[[Claim], None],
+        on_failures: Callable[[Sequence[str]], None],
         failures: Mapping[int, int],
     ) -> None:
         self._spec = spec
@@ -64,6 +66,8 @@ class StayingRun:
         self._worker_id = worker_id
         self._mask = mask
         self._on_claim = on_claim
+        self._on_failures = on_failures
+        self._reported: list[str] = []
         self._failures = dict(failures)
         self._is_end_requested = False
         self._dag_keys: Mapping[str, str] = {}
@@ -119,10 +123,22 @@ class StayingRun:
                 idle_at = now + _PAUSED_SECONDS if target is TargetState.PAUSED else math.inf
                 restarts_until = now + _RESTART_SECONDS
                 host.trigger()
+            self._report_failures()
             if now < restarts_until and (failed := host.failed_tasks):
                 with suppress(StoreTimeoutException):  # the next turn reads them
                     if restarting := failed & self._restarting():
                         host.trigger(restarting)
+
+    def _report_failures(self) -> None:
+        traces = [self._tasks[number].result.trace or "" for number in sorted(self._host.failed_tasks)]
+        if self._host.failure is not None:
+            traces.insert(0, self._host.failure)
+        if traces != self._reported:
+            self._reported = traces
+            try:
+                self._on_failures(traces)
+            except OSError as error:  # (a full disk is no reason to end the running tasks)
+                log.warning("Connector %s: what is FAILED could not be noted: %s", self._spec.connector, error)
 
     def _read_change(self) -> tuple[StopReason | None, TargetState | None]:
         """Why the run ends after a change on the config topic, and the target state. None instead of a reason: the run continues."""
