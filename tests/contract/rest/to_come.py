@@ -1,4 +1,4 @@
-"""Steps that are not equal yet, and why. ``make contract`` counts them as unequal; the tests pass them over."""
+"""Steps that are not equal yet, and why. ``make contract`` and the tests pass them over."""
 
 from collections.abc import Iterable, Mapping
 

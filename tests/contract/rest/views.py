@@ -8,6 +8,8 @@ from typing import Any
 _PLUGIN_TAIL = re.compile(r"(available connectors are: ).*", re.DOTALL)
 _EXCEPTION_HEAD = re.compile(r"(?:[\w.$]+(?:Exception|Error): )+(?=Failed to find any class)")
 _SORTED_LISTS = ("topics", "offsets", "recommended_values")
+_OF_CONNECT = {"MissingException": "ConnectException"}
+"""What Kafka Connect raises instead of an exception that it does not have."""
 _KAFKA = "org.apache.kafka."
 
 
@@ -46,7 +48,8 @@ def _plain(value: Any, *, keeps_versions: bool, sorts_tasks: bool, key: str = ""
                 items = [one for one in items if not _is_foreign_plugin(one)]
             return sorted(items, key=_ordered) if key in _SORTED_LISTS or (key == "tasks" and sorts_tasks) else items
         case str() if key == "trace":
-            return value.splitlines()[0].partition(":")[0].rpartition(".")[2] if value else value
+            name = value.partition("\n")[0].partition(":")[0].rpartition(".")[2]
+            return _OF_CONNECT.get(name, name)
         case str() if key == "message":
             return _EXCEPTION_HEAD.sub("", _PLUGIN_TAIL.sub(r"\1", value))
         case int() if key == "last_modified":
