@@ -5,9 +5,12 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.connector import JavaSink, JavaSource, guarded_source, java_config
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
+from airflow_provider_connect.standalone.files import ConnectorFile
+from airflow_provider_connect.standalone.one_run import run_once
 from tests.unit.java.test_java_plugins import jar
 
 
@@ -41,4 +44,6 @@ def test_a_source_whose_runs_have_no_end_is_refused_unless_they_stay(tmp_path: P
             check_connector("changes", {"connector.class": name, "topic.prefix": "p"}, settings, {})
     staying = {"connector.class": source, "topic.prefix": "p", "airflow.schedule": "@continuous"}
     assert isinstance(check_connector("changes", staying, settings, {}).connector, JavaSource)
+    with pytest.raises(ConfigException, match="this run ends"):
+        run_once(ConnectorFile("changes", staying), settings.originals, Mask())
     assert isinstance(check_connector("rows", {"connector.class": sink, "topics": "t"}, settings, {}).connector, JavaSink)
