@@ -10,6 +10,7 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 
+from airflow_provider_connect import Connect
 from airflow_provider_connect.dev.own_server import LOOPBACK
 from airflow_provider_connect.dev.postgres_server import USER, PostgresServer
 from airflow_provider_connect.errors import BadRequestException
@@ -130,6 +131,29 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
     assert orders.readiness() == NO_WORK
     assert "canary-of-a-password" not in output
     assert "AppenderLoggingException" not in output, "a plugin that cannot be loaded costs one line"
+
+
+def test_changes_come_at_once_where_the_run_stays_and_once_after_kills(orders: Orders) -> None:
+    config = dict(line.split("=", 1) for line in orders.config(heartbeat_interval_ms="200").read_text().splitlines())
+    orders.execute("INSERT INTO {orders} SELECT n, 'new' FROM generate_series(1, 3) n")
+    expected = [("r", 1), ("r", 2), ("r", 3)]
+    before = children()
+    with Connect(orders.name, orders.runs.worker) as connect:
+        connect.add_connector(config)
+        wait_for(lambda: orders.runs.topics_of(orders.name))
+        wait_for(lambda: orders.changes() == expected)
+        for number in range(4, 8):
+            orders.execute(f"INSERT INTO {{orders}} VALUES ({number}, 'new')")
+            expected.append(("c", number))
+            wait_for(lambda: orders.changes() == expected, 30)
+            [*_, last] = [each for each in children() if each not in before]
+            if number % 2 == 0:
+                last.kill()
+        connect.herder.pause(orders.name)
+        wait_for(lambda: [task.state for task in connect.herder.connector_status(orders.name).tasks] == ["PAUSED"])
+        orders.execute("DELETE FROM {orders} WHERE id = 1")
+        connect.herder.resume(orders.name)
+        wait_for(lambda: orders.changes() == [*expected, ("d", 1)])
 
 
 def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> None:
