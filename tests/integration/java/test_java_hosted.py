@@ -27,7 +27,7 @@ def config_of(path: Path) -> dict[str, str]:
 
 @pytest.mark.soak
 def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique: str) -> None:
-    """Records come at once, in one JVM a task. After a restart of the application they go on at their offsets."""
+    """Records come at once, in one JVM for each connector and each task. After a restart of the application they go on at their offsets."""
     java_runs.make_topic(unique)
     source, sink = java_runs.source(f"{unique}-in", unique), java_runs.sink(f"{unique}-out", unique)
     java_runs.input.write_text("one\n")
@@ -44,7 +44,7 @@ def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique
                 expected.append(str(len(expected)))
                 wait_for(partial(holds, java_runs.output, expected))
                 jvms = jvms or children()
-            assert len(jvms) == len(before) + 2
+            assert len(jvms) == len(before) + 4
             assert children() == jvms
         wait_for(lambda: len(children()) == len(before))
     assert java_runs.records(unique) == expected

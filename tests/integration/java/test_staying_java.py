@@ -70,6 +70,18 @@ def test_a_connector_that_asks_for_other_tasks_gets_them(files: Folder) -> None:
         wait_for(lambda: files.holds("a1", "a2", "b1", "b2", "b3"))
 
 
+def test_a_restart_of_the_connector_starts_it_anew(files: Folder) -> None:
+    before = children()
+    files.add("a.txt", "a1")
+    with files.hosted() as connect:
+        wait_for(lambda: files.holds("a1"))
+        first = {each.pid for each in children() if each not in before}
+        connect.herder.restart_connector(files.name, include_tasks=False, only_failed=False)
+        wait_for(lambda: len(second := {each.pid for each in children() if each not in before}) == 2 and not second & first)
+        files.add("b.txt", "b1")
+        wait_for(lambda: files.holds("a1", "b1"))
+
+
 def test_a_failed_connector_is_started_again_while_its_tasks_continue(files: Folder) -> None:
     files.add("a.txt", "a1")
     with files.hosted() as connect:

@@ -266,11 +266,10 @@ class ConnectorHost:
         if StopReason.PAUSED in reasons:
             self._put_status(State.PAUSED, plan)
         state = self._configs.read()
-        if not self._triggered or state.target_state(self._name) is not TargetState.STARTED:
+        is_owned = state.claims.get(self._name) == plan.claim and state.target_state(self._name) is TargetState.STARTED
+        if not (is_owned and self._triggered):  # after a verb, the connector starts again too
             self._close_java()
-        if state.target_state(self._name) is not TargetState.STARTED:
-            return None
-        return None if state.claims.get(self._name) != plan.claim else REPLAN_SECONDS  # the new owner of the claim decides what follows
+        return REPLAN_SECONDS if is_owned else None  # the new owner of the claim decides what follows
 
     def _claim_and_plan(self) -> Plan | float | None:
         """The plan, or how long to wait for a trigger before the next attempt. None: wait without a limit."""
