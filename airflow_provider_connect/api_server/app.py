@@ -26,6 +26,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 _INTERVAL_MS = 1000
 _CHECKS_SECONDS = 60.0
 _SLOTS_SECONDS = 600.0  # a check takes up to 30 s, because it queries a database server
+_SILENCE_SECONDS = 5.0
 _DEADLINES_SECONDS = 15.0
 _LAGS_SECONDS = 15.0  # often enough for one measurement per minute
 
@@ -73,6 +74,7 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
         *(Part(name, partial(current.act, act), seconds=seconds) for name, act in acts.items()),
         Part("cluster checks", partial(current.act, ServerWorker.check_cluster), seconds=_CHECKS_SECONDS, is_slow=True),
         Part("replication slots", partial(current.act, ServerWorker.check_slots), seconds=_SLOTS_SECONDS, is_slow=True),
+        Part("silent tasks", partial(current.act, ServerWorker.expire_silent_tasks), seconds=_SILENCE_SECONDS, is_slow=True),
         Part("deadlines", partial(current.act, ServerWorker.watch_deadlines), seconds=_DEADLINES_SECONDS, is_slow=True),
         Part("lags", partial(current.act, ServerWorker.sample_distances), seconds=_LAGS_SECONDS, is_slow=True),
         Part("SQL mirror", mirror.step, seconds=POLL_SECONDS, longest_seconds=60.0, is_slow=True, close=mirror.close),

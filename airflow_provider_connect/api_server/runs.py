@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+from airflow.configuration import conf
 from airflow.models.dag import DagModel
 from airflow.models.dagbag import DBDagBag
 from airflow.models.dagrun import DagRun
@@ -33,6 +34,7 @@ _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_in
 _AUDIT_DELAY = timedelta(seconds=5)
 _FLAGS = {"patch_dag": None, "paused": True, "cli_dag_pause": True, "cli_dag_unpause": False}
 _FLAG_AGE = timedelta(minutes=10)
+_EXPIRED = timedelta(days=2)  # older than any heartbeat that the scheduler accepts
 ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
 
 
@@ -216,6 +218,26 @@ def end_runs(session: Session, dag_id: str) -> None:
     for run in session.scalars(statement).all():
         _end(session, run, "stopped")
     _allow_scheduling(session, [dag_id])
+
+
+def expire_silent_tasks(session: Session, now: datetime) -> list[str]:
+    """Have the scheduler end the tries of connectors' tasks whose processes have sent no heartbeat for a long time. Returns the ids of
+    their DAGs.
+
+    A task's supervisor kills it after ``max_failed_heartbeats``, so after twice this time the process is dead. By itself, the scheduler
+    waits for ``task_instance_heartbeat_timeout``, which is five minutes by default.
+    """
+    silence = timedelta(seconds=2 * conf.getint("workers", "max_failed_heartbeats") * conf.getint("workers", "min_heartbeat_interval"))
+    statement = (
+        select(TaskInstance)
+        .where(TaskInstance.state == TaskInstanceState.RUNNING, TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+        .where(TaskInstance.last_heartbeat_at.between(now - _EXPIRED / 2, now - silence))
+        .with_for_update(skip_locked=True, of=TaskInstance)
+    )
+    found = [ti for ti in session.scalars(statement) if connector_for(ti.dag_id) is not None or is_shortened(ti.dag_id)]
+    for ti in found:
+        ti.last_heartbeat_at = now - _EXPIRED
+    return [ti.dag_id for ti in found]
 
 
 def end_paused_runs(session: Session) -> list[str]:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping
 from contextlib import closing
+from datetime import UTC, datetime
 from functools import partial
 
 from airflow.utils.session import create_session
@@ -16,6 +17,7 @@ from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLaunc
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
+from airflow_provider_connect.api_server.runs import expire_silent_tasks
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.dag_files.deadlines import send_missed_deadline
@@ -136,6 +138,13 @@ class ServerWorker:
     def remove_dags(self) -> None:
         if self._has_lease:
             self._removal.tick(self.herder.config_state())
+
+    def expire_silent_tasks(self) -> None:
+        if not self._has_lease:
+            return
+        with create_session() as session:
+            for dag_id in expire_silent_tasks(session, datetime.now(UTC)):
+                _log.warning("A task of %s has sent no heartbeat for long: its process is lost, and the scheduler ends its try", dag_id)
 
     def watch_deadlines(self) -> None:
         if self._has_lease:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
@@ -18,6 +19,7 @@ from tests.integration.worker.environment import make_topic, send, values_of
 
 Connector = tuple[Path, dict[str, str]]
 STAYS = {"airflow.schedule": "@continuous"}
+BACK_SECONDS = 150.0  # Airflow itself waits for five minutes
 SOON_SECONDS = 20.0  # on a busy machine; a bounded run would not come at all
 
 
@@ -111,6 +113,31 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
         append(file, "three")
         wait_until(lambda: values_of(bootstrap, topic) == ["one", "two", "three"], "another process delivers")
+    finally:
+        dag_file.unlink()
+        airflow.client.delete(f"/connect/connectors/{name}")
+
+
+@pytest.mark.soak  # a minute
+def test_a_source_is_back_after_the_kill_of_its_supervisor(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
+    file, config = file_source
+    make_topic(bootstrap, topic)
+    file.write_text("one\n")
+    dag_file = airflow.write_dag(name, {**config, **STAYS, "airflow.engine": "process", "airflow.retry.delay": "1s"})
+    try:
+        wait_until(lambda: values_of(bootstrap, topic) == ["one"], "the run delivers")
+        (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/try-*/{PID_FILE}")
+        task = psutil.Process(int(pid_file.read_text())).parent()
+        assert task is not None
+        supervisor = task.parent()
+        assert supervisor is not None
+        supervisor.kill()
+        began = time.monotonic()
+        append(file, "two")
+        wait_until(lambda: values_of(bootstrap, topic) == ["one", "two"], "another run delivers")
+        print(f"back after {time.monotonic() - began:.0f} s")
+        assert time.monotonic() - began < BACK_SECONDS
     finally:
         dag_file.unlink()
         airflow.client.delete(f"/connect/connectors/{name}")
