@@ -39,7 +39,7 @@ _NO_CLASS: Final = "Failed to find any class that implements Connector"
 _STEPS: Final = (
     ("plugin from Maven's central repository", r"\(to install it: airflow connect plugins install maven:[\w.-]+:[\w.-]+:[\w.-]+"),
     ("plugin from Confluent Hub", r"\(download the zip of [\w-]+/[\w-]+ from Confluent Hub"),
-    ("plugin from its maker's releases", r"\(download the archive of a release of github\.com/[\w-]+/[\w-]+"),
+    ("plugin from its maker's releases", r"\(download the archive of a release of (?:github\.com/[\w-]+/[\w-]+|debezium\.io/releases)"),
     ("name of Confluent Cloud, with its class", r"\(outside of Confluent Cloud \w+ is [\w.]+: set connector\.class="),
     ("stays in its cluster", r"leave (?:it|this connector) (?:in a Kafka Connect cluster|there)"),
 )

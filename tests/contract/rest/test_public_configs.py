@@ -64,7 +64,8 @@ def _without_keys(config: Mapping[str, str]) -> dict[str, str]:
             {"connector.class": "PostgresSink", "kafka.auth.mode": "KAFKA_API_KEY", "topics": "orders"},
             "name of Confluent Cloud, with its class",
         ),
-        ({"connector.class": "io.debezium.connector.oracle.OracleConnector", "topic.prefix": "shop"}, "stays in its cluster"),
+        ({"connector.class": "io.debezium.connector.oracle.OracleConnector", "topic.prefix": "shop"}, "plugin from its maker's releases"),
+        ({"connector.class": "DynamoDbCdcSource", "kafka.auth.mode": "KAFKA_API_KEY"}, "stays in its cluster"),
         (
             {"connector.class": "io.confluent.salesforce.SalesforceCdcSourceConnector", "salesforce.password": "confluent"},
             "plugin from Confluent Hub",  # the password is no part of the answer, nor is it shown by its absence
