@@ -34,6 +34,7 @@ _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_in
 _AUDIT_DELAY = timedelta(seconds=5)
 _FLAGS = {"patch_dag": None, "paused": True, "cli_dag_pause": True, "cli_dag_unpause": False}
 _FLAG_AGE = timedelta(minutes=10)
+_SHORTEST_SILENCE = timedelta(seconds=30)
 _EXPIRED = timedelta(days=2)  # older than any heartbeat that the scheduler accepts
 ENDS = "It stays FAILED until a run with something to do has ended well, or a restart: POST /connectors/«name»/restart?includeTasks=true."
 
@@ -227,7 +228,8 @@ def expire_silent_tasks(session: Session, now: datetime) -> list[str]:
     A task's supervisor kills it after ``max_failed_heartbeats``, so after twice this time the process is dead. By itself, the scheduler
     waits for ``task_instance_heartbeat_timeout``, which is five minutes by default.
     """
-    silence = timedelta(seconds=2 * conf.getint("workers", "max_failed_heartbeats") * conf.getint("workers", "min_heartbeat_interval"))
+    seconds = 2 * conf.getint("workers", "max_failed_heartbeats") * conf.getint("workers", "min_heartbeat_interval")
+    silence = max(_SHORTEST_SILENCE, timedelta(seconds=seconds))
     statement = (
         select(TaskInstance)
         .where(TaskInstance.state == TaskInstanceState.RUNNING, TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))

@@ -6,7 +6,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -118,27 +118,44 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
         airflow.client.delete(f"/connect/connectors/{name}")
 
 
-@pytest.mark.soak  # a minute
-def test_a_source_is_back_after_the_kill_of_its_supervisor(airflow: Airflow, unique: str, file_source: Connector) -> None:
+@pytest.mark.soak  # each takes a minute
+@pytest.mark.parametrize("is_host_lost", [False, True])
+def test_a_source_is_back_after_the_loss_of_its_supervisor(
+    airflow: Airflow, unique: str, file_source: Connector, *, is_host_lost: bool
+) -> None:
+    """With its host, the executor's process is lost too: nothing reports the end of the task."""
     bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
     file, config = file_source
     make_topic(bootstrap, topic)
     file.write_text("one\n")
+    lost: list[psutil.Process] = []
     dag_file = airflow.write_dag(name, {**config, **STAYS, "airflow.engine": "process", "airflow.retry.delay": "1s"})
     try:
         wait_until(lambda: values_of(bootstrap, topic) == ["one"], "the run delivers")
         (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/try-*/{PID_FILE}")
-        task = psutil.Process(int(pid_file.read_text())).parent()
+        driver = psutil.Process(int(pid_file.read_text()))
+        task = driver.parent()
         assert task is not None
         supervisor = task.parent()
         assert supervisor is not None
-        supervisor.kill()
+        lost.append(supervisor)
+        if is_host_lost:
+            supervisor.suspend()
+            task.kill()
+        else:
+            supervisor.kill()
         began = time.monotonic()
+        driver.wait(30)
         append(file, "two")
         wait_until(lambda: values_of(bootstrap, topic) == ["one", "two"], "another run delivers")
         print(f"back after {time.monotonic() - began:.0f} s")
         assert time.monotonic() - began < BACK_SECONDS
+        if is_host_lost:
+            assert "has sent no heartbeat for long" in (airflow.stack.folder / "airflow" / "logs" / "api-server.log").read_text()
     finally:
+        for process in lost:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
         dag_file.unlink()
         airflow.client.delete(f"/connect/connectors/{name}")
 
