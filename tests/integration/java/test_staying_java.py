@@ -70,6 +70,20 @@ def test_a_connector_that_asks_for_other_tasks_gets_them(files: Folder) -> None:
         wait_for(lambda: files.holds("a1", "a2", "b1", "b2", "b3"))
 
 
+def test_a_task_that_failed_for_good_is_started_again_with_another_config(files: Folder) -> None:
+    files.add("a.txt", "broken")
+    with files.hosted() as connect:
+        wait_for(lambda: files.states(connect) == ["FAILED"])
+        files.add("b.txt", "b1")
+        wait_for(lambda: files.holds("b1"))
+        assert files.states(connect) == ["FAILED", "RUNNING"]
+        (files.path / "a.txt").unlink()
+        files.add("b.txt", "b2")
+        wait_for(lambda: files.states(connect) == ["RUNNING"])
+        files.add("b.txt", "b3")
+        wait_for(lambda: files.holds("b1", "b2", "b3"))
+
+
 def test_a_restart_of_the_connector_starts_it_anew(files: Folder) -> None:
     before = children()
     files.add("a.txt", "a1")

@@ -136,6 +136,7 @@ class ConnectorHost:
         self._restarts: set[int] = set()  # the tasks that a trigger names
         self._failed: set[int] = set()  # tasks that wait for a restart or for another config
         self._config: Mapping[str, str] = {}
+        self._task_configs: Sequence[Mapping[str, str]] = ()
         self._closed = False
         self._overdue = False
         self._hosted: HostedConnector | None = None
@@ -249,9 +250,7 @@ class ConnectorHost:
         if not isinstance(plan, Plan):
             return plan
         self._retry, self.failure = FIRST_RETRY_SECONDS, None
-        if plan.connector.raw != self._config:
-            self._config = plan.connector.raw
-            self._failed.clear()
+        self._keep_failed(plan)
         self._put_status(State.RUNNING, plan)
         hosted = HostedConnector(plan, {})
         with self._changed:
@@ -270,6 +269,12 @@ class ConnectorHost:
         if not (is_owned and self._triggered):  # after a verb, the connector starts again too
             self._close_java()
         return REPLAN_SECONDS if is_owned else None  # the new owner of the claim decides what follows
+
+    def _keep_failed(self, plan: Plan) -> None:
+        """A task that has FAILED is started again once its config has changed, or the connector's."""
+        same = (task for task, pair in enumerate(zip(self._task_configs, plan.task_configs, strict=False)) if pair[0] == pair[1])
+        self._failed &= set(same) if plan.connector.raw == self._config else set()
+        self._config, self._task_configs = plan.connector.raw, plan.task_configs
 
     def _claim_and_plan(self) -> Plan | float | None:
         """The plan, or how long to wait for a trigger before the next attempt. None: wait without a limit."""
