@@ -22,7 +22,7 @@ from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.api_server.ticker import error_line
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for, is_connectors_dag
 from airflow_provider_connect.runtime.model.page import PlanView
 
 Sessions = Callable[[], AbstractContextManager[Session]]
@@ -183,7 +183,7 @@ class DagRemoval:
         kept = {dag_id_for(name) for name in state.connector_configs} if hidden else ()
         self._failed = {dag_id: line for dag_id, line in self._failed.items() if dag_id in hidden}
         for dag_id in hidden:
-            if dag_id not in kept and (connector_for(dag_id) is not None or is_shortened(dag_id)):
+            if dag_id not in kept and is_connectors_dag(dag_id):
                 try:
                     with self._sessions() as session:
                         delete_dag(dag_id, session=session)  # everything except its audit log entries

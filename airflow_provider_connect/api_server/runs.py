@@ -24,7 +24,7 @@ from airflow_provider_connect.api_server.serialized_dags import connector_names,
 from airflow_provider_connect.operators.run_conf import covers, run_conf
 from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
-from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, connector_for, dag_id_for, is_shortened
+from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for, is_connectors_dag
 
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
@@ -236,7 +236,7 @@ def expire_silent_tasks(session: Session, now: datetime) -> list[str]:
         .where(TaskInstance.last_heartbeat_at.between(now - _EXPIRED / 2, now - silence))
         .with_for_update(skip_locked=True, of=TaskInstance)
     )
-    found = [ti for ti in session.scalars(statement) if connector_for(ti.dag_id) is not None or is_shortened(ti.dag_id)]
+    found = [ti for ti in session.scalars(statement) if is_connectors_dag(ti.dag_id)]
     for ti in found:
         ti.last_heartbeat_at = now - _EXPIRED
     return [ti.dag_id for ti in found]
@@ -254,7 +254,7 @@ def end_paused_runs(session: Session) -> list[str]:
         .where(DagModel.is_paused, DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), DagRun.state == DagRunState.RUNNING)
         .with_for_update(skip_locked=True, of=DagRun)
     )
-    runs = [run for run in session.scalars(statement) if connector_for(run.dag_id) is not None or is_shortened(run.dag_id)]
+    runs = [run for run in session.scalars(statement) if is_connectors_dag(run.dag_id)]
     ended = [run.dag_id for run in runs if _end_paused(session, run)]
     _allow_scheduling(session, ended)
     return ended

@@ -35,7 +35,7 @@ from airflow_provider_connect.errors import (
 )
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
-from airflow_provider_connect.runtime.java.config.rules import needs_continuous
+from airflow_provider_connect.runtime.java.config.rules import STAY, needs_continuous
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
@@ -76,8 +76,6 @@ class Found:
     errors: Sequence[str] = field(default_factory=list)
     """The parts of ``problem``, if the server refuses the config."""
     warnings: Sequence[str] = field(default_factory=list)
-    advice: Sequence[str] = field(default_factory=list)
-    """Changes of the config, with their reasons."""
     is_begun: bool = False
     """Whether an interrupted handover has created the connector in this cluster."""
 
@@ -263,7 +261,7 @@ def _let_stay(found: Found) -> None:
     reason = needs_continuous(found.config.get(CLASS_KEY) or "")
     if reason is not None and SCHEDULE not in found.config:
         found.config[SCHEDULE] = CONTINUOUS
-        found.advice = [f"{SCHEDULE}={CONTINUOUS} is added: {reason.partition(',')[0]}"]
+        found.warnings = [f"{STAY} is added: {reason}"]
 
 
 def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
@@ -282,7 +280,7 @@ def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
     errors = [error if value.name in error else f"{value.name}: {error}" for _, value in validation.configs for error in value.errors]
     found.errors = list(dict.fromkeys(errors))
     found.problem = "; ".join(found.errors) or None
-    found.warnings = [*found.advice, *validation.warnings]
+    found.warnings = [*found.warnings, *validation.warnings]
 
 
 def _is_begun(found: Found, verbs: Verbs, there: ConnectClient) -> bool:

@@ -109,6 +109,11 @@ def is_shortened(dag_id: str) -> bool:
     return dag_id.startswith(DAG_ID_PREFIX) and _SHORTENED.search(dag_id) is not None
 
 
+def is_connectors_dag(dag_id: str) -> bool:
+    """Whether ``dag_id_for`` may have made the id."""
+    return connector_for(dag_id) is not None or is_shortened(dag_id)
+
+
 def _all_quoted(data: bytes) -> str:
     parts: list[str] = []
     rest = ""

@@ -16,8 +16,9 @@ from airflow_provider_connect.runtime.model.states import State
 
 RUN_FILE, PID_FILE, CLAIM_FILE, RESULT_FILE = "run.json", "driver.pid", "claim.json", "result.json"
 PROGRESS_FILE = "progress.json"
-FAILURES_FILE = "failures.json"  # of a run that stays: the traces of what is FAILED now
 """The result so far. It is written after each task, in case the driver dies before the last task ends."""
+FAILURES_FILE = "failures.json"
+"""The traces of what is FAILED now in a run that stays."""
 UNREPORTED = "The application ended and did not report this task."
 
 

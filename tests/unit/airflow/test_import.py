@@ -169,11 +169,11 @@ def test_a_source_whose_runs_must_stay_gets_its_schedule_unless_it_has_one() -> 
     found = Found("c", dict(db2))
     _let_stay(found)
     assert found.config == {**db2, "airflow.schedule": "@continuous"}
-    assert "airflow.schedule=@continuous is added: Debezium's sources read in threads of their own" in found.advice[0]
+    assert "airflow.schedule=@continuous is added: Debezium's sources read in threads of their own" in found.warnings[0]
     for config in ({**db2, "airflow.schedule": "5m"}, {"connector.class": FILE}):
         other = Found("c", dict(config))
         _let_stay(other)
-        assert (other.config, other.advice) == (config, [])
+        assert (other.config, other.warnings) == (config, [])
 
 
 def test_a_version_of_kafkas_own_that_is_not_installed_has_the_command_and_the_way_without_it() -> None:

@@ -60,7 +60,8 @@ _LISTENERS: Final = (
     "io.confluent.connect.syslog.",
 )
 """Prefixes of the class names of sources that listen on a port."""
-_STAY: Final = f"so its runs must stay: set {SCHEDULE}={CONTINUOUS}"
+STAY: Final = f"{SCHEDULE}={CONTINUOUS}"
+"""The setting with which the runs of a connector stay."""
 _OFF: Final = frozenset({"false", "0", "no", "off", ""})
 _OVERRIDE: Final = re.compile(r"(?:producer|consumer|admin)\.override\.(.*)", re.DOTALL)
 HOST_NAME: Final = re.compile(r"(?![.-])[A-Za-z0-9_.-]{1,253}(?<![.-])")
@@ -191,18 +192,21 @@ def _is_refused_name(key: str, value: str) -> bool:
 def needs_continuous(class_name: str) -> str | None:
     """The reason why runs of this source class must stay. None: its runs can end, as far as is known, or the class is a sink."""
     if class_name.startswith(_LISTENERS):
-        return f"it listens on a port, {_STAY}"
+        return "it listens on a port"
     if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (
         "Debezium's sources read in threads of their own, so an empty poll is not the end of the data. When a run can end is known for "
-        f"PostgreSQL, MariaDB and MySQL alone, {_STAY}"
+        "PostgreSQL, MariaDB and MySQL alone"
     )
 
 
 def refused_end(class_name: str, config: Mapping[str, str | None]) -> str | None:
     """The reason why a source of this class cannot run with this ``config``: its runs would end. None: it can."""
-    return None if (config.get(SCHEDULE) or "").strip() == CONTINUOUS else needs_continuous(class_name)
+    reason = needs_continuous(class_name)
+    if reason is None or (config.get(SCHEDULE) or "").strip() == CONTINUOUS:
+        return None
+    return f"{reason}, so its runs must stay: set {STAY}"
 
 
 def refuse(config: Mapping[str, str | None]) -> None:

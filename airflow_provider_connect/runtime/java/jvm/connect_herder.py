@@ -21,8 +21,8 @@ _POLICY: Final = "org.apache.kafka.connect.connector.policy.ConnectorClientConfi
 
 
 class ConnectHerder:
-    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are Connect's objects. ``requests`` are the requests that a
-    started herder would process: those of connectors for other tasks. Their type is Any because they are Java objects."""
+    """``connect`` is Connect's package. ``plugins``, ``worker`` and ``herder`` are Connect's objects. Their type is Any because they are
+    Java objects."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path], *, cluster: str | None = None) -> None:
         """``settings`` are the settings of Connect's distributed worker. Connect loads only the plugins at ``locations``. ``cluster`` is
@@ -51,15 +51,19 @@ class ConnectHerder:
         self.herder: Any = runtime.distributed.DistributedHerder(
             config, time, self.worker, id_, *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
         )
-        asked = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.distributed.DistributedHerder").getDeclaredField("requests")
-        asked.setAccessible(True)
-        self.requests: Any = asked.get(self.herder)
 
     def validate(self, config: Mapping[str, str | None]) -> Any:
         """Connect's ``ConfigInfos``. Must be called within ``jvm.calls()``."""
         found = self.connect.util.FutureCallback()
         self.herder.validateConnectorConfig(self.map(config), found, False)
         return found.get()
+
+    def requests(self) -> Any:
+        """The requests that a started herder would process: those of connectors for other tasks. Must be called within ``jvm.calls()``."""
+        herders = self._jvm.java.java.lang.Class.forName("org.apache.kafka.connect.runtime.distributed.DistributedHerder")
+        field = herders.getDeclaredField("requests")
+        field.setAccessible(True)
+        return field.get(self.herder)
 
     def map(self, values: Mapping[str, str | None]) -> Any:
         """A Java HashMap, because Connect adds entries to the map that it receives."""

@@ -58,7 +58,8 @@ class ConnectWorker:
             self._statuses = started.herder.statusBackingStore()
             self._bean_server = jvm.java.java.lang.management.ManagementFactory.getPlatformMBeanServer()
         self._connect, self._plugins, self._worker, self._herder = started.connect, started.plugins, started.worker, started.herder
-        self._map, self._validate, self._requests = started.map, started.validate, started.requests
+        self._map, self._validate, self._find_requests = started.map, started.validate, started.requests
+        self._requests: Any = None  # found when they are first asked for: the JVMs of tasks never need them
 
     def validation_errors(self, config: Mapping[str, str]) -> list[str]:
         """The errors that Connect and the connector find in the config, in their words."""
@@ -93,6 +94,7 @@ class ConnectWorker:
     def takes_request(self) -> bool:
         """Whether the connector has asked for other tasks since the last call."""
         with self.jvm.calls():
+            self._requests = self._requests or self._find_requests()
             is_asked = not self._requests.isEmpty()
             self._requests.clear()
             return is_asked

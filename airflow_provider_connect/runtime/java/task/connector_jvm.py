@@ -76,10 +76,8 @@ def java_task_configs(
     """
     worker, config = start_valid_connector(checked, settings, is_valid=is_valid, mask=mask)
     try:
-        try:
-            generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
-        finally:
-            worker.stop_connector(checked.name)
+        generated = worker.task_configs(checked.name, config, is_source=checked.is_source)
+        worker.stop_connector(checked.name)
         configs = publishable_configs(checked, generated, settings)
     except BaseException:
         worker.close()

@@ -6,6 +6,7 @@ import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.errors import ConnectException, JavaException, RetriableException, last_line
@@ -21,15 +22,28 @@ _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 1.0, 60.0
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Started:
+    """A started connector. ``config`` is the config as the connector has it."""
+
+    worker: ConnectWorker
+    checked: CheckedConnector
+    config: Mapping[str, str]
+    settings: WorkerSettings
+
+    def task_configs(self) -> list[Mapping[str, str]]:
+        """The configs of the tasks that the connector needs now, as they are published."""
+        generated = self.worker.task_configs(self.checked.name, self.config, is_source=self.checked.is_source)
+        return publishable_configs(self.checked, generated, self.settings)
+
+
 class StayingConnector:
     """The connector of one run that stays, in a JVM of its own. ``failure`` is the stack trace of the connector's failure. None: it has not
     failed. A failed connector is started again after a growing wait, and its tasks continue. Not safe to share between threads."""
 
     def __init__(self) -> None:
         self.failure: str | None = None
-        self._worker: ConnectWorker | None = None
-        self._checked: CheckedConnector | None = None
-        self._config: Mapping[str, str] = {}
+        self._started: _Started | None = None
         self._asked_at = self._restart_at = math.inf
         self._retry = _FIRST_RETRY_SECONDS
 
@@ -40,47 +54,46 @@ class StayingConnector:
         config. Raises as ``java_task_configs``."""
         from airflow_provider_connect.runtime.java.task.connector_jvm import start_valid_connector
 
-        if self._worker is None or self._checked is None or self._checked.resolved != checked.resolved or self.failure is not None:
+        started = self._started
+        if started is None or started.checked.resolved != checked.resolved or self.failure is not None:
             self.close()
-            self._worker, self._config = start_valid_connector(checked, settings, is_valid=is_valid, mask=mask)
-        self._checked = checked
-        return self._task_configs(self._worker, checked, settings)
+            worker, config = start_valid_connector(checked, settings, is_valid=is_valid, mask=mask)
+            started = _Started(worker, checked, config, settings)
+        self._started = started = replace(started, checked=checked)
+        return started.task_configs()
 
     def asks(self) -> bool:
         """Whether the connector may need other tasks now. Takes a millisecond. Starts a failed connector again if its time has come."""
-        worker, checked = self._worker, self._checked
-        if worker is None or checked is None:
+        if self._started is None:
             return False
-        now = time.monotonic()
+        worker, name, now = self._started.worker, self._started.checked.name, time.monotonic()
         try:
             if self.failure is not None and now >= self._restart_at:
-                worker.stop_connector(checked.name)
-                worker.start_connector(checked.name, self._config)
+                worker.stop_connector(name)
+                worker.start_connector(name, self._started.config)
                 self.failure, self._asked_at = None, now
-            if self.failure is None and (trace := worker.connector_failure(checked.name)) is not None:
-                raise JavaException(trace or f"org.apache.kafka.connect.errors.ConnectException: connector {checked.name} has failed")
+            if self.failure is None and (trace := worker.connector_failure(name)) is not None:
+                raise JavaException(trace or f"org.apache.kafka.connect.errors.ConnectException: connector {name} has failed")
             if worker.takes_request():
                 self._asked_at = now
         except JavaException as error:
             self.failure, self._restart_at = error.trace, now + self._next_retry()
-            log.warning(
-                "Connector %s FAILED, and is started again in %g s: %s", checked.name, self._restart_at - now, last_line(error.trace)
-            )
+            log.warning("Connector %s FAILED, and is started again in %g s: %s", name, self._restart_at - now, last_line(error.trace))
         except RetriableException as error:  # the JVM has ended
-            log.warning("Connector %s: %s", checked.name, error.message)
+            log.warning("Connector %s: %s", name, error.message)
             self.close()
             return True
         return now >= self._asked_at
 
-    def is_outdated(self, configs: Sequence[Mapping[str, str]], settings: WorkerSettings) -> bool:
+    def is_outdated(self, configs: Sequence[Mapping[str, str]]) -> bool:
         """Whether the connector needs other tasks than those of ``configs``, which are its published configs. Raises what the connector
         raises."""
-        if self._worker is None or self._checked is None:
+        if self._started is None:
             return True
         if not math.isfinite(self._asked_at):
             return False
         try:
-            is_outdated = self._task_configs(self._worker, self._checked, settings) != list(configs)
+            is_outdated = self._started.task_configs() != list(configs)
         except ConnectException:
             self._asked_at = time.monotonic() + self._next_retry()
             raise
@@ -89,14 +102,10 @@ class StayingConnector:
 
     def close(self) -> None:
         """End the JVM. The connector starts again with the next plan."""
-        worker, self._worker = self._worker, None
+        started, self._started = self._started, None
         self.failure, self._asked_at = None, math.inf
-        if worker is not None:
-            worker.close()
-
-    def _task_configs(self, worker: ConnectWorker, checked: CheckedConnector, settings: WorkerSettings) -> list[Mapping[str, str]]:
-        generated = worker.task_configs(checked.name, self._config, is_source=checked.is_source)
-        return publishable_configs(checked, generated, settings)
+        if started is not None:
+            started.worker.close()
 
     def _next_retry(self) -> float:
         retry, self._retry = self._retry, min(2 * self._retry, _LAST_RETRY_SECONDS)

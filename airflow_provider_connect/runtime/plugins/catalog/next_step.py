@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
-from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
-from airflow_provider_connect.runtime.java.config.rules import needs_continuous
+from airflow_provider_connect.runtime.java.config.rules import STAY, needs_continuous
 from airflow_provider_connect.runtime.plugins.catalog.cloud_connectors import is_of_cloud, self_managed
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import coordinates_of, installation_of
 
@@ -41,7 +40,6 @@ _OURS: Final = {
     "io.streamthoughts.kafka.connect.filepulse.": f"{_FILES} url (instead of fs.listing.directory.path and aws.s3.*), {_PATTERN}",
 }
 """The equivalents in this package, by prefix of the class name. The first match is used."""
-_STAY: Final = f"{SCHEDULE}={CONTINUOUS}"
 _OF_CLOUD: Final = (
     "of a config of Confluent Cloud leave out kafka.auth.mode and kafka.api.*, and give key.converter and value.converter "
     "(org.apache.kafka.connect.json.JsonConverter, io.confluent.connect.avro.AvroConverter …) instead of input.data.format and "
@@ -79,7 +77,7 @@ def step_of(name: str) -> NextStep | None:
     if "." not in name:
         return _of_cloud(name) if is_of_cloud(name) else None
     ours = next((text for begin, text in _OURS.items() if name.startswith(begin)), None)
-    stays = "" if needs_continuous(name) is None else f", and set {_STAY}"
+    stays = "" if needs_continuous(name) is None else f", and set {STAY}"
     more = stays if ours is None else f"{stays}; or use {ours}"
     coordinates, archive = coordinates_of(name), archive_of(name)
     if coordinates is not None:
@@ -95,7 +93,7 @@ def _of_cloud(name: str) -> NextStep:
         reason = f"{name} runs in Confluent Cloud alone: leave it there, or write it as a function in Python (docs/functions.md)"
         return NextStep(StepKind.STAY, "they run in Confluent Cloud alone: leave them there, or write them as functions in Python", reason)
     class_name, settings = found
-    stays = None if needs_continuous(class_name) is None else _STAY
+    stays = None if needs_continuous(class_name) is None else STAY
     set_ = f"set {', '.join(filter(None, (f'connector.class={class_name}', settings, stays)))}"
     step = "" if _is_built_in(class_name) else next_step(class_name)
     text = f"outside of Confluent Cloud {name} is {class_name}: {set_}; {_OF_CLOUD}{f'; {step}' if step else ''}"

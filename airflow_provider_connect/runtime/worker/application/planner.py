@@ -170,7 +170,7 @@ class Planner:
         if raw is None or raw != plan.connector.raw:
             return raw != plan.connector.raw
         if plan.connector.is_java:
-            return self.staying is not None and self.staying.is_outdated(plan.task_configs, self._settings)
+            return self.staying is not None and self.staying.is_outdated(plan.task_configs)
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
         return task_configs(checked, PlanningContext(checked.name, partial(self._offsets, checked)), self._settings) != plan.task_configs
