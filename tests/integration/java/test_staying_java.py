@@ -12,6 +12,7 @@ from tests.integration.java.processes import children
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import compiled_plugin
 
+SECRET = "canary-of-a-password"
 SOURCE = "org.example.FolderSourceConnector"
 
 
@@ -31,7 +32,14 @@ class Folder:
     def hosted(self) -> Iterator[Connect]:
         with Connect(self.name, self.runs.worker) as connect:
             connect.add_connector(
-                {"name": self.name, "connector.class": SOURCE, "tasks.max": "5", "folder": str(self.path), "topic": self.name}
+                {
+                    "name": self.name,
+                    "connector.class": SOURCE,
+                    "tasks.max": "5",
+                    "folder": str(self.path),
+                    "topic": self.name,
+                    "topic.password": SECRET,
+                }
             )
             yield connect
 
@@ -102,7 +110,9 @@ def test_a_failed_connector_is_started_again_while_its_tasks_continue(files: Fol
         wait_for(lambda: files.holds("a1"))
         (files.path / "fail").touch()
         wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
-        assert "the folder is out of order" in (connect.herder.connector_status(files.name).connector.trace or "")
+        trace = connect.herder.connector_status(files.name).connector.trace or ""
+        assert "the folder is out of order" in trace
+        assert SECRET not in trace
         assert files.states(connect) == ["RUNNING"]
         files.add("a.txt", "a2")
         files.add("b.txt", "b1")

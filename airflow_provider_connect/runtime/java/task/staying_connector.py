@@ -24,12 +24,13 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class _Started:
-    """A started connector. ``config`` is the config as the connector has it."""
+    """A started connector. ``config`` is the config as the connector has it. ``mask`` hides its secrets."""
 
     worker: ConnectWorker
     checked: CheckedConnector
     config: Mapping[str, str]
     settings: WorkerSettings
+    mask: Callable[[str], str]
 
     def task_configs(self) -> list[Mapping[str, str]]:
         """The configs of the tasks that the connector needs now, as they are published."""
@@ -58,7 +59,7 @@ class StayingConnector:
         if started is None or started.checked.resolved != checked.resolved or self.failure is not None:
             self.close()
             worker, config = start_valid_connector(checked, settings, is_valid=is_valid, mask=mask)
-            started = _Started(worker, checked, config, settings)
+            started = _Started(worker, checked, config, settings, mask)
         self._started = started = replace(started, checked=checked)
         return started.task_configs()
 
@@ -73,7 +74,8 @@ class StayingConnector:
                 worker.start_connector(name, self._started.config)
                 self.failure, self._asked_at = None, now
             if self.failure is None and (trace := worker.connector_failure(name)) is not None:
-                raise JavaException(trace or f"org.apache.kafka.connect.errors.ConnectException: connector {name} has failed")
+                trace = trace or f"org.apache.kafka.connect.errors.ConnectException: connector {name} has failed"
+                raise JavaException(self._started.mask(trace))
             if worker.takes_request():
                 self._asked_at = now
         except JavaException as error:

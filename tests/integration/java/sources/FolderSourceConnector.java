@@ -73,7 +73,7 @@ public class FolderSourceConnector extends SourceConnector {
     private void watch() {
         while (running) {
             if (Files.exists(Path.of(config.get("folder"), "fail"))) {
-                context.raiseError(new ConnectException("the folder is out of order"));
+                context.raiseError(new ConnectException("the folder is out of order: " + config.get("topic.password")));
                 return;
             }
             List<String> found = list();
