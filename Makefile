@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),3)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak docs dist hashes ui
+.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak steady docs dist hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -55,10 +55,10 @@ contract: setup ## replay all that was recorded of a real Kafka Connect, with re
 bench: setup ## race Kafka Connect; W=W1 for one work
 	@$(PY) -m tests.benchmark $(if $(W),--work $(W))
 
-chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, CHANGES=120 runs after changes of others to destinations, SEED=of a run to repeat
+chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, FILES=150 of those with files, lakes and logs, TABLES=60 of those with tables or of their connections, MIRRORS=20 of mirrors, SHARED_KILLS=60 of shared applications, JVMS=40 of Java connectors in runs that stay, WRITERS=300 seconds of writing to tables that runs read, CONTROL=30 of servers, TOPICS=20 topics deleted, CHANGES=120 runs after changes of others to destinations, SEED=of a run to repeat
 	@all=0; CONNECT_TEST_CLAIMS=500000 $(PY) -m pytest -q tests/integration/stores/test_long_config_topic.py || all=1; \
 	AIRFLOW_DATABASE=sqlite $(PY) -m pytest -q -m "soak or not soak" $(SHARED) tests/integration/airflow || all=1; \
-	$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(CHANGES),--changes $(CHANGES)) $(if $(SEED),--seed $(SEED)) || all=1; \
+	$(PY) -m tests.e2e.chaos $(if $(KILLS),--kills $(KILLS)) $(if $(FILES),--file-kills $(FILES)) $(if $(TABLES),--table-kills $(TABLES)) $(if $(MIRRORS),--mirror-kills $(MIRRORS)) $(if $(SHARED_KILLS),--shared-kills $(SHARED_KILLS)) $(if $(JVMS),--jvm-kills $(JVMS)) $(if $(WRITERS),--writer-seconds $(WRITERS)) $(if $(CONTROL),--control-kills $(CONTROL)) $(if $(TOPICS),--topic-deletions $(TOPICS)) $(if $(CHANGES),--changes $(CHANGES)) $(if $(SEED),--seed $(SEED)) || all=1; \
 	exit $$all
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
@@ -67,6 +67,9 @@ soak: setup ## what takes long: random storms, clients of others, outages of min
 	@all=0; $(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED) || all=1; \
 	FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py || all=1; \
 	exit $$all
+
+steady: setup ## thirty connectors in one shared application for SECONDS=600, with trouble of every kind; counts records, and measures how processes grow; SEED=of a run to repeat
+	@$(PY) -m tests.e2e.steady $(if $(SECONDS),--seconds $(SECONDS)) $(if $(SEED),--seed $(SEED))
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: setup ## the documentation as a site with a search in .dev/site/html; a dead link or a page outside of the navigation ends it; SERVE=1 serves it

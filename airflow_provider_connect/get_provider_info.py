@@ -28,7 +28,12 @@ def get_provider_info() -> dict[str, Any]:
             }
         ],
         "sensors": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.sensors.connect"]}],
-        "triggers": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.triggers.connect"]}],
+        "triggers": [
+            {
+                "integration-name": "Kafka Connect",
+                "python-modules": ["airflow_provider_connect.triggers.connect", "airflow_provider_connect.triggers.hosted"],
+            }
+        ],
         "hooks": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.hooks.connect"]}],
         "bundles": [{"integration-name": "Kafka Connect", "python-modules": ["airflow_provider_connect.dag_files.bundle"]}],
         "connection-types": [
@@ -159,7 +164,7 @@ def get_provider_info() -> dict[str, Any]:
                         "default": None,
                     },
                     "plan_timeout_ms": {
-                        "description": "How long a connector may take to make its task configs; 60000 when not set.",
+                        "description": "With tasks.per.application, how long the process that plans a run may take; 60000 if not set.",
                         "version_added": "0.1.0",
                         "type": "string",
                         "example": "60000",

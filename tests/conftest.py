@@ -3,6 +3,7 @@
 Processes of xdist share the tests by groups, each whole in one process, so that its servers start once. Groups that take long come first.
 """
 
+import functools
 import json
 import logging
 import os
@@ -153,7 +154,12 @@ def _folder(item: pytest.Item) -> str:
 
 
 def _below_tests(item: pytest.Item) -> Path:
-    return item.path.relative_to(CHECKOUT / "tests")
+    return _relative(item.path)
+
+
+@functools.cache
+def _relative(path: Path) -> Path:
+    return path.relative_to(CHECKOUT / "tests")
 
 
 def _group(path: Path) -> str:
@@ -220,7 +226,7 @@ _TIMINGS = "timings"
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real broker that all tests of the session share. A test that stops or freezes a broker starts one of its own."""
-    soon = {"log.cleaner.backoff.ms": "500"}  # a test that waits for compaction would wait for 15 s
+    soon = {"log.cleaner.backoff.ms": "3000"}  # a test that waits for compaction would wait for 15 s; each look costs, with many topics
     with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE, soon) as server:
         yield server
 
@@ -233,8 +239,9 @@ def bootstrap(kafka: KafkaServer) -> str:
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
-    """A real PostgreSQL that all tests of the session share. A test that makes a replication slot drops it, or the WAL grows."""
-    with PostgresServer(wal_level="logical") as server:
+    """A real PostgreSQL that all tests of the session share. A test that makes a replication slot drops it, or the WAL grows. Without
+    autovacuum, which would write megabytes of WAL between two looks at a slot."""
+    with PostgresServer(wal_level="logical", autovacuum="off") as server:
         yield server
 
 

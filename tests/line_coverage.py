@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import cast
 
 import pytest
@@ -27,6 +27,7 @@ class LineCoverage:
     def begin(self) -> None:
         """Before the first import of the package."""
         assert PACKAGE.name not in sys.modules
+        Slipcover.find_functions = staticmethod(_find_functions)
         sys.meta_path.insert(0, self)
 
     def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
@@ -45,6 +46,15 @@ class LineCoverage:
         data.add_lines({file: lines for file, lines in self._lines.all_seen.items() if Path(file).is_relative_to(PACKAGE)})
         data.touch_files([str(file) for file in PACKAGE.rglob("*.py")])
         data.write()
+
+
+_find = Slipcover.find_functions
+
+
+def _find_functions(items: Iterable[object], visited: set[object]) -> list[FunctionType]:
+    """Of a copy: another thread may add to a module's names meanwhile."""
+    found: list[FunctionType] = _find(list(items), visited)
+    return found
 
 
 class _MeasuredLoader(SourceFileLoader):

@@ -28,6 +28,7 @@ _CHECKS_SECONDS = 60.0
 _SLOTS_SECONDS = 600.0  # a check takes up to 30 s, because it queries a database server
 _SILENCE_SECONDS = 5.0
 _DEADLINES_SECONDS = 15.0
+_EVENTS_SECONDS = 3.0
 _LAGS_SECONDS = 15.0  # often enough for one measurement per minute
 
 _log = logging.getLogger(__name__)
@@ -67,6 +68,7 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
         "reconciler": ServerWorker.reconcile,
         "DAG follower": ServerWorker.follow_dags,
         "status comparison": ServerWorker.compare_statuses,
+        "hosted runs": ServerWorker.wake_hosted_runs,
         "DAG removal": ServerWorker.remove_dags,
     }
     return [
@@ -76,6 +78,8 @@ def _parts(current: CurrentWorker, loggers: Loggers, holder: str) -> list[Part]:
         Part("replication slots", partial(current.act, ServerWorker.check_slots), seconds=_SLOTS_SECONDS, is_slow=True),
         Part("silent tasks", partial(current.act, ServerWorker.expire_silent_tasks), seconds=_SILENCE_SECONDS, is_slow=True),
         Part("deadlines", partial(current.act, ServerWorker.watch_deadlines), seconds=_DEADLINES_SECONDS, is_slow=True),
+        Part("asset events", partial(current.act, ServerWorker.emit_asset_events), seconds=_EVENTS_SECONDS, is_slow=True),
+        Part("lineage", partial(current.act, ServerWorker.report_lineage), seconds=_EVENTS_SECONDS, is_slow=True),
         Part("lags", partial(current.act, ServerWorker.sample_distances), seconds=_LAGS_SECONDS, is_slow=True),
         Part("SQL mirror", mirror.step, seconds=POLL_SECONDS, longest_seconds=60.0, is_slow=True, close=mirror.close),
     ]

@@ -14,10 +14,17 @@ from airflow_provider_connect.api_server.dags import Sessions, dag_marks, dags_o
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import dags_with_runs, start_run
 from airflow_provider_connect.api_server.serialized_dags import request_parse
-from airflow_provider_connect.dag_files.connector_files import file_for, mark_of, refusals, stored_connectors
+from airflow_provider_connect.dag_files.connector_files import (
+    APPLICATIONS_FILE,
+    application_marks,
+    file_for,
+    mark_of,
+    refusals,
+    stored_connectors,
+)
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, DagCheck
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
-from airflow_provider_connect.runtime.model.ids import dag_id_for
+from airflow_provider_connect.runtime.model.ids import application_dag_id, dag_id_for
 from airflow_provider_connect.runtime.model.states import TargetState
 
 _COMPARE_SECONDS = 60.0
@@ -41,7 +48,8 @@ class RefusalControl(Protocol):
 
 class DagFollower:
     """``bundle`` is the name of the Dag bundle. ``worker_schedule`` is the schedule of connectors without a schedule of their own.
-    ``check`` decides which configs become DAGs, and ``control`` refuses the others. ``now`` is in seconds since 1970."""
+    ``worker`` are the worker's settings. ``check`` decides which configs become DAGs, and ``control`` refuses the others. ``now`` is in
+    seconds since 1970."""
 
     def __init__(
         self,
@@ -49,6 +57,7 @@ class DagFollower:
         bundle: str,
         worker_schedule: str | None,
         *,
+        worker: Mapping[str, str],
         check: DagCheck,
         control: RefusalControl,
         now: Callable[[], float],
@@ -56,6 +65,7 @@ class DagFollower:
         self._sessions = sessions
         self._bundle = bundle
         self._worker_schedule = worker_schedule
+        self._worker = worker
         self._check = check
         self._control = control
         self._refused: dict[str, str] = {}  # connectors without a DAG, and the reason why it cannot be created
@@ -68,6 +78,8 @@ class DagFollower:
         self._expected: dict[str, str] = {}  # by connector, the mark that its DAG should have
         self._current: set[str] = set()  # connectors whose DAGs have the expected marks
         self._ran: set[str] = set()
+        self._applications: dict[str, str] = {}  # by the DAG ids of shared applications that are to be requested, their marks
+        self._applications_due = (0.0, 0.0)  # since when they are requested, and when to request them again
         self._requested: dict[str, tuple[float, float]] = {}  # when a DAG was first missing, and when to request it again
 
     def tick(self, state: ClusterConfigState) -> None:
@@ -80,6 +92,8 @@ class DagFollower:
             self._warnings.attempt(name, partial(self._refuse, name, reason), "refusal")
         if missing := self._expected.keys() - self._current:
             self._request(missing, now)
+        if self._applications:
+            self._request_applications(now)
         if new := [name for name in self._current - self._ran if state.target_state(name) is TargetState.STARTED]:
             self._run(new, now)
         try:
@@ -108,6 +122,9 @@ class DagFollower:
         wanted = {name: mark for name, mark in self._expected.items() if name in state and name not in changed} | marks
         self._current = {name for name in self._current if wanted.get(name) == self._expected[name]}
         self._state, self._expected, self._compared_at = state, wanted, now
+        marks_of_applications = application_marks(state.connector_configs, self._worker, self._check)
+        self._applications = {application_dag_id(name): mark for name, mark in marks_of_applications.items()}
+        self._applications_due = (now, now)
         with self._sessions() as session:
             there = dags_of(session, self._bundle)
         alive = {name for name in self._expected if dag_id_for(name) in there}
@@ -144,8 +161,19 @@ class DagFollower:
                     self._requested.pop(name, None)
                 elif due <= now:
                     request_parse(session, self._bundle, file_for(name, len(self._expected)))
-                    wait = min(max((now - since) / 4, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)
-                    self._requested[name] = (since, now + wait)
+                    self._requested[name] = (since, now + _wait(since, now))
+
+    def _request_applications(self, now: float) -> None:
+        """Request the DAGs of shared applications until they have the expected marks."""
+        since, due = self._applications_due
+        if now < due:
+            return
+        with self._sessions() as session:
+            found = dag_marks(session, self._applications)
+            self._applications = {dag_id: mark for dag_id, mark in self._applications.items() if found.get(dag_id) != mark}
+            if self._applications:
+                request_parse(session, self._bundle, APPLICATIONS_FILE)
+        self._applications_due = (since, now + _wait(since, now))
 
     def _run(self, connectors: Iterable[str], now: float) -> None:
         """Start the first run of each DAG without runs, unless its schedule starts it."""
@@ -159,3 +187,8 @@ class DagFollower:
     def _start(self, dag_id: str, now: float) -> None:
         with self._sessions() as session:  # one session each, so that a DAG whose run fails does not roll back another DAG's
             start_run(session, dag_id, now=datetime.fromtimestamp(now, UTC))
+
+
+def _wait(since: float, now: float) -> float:
+    """The seconds until the next request of a DAG that is missing ``since`` then."""
+    return min(max((now - since) / 4, _SHORTEST_WAIT_SECONDS), _LONGEST_WAIT_SECONDS)

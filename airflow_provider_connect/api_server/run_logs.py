@@ -18,7 +18,7 @@ from airflow.utils.state import DagRunState, State, TaskInstanceState
 from sqlalchemy import select
 from sqlalchemy.orm import Session, joinedload
 
-from airflow_provider_connect.api_server.runs import FORGOTTEN
+from airflow_provider_connect.api_server.runs import FORGOTTEN, RUN_TASK
 from airflow_provider_connect.errors import ConnectException, NotFoundException
 from airflow_provider_connect.runtime.model.ids import dag_id_for, has_task
 
@@ -28,7 +28,6 @@ Record = Mapping[str, object]
 optional."""
 
 _NOT_BEGUN = (None, TaskInstanceState.SCHEDULED, TaskInstanceState.QUEUED)
-_RUN_TASK = "run"
 _GROUP, _END_OF_GROUP = "::group::", "::endgroup::"
 _READS_AFTER_END = 2  # the supervisor writes its last lines after the state
 
@@ -73,7 +72,7 @@ class RunLog:
     def _is_asked_for(self, attempt: Attempt) -> bool:
         if self._task is None:
             return True
-        return attempt.task == _RUN_TASK and (attempt.map_index < 0 or has_task(attempt.label, self._connector, self._task))
+        return attempt.task == RUN_TASK and (attempt.map_index < 0 or has_task(attempt.label, self._connector, self._task))
 
     def _read(self, attempt: Attempt, row: Any) -> Iterator[Record]:
         is_first = attempt not in self._positions

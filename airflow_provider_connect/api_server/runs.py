@@ -4,9 +4,10 @@ Internals of Airflow 3.3.2: ``DagRun``, ``TaskInstance``, ``Log``, ``DagModel.ex
 ``create_dagrun``, states of runs and tasks. For the API server only: tasks and DAG files may not use the database.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from types import MappingProxyType
 from typing import Any
 
 from airflow.configuration import conf
@@ -22,12 +23,18 @@ from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, rows_in_parts
 from airflow_provider_connect.operators.run_conf import covers, run_conf
-from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, application_of
+from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
-from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for, is_connectors_dag
+from airflow_provider_connect.runtime.model.ids import APPLICATION_PREFIX, DAG_ID_PREFIX, application_dag_id, dag_id_for, is_connectors_dag
+from airflow_provider_connect.runtime.model.states import TargetState
 
+RUN_TASK = "run"
+"""The id of the Airflow task of a connector's run. With ``tasks.per.application``, it is mapped."""
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
+_STOPPED, _PAUSED = ENDED_NOTES = ("stopped", "paused")
+"""The notes on runs that were ended here."""
 FORGOTTEN = "connect: deleted"  # on runs of a deleted connector, until they are removed with its DAG
 _NOT_FORGOTTEN = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
 _MARKS = ("patch_dag_run", "patch_task_instance", "patch_task_instance_by_map_index", "patch_task_group_instances")
@@ -43,6 +50,12 @@ def has_running_task(session: Session, dag_id: str) -> bool:
     """Whether a task process of the DAG may be alive."""
     statement = select(TaskInstance.id).where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(_ALIVE)).limit(1)
     return session.scalar(statement) is not None
+
+
+def running_runs(session: Session, dag_id: str) -> list[str]:
+    """The runs of the DAG with a task process that may be alive, each as ``«DAG»/«run»``."""
+    statement = select(TaskInstance.run_id).distinct().where(TaskInstance.dag_id == dag_id, TaskInstance.state.in_(_ALIVE))
+    return [f"{dag_id}/{run}" for run in session.scalars(statement)]
 
 
 def running_connectors(session: Session) -> dict[str, list[str]]:
@@ -116,10 +129,24 @@ def ended_since(dag_id: Any, since: datetime) -> Any:  # a column; an SQL condit
     return select(DagRun.id).where(DagRun.dag_id == dag_id, DagRun.end_date >= since).exists()
 
 
-def run_facts(session: Session, connectors: Iterable[str]) -> dict[str, RunFacts]:
-    """Facts about the connectors' runs, by connector. The entry of a connector without a DAG is empty."""
+def hosted_connectors(configs: ClusterConfigState) -> dict[str, str]:
+    """The connectors that shared applications host while they run, each with its application. A stopped connector has left it: its tasks
+    end by the config topic."""
+    return {
+        name: application
+        for name, config in configs.connector_configs.items()
+        if (application := application_of(config)) is not None and configs.target_state(name) is not TargetState.STOPPED
+    }
+
+
+def run_facts(session: Session, connectors: Iterable[str], hosted: Mapping[str, str] = MappingProxyType({})) -> dict[str, RunFacts]:
+    """Facts about the connectors' runs, by connector. The entry of a connector without a DAG is empty. ``hosted``: see
+    ``hosted_connectors``. While its application runs, a hosted connector is live."""
     names = {dag_id_for(name): name for name in connectors}
     live = set(in_parts(session, select(TaskInstance.dag_id).distinct().where(TaskInstance.state.in_(_ALIVE)), TaskInstance.dag_id, names))
+    applications = {hosted[name] for name in names.values() if name in hosted}
+    running = {name for name in applications if has_running_task(session, application_dag_id(name))}
+    live |= {dag_id for dag_id, name in names.items() if hosted.get(name) in running}
     unfinished = select(DagRun.dag_id).distinct().where(DagRun.state.in_(_UNFINISHED))
     waiting = set(in_parts(session, unfinished, DagRun.dag_id, names))
     age = func.row_number().over(partition_by=DagRun.dag_id, order_by=DagRun.end_date.desc())
@@ -217,26 +244,28 @@ def end_runs(session: Session, dag_id: str) -> None:
     """
     statement = select(DagRun).where(DagRun.dag_id == dag_id, DagRun.state.in_(_UNFINISHED)).with_for_update(of=DagRun)
     for run in session.scalars(statement).all():
-        _end(session, run, "stopped")
+        _end(session, run, _STOPPED)
     _allow_scheduling(session, [dag_id])
 
 
 def expire_silent_tasks(session: Session, now: datetime) -> list[str]:
-    """Have the scheduler end the tries of connectors' tasks whose processes have sent no heartbeat for a long time. Returns the ids of
-    their DAGs.
+    """Have the scheduler end the tries of tasks whose processes have sent no heartbeat for a long time. Concerns tasks of connectors and
+    of shared applications. Returns the ids of their DAGs.
 
     A task's supervisor kills it after ``max_failed_heartbeats``, so after twice this time the process is dead. By itself, the scheduler
     waits for ``task_instance_heartbeat_timeout``, which is five minutes by default.
     """
     seconds = 2 * conf.getint("workers", "max_failed_heartbeats") * conf.getint("workers", "min_heartbeat_interval")
     silence = max(_SHORTEST_SILENCE, timedelta(seconds=seconds))
+    of_connectors = TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True)
+    of_applications = TaskInstance.dag_id.startswith(APPLICATION_PREFIX, autoescape=True)
     statement = (
         select(TaskInstance)
-        .where(TaskInstance.state == TaskInstanceState.RUNNING, TaskInstance.dag_id.startswith(DAG_ID_PREFIX, autoescape=True))
+        .where(TaskInstance.state == TaskInstanceState.RUNNING, of_connectors | of_applications)
         .where(TaskInstance.last_heartbeat_at.between(now - _EXPIRED / 2, now - silence))
         .with_for_update(skip_locked=True, of=TaskInstance)
     )
-    found = [ti for ti in session.scalars(statement) if is_connectors_dag(ti.dag_id)]
+    found = [ti for ti in session.scalars(statement) if ti.dag_id.startswith(APPLICATION_PREFIX) or is_connectors_dag(ti.dag_id)]
     for ti in found:
         ti.last_heartbeat_at = now - _EXPIRED
     return [ti.dag_id for ti in found]
@@ -263,7 +292,7 @@ def end_paused_runs(session: Session) -> list[str]:
 def _end_paused(session: Session, run: DagRun) -> bool:
     if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in _tasks(session, run)):
         return False
-    _end(session, run, "paused")
+    _end(session, run, _PAUSED)
     return True
 
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from airflow_provider_connect.api_server.dags import ConnectorDags, Sessions
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
-from airflow_provider_connect.api_server.runs import failed_since, run_facts, running_connectors
+from airflow_provider_connect.api_server.runs import failed_since, hosted_connectors, run_facts, running_connectors
 from airflow_provider_connect.api_server.serialized_dags import definition
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts, contradicting_connectors
@@ -81,11 +81,11 @@ class StatusComparison:
             due |= self._find_contradictions(topics)
             self._full_check_due = now + _FULL_CHECK_SECONDS
         if due:
-            self._correct(due, now)
+            self._correct(topics, due, now)
 
-    def _correct(self, due: set[str], now: float) -> None:
+    def _correct(self, topics: Snapshot, due: set[str], now: float) -> None:
         with self._sessions() as session:
-            facts = run_facts(session, due)
+            facts = run_facts(session, due, hosted_connectors(topics.configs))
         for name in sorted(due):
             if name in self._due:
                 self._due[name] = now + _RECHECK_SECONDS

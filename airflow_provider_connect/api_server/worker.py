@@ -13,12 +13,15 @@ from airflow_provider_connect.api_server.cluster_checks import airflow_findings,
 from airflow_provider_connect.api_server.dag_follower import DagFollower
 from airflow_provider_connect.api_server.dags import DagRemoval
 from airflow_provider_connect.api_server.deadline_watch import DeadlineWatch, MissedDeadline
+from airflow_provider_connect.api_server.delivery_events import DeliveryEvents
+from airflow_provider_connect.api_server.hosted_runs import HostedRuns
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import recorded_history
 from airflow_provider_connect.api_server.reconciler import Reconciler
 from airflow_provider_connect.api_server.replication_slots import slot_problems, slot_reports
-from airflow_provider_connect.api_server.runs import expire_silent_tasks
+from airflow_provider_connect.api_server.runs import expire_silent_tasks, hosted_connectors
 from airflow_provider_connect.api_server.status_comparison import StatusComparison
+from airflow_provider_connect.api_server.staying_lineage import StayingLineage
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.dag_files.deadlines import send_missed_deadline
 from airflow_provider_connect.errors import ConnectException
@@ -48,7 +51,7 @@ class ServerWorker:
     """The worker of one API server process. Only one of several API servers has the lease. ``holder`` names this process.
 
     Each method below is a part of the ticker, and raises the errors of the stores and the database. All except ``check_cluster``,
-    ``watch_deadlines`` and ``sample_distances`` are called in one thread.
+    ``watch_deadlines``, ``emit_asset_events``, ``report_lineage`` and ``sample_distances`` are called in one thread.
     """
 
     def __init__(self, settings: WorkerSettings, *, holder: str) -> None:
@@ -60,7 +63,7 @@ class ServerWorker:
         check = dag_check(settings.dag_limits)
         self.herder = Herder(
             settings,
-            AirflowLauncher(create_session),
+            AirflowLauncher(create_session, lambda: hosted_connectors(self.herder.config_state())),
             probe=self._probe,
             previewer=PreviewRunner(settings, secrets=airflow_secrets, passwords=self._probe.passwords),
             backing=airflow_backing(settings),
@@ -78,8 +81,11 @@ class ServerWorker:
             has_bundle=bundle is not None,
             now=time.time,
         )
+        self._hosted = HostedRuns(self.herder, create_session, now=time.monotonic)
         self._removal = DagRemoval(create_session, now=time.time)
         self._deadlines = DeadlineWatch(self.herder, create_session, send=_send, now=time.time)
+        self._lineage = StayingLineage(create_session, settings.bootstrap_servers, since=datetime.now(UTC))
+        self._events = DeliveryEvents(self.herder, create_session, settings.bootstrap_servers, report=self._lineage.note, now=time.time)
         self._follower: DagFollower | None = None
         self._lease_end = 0.0  # by the monotonic clock; 0: another process may have the lease
         self._checked: list[str] = []  # the findings of the last cluster check
@@ -88,7 +94,9 @@ class ServerWorker:
         if bundle is None:
             _log.warning("%s", NO_BUNDLE)
         else:
-            self._follower = DagFollower(create_session, bundle, settings.schedule, check=check, control=self.herder, now=time.time)
+            self._follower = DagFollower(
+                create_session, bundle, settings.schedule, worker=settings.originals, check=check, control=self.herder, now=time.time
+            )
 
     @property
     def warnings(self) -> list[str]:
@@ -135,6 +143,10 @@ class ServerWorker:
         if self._has_lease:
             self._comparison.tick()
 
+    def wake_hosted_runs(self) -> None:
+        if self._has_lease:
+            self._hosted.tick()
+
     def remove_dags(self) -> None:
         if self._has_lease:
             self._removal.tick(self.herder.config_state())
@@ -149,6 +161,14 @@ class ServerWorker:
     def watch_deadlines(self) -> None:
         if self._has_lease:
             self._deadlines.tick()
+
+    def emit_asset_events(self) -> None:
+        if self._has_lease:
+            self._events.tick()
+
+    def report_lineage(self) -> None:
+        if self._has_lease:
+            self._lineage.tick()
 
     def sample_distances(self) -> None:
         """Write the connectors' distances from the ends of their inputs, once a minute."""

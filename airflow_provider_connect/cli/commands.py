@@ -53,7 +53,10 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
         help="Print the first records before and after each transformation; JSON and YAML always have them",
         action="store_true",
     )
-    source = Arg(("source",), help="A running Kafka Connect, such as http://connect:8083; or a file: Strimzi YAML, JSON, properties")
+    about = (
+        "A running Kafka Connect, such as http://connect:8083; or a file: Strimzi YAML, JSON, properties, or connect-distributed.properties"
+    )
+    source = Arg(("source",), help=about)
     logged = (
         Arg(("--task",), help="Only the applications that run this task of the connector", type=int, metavar="NUMBER"),
         Arg(("--run",), help="The id of a run; default: the last started one", metavar="RUN_ID"),
@@ -170,6 +173,17 @@ def _import() -> tuple[Arg, ...]:
         Arg(("--dags",), help="Write a DAG file for each, without secrets", metavar="DIR"),
         Arg(("--handover",), help="Stop them there and continue here, at their offsets", action="store_true"),
         Arg(("--handback",), help="Stop them here and continue there, at their offsets", action="store_true"),
+        Arg(
+            ("--application",),
+            help="The shared application that they join; default for connect-distributed.properties: its group.id",
+            metavar="NAME",
+        ),
+        Arg(("--source-url",), help="The REST API of the cluster that connect-distributed.properties describes", metavar="URL"),
+        Arg(
+            ("--takeover",),
+            help="Continue all of a stopped cluster here, from its own topics, in the application",
+            action="store_true",
+        ),
     )
 
 

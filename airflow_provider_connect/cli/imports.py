@@ -1,7 +1,8 @@
 """``airflow connect import``: import connectors with their offsets from a running Kafka Connect or from files, and hand them back.
 
 Without an option, the command lists the connectors; if a connector cannot run in this cluster, it prints the reason. Connectors are created
-STOPPED, so no connector runs in both clusters.
+STOPPED, so no connector runs in both clusters. The worker file of a Kafka Connect stands for its whole cluster, whose connectors join one
+shared application.
 """
 
 from __future__ import annotations
@@ -23,20 +24,28 @@ import yaml
 from airflow_provider_connect import __version__
 from airflow_provider_connect.cli.connection import Verbs, connect_command, server_at
 from airflow_provider_connect.cli.import_report import FEW, ImportCandidate, page
-from airflow_provider_connect.cli.printing import print_rows, visible
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.cli.worker_file import GROUP, LOCATION, Here, SettingOutcome, application_for, outcomes, worker_file
 from airflow_provider_connect.client.conversation import RetryLimits
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConfigException,
+    ConflictException,
     ConnectException,
     NotFoundException,
     PluginNotFoundException,
 )
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
 from airflow_provider_connect.rest.secrets import Secrets
-from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
+from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, SCHEDULE, application_of
+from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.java.config.rules import STAY, needs_continuous
+from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.connector_keys import LOCATION_KEY
+from airflow_provider_connect.runtime.model.ids import application_dag_id
 from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.runtime.model.upgrades import CLASS_KEY, VERSION_KEY
@@ -45,12 +54,15 @@ from airflow_provider_connect.runtime.model.views import ConnectorInfo, Connecto
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, next_step
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.standalone.files import read_connector_file
 
 _RETRY = RetryLimits(seconds=30.0)
 _STOP_SECONDS = 120.0
 _STATES = {"PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
 _YAML = (".yaml", ".yml")
+_LONGEST_KEY = 100
 _MOST_NODES = 200_000  # of a YAML file; nodes of an alias count at each use
 _DAG_FILE = '''"""Connector {name}, imported from {source}."""
 
@@ -78,29 +90,50 @@ class Found:
     warnings: Sequence[str] = field(default_factory=list)
     is_begun: bool = False
     """Whether an interrupted handover has created the connector in this cluster."""
+    is_member: bool = False
+    """Whether the config already names the application."""
 
 
 @connect_command
 def import_connectors(arguments: Any, verbs: Verbs) -> None:
-    """List, create, hand over or hand back connectors. The exit code is 1 if a connector cannot be imported."""
-    if sum(map(bool, (arguments.create, arguments.dags, arguments.handover, arguments.handback))) > 1:
-        raise BadRequestException("Give one of --create, --dags, --handover and --handback")
+    """List, create, hand over, hand back or take over connectors. The exit code is 1 if a connector cannot be imported."""
+    if sum(map(bool, (arguments.create, arguments.dags, arguments.handover, arguments.handback, arguments.takeover))) > 1:
+        raise BadRequestException("Give one of --create, --dags, --handover, --handback and --takeover")
     is_server = arguments.source.startswith(("http://", "https://"))
+    worker = None if is_server else worker_file(Path(arguments.source))
+    if worker is not None:
+        sys.exit(_of_cluster(worker, arguments, verbs))
+    if arguments.takeover or arguments.source_url:
+        raise BadRequestException("--takeover and --source-url need a worker file of Kafka Connect, such as connect-distributed.properties")
     if (arguments.handover or arguments.handback) and not is_server:
         raise BadRequestException("A file has no offsets: --handover and --handback need the URL of a running Kafka Connect")
+    application = None if arguments.application is None else application_for({}, arguments.application)
     if not is_server:
-        sys.exit(_from(list(_chosen(_of_file(Path(arguments.source)), arguments.names)), arguments, verbs, None))
+        sys.exit(_from(list(_chosen(_of_file(Path(arguments.source)), arguments.names)), arguments, verbs, None, application))
     with ConnectClient(server_at(arguments.source, arguments.source_user), retry=_RETRY) as there:
-        sys.exit(_from(list(_chosen(_of_server(there), arguments.names)), arguments, verbs, there))
+        sys.exit(_from(list(_chosen(_of_server(there), arguments.names)), arguments, verbs, there, application))
 
 
-def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient | None) -> int:
+def _from(
+    found: list[Found],
+    arguments: Any,
+    verbs: Verbs,
+    there: ConnectClient | None,
+    application: str | None,
+    *,
+    existing: set[str] | None = None,
+    settings: Sequence[SettingOutcome] = (),
+) -> int:
+    """``existing``: the connectors here that are not those of ``found``. None: all."""
     source = arguments.source if there is None else there.server.url  # without the URL's login
     if arguments.handback:
         assert there is not None
         return _each(found, lambda each: _hand_back(each, verbs, there))
-    existing = set(verbs.connectors())
+    existing = set(verbs.connectors()) if existing is None else existing
     for each in found:
+        if application is not None:
+            each.is_member = application_of(each.config) == application
+            each.config[APPLICATION] = application
         _let_stay(each)
         each.is_begun = arguments.handover and there is not None and each.name in existing and _is_begun(each, verbs, there)
         _check(each, verbs, existing)
@@ -114,13 +147,136 @@ def _from(found: list[Found], arguments: Any, verbs: Verbs, there: ConnectClient
     if arguments.handover:
         assert there is not None
         return _each(found, lambda each: _hand_over(each, verbs, there))
-    if len(found) > FEW and arguments.output == "table":
+    if arguments.takeover:
+        assert application is not None
+        return _each(found, lambda each: _join(each, verbs, application))
+    if settings and arguments.output != "table":
+        plugins = verbs.plugins()
+        shown = {
+            "application": application,
+            "settings": list(map(_setting, settings)),
+            "connectors": [_row(each, plugins) for each in found],
+        }
+        print_value(shown, arguments.output)
+    elif len(found) > FEW and arguments.output == "table":
         print(visible(page([_candidate(each) for each in found], source)))
     else:
         _print_each(found, arguments.output, verbs.plugins())
     if not found:
         print(f"{source} has no connectors", file=sys.stderr)
     return 1 if any(each.problem for each in found) else 0
+
+
+# ── the whole cluster ──
+
+
+def _of_cluster(worker: Mapping[str, str], arguments: Any, verbs: Verbs) -> int:
+    """The connectors of the cluster whose worker file has the settings ``worker``, from its REST API if ``--source-url`` names it, or else
+    from its config topic."""
+    if (arguments.handover or arguments.handback) and not arguments.source_url:
+        raise BadRequestException("--handover and --handback need the running Kafka Connect: give its REST API as --source-url URL")
+    application = application_for(worker, arguments.application)
+    secrets = airflow_secrets(worker)
+    settings = outcomes(worker, secrets)
+    is_list = not (arguments.create or arguments.dags or arguments.handover or arguments.handback or arguments.takeover)
+    if is_list and arguments.output == "table":
+        print_rows(list(map(_setting, settings)), "table")
+        print()
+    if arguments.source_url and not arguments.takeover:
+        with ConnectClient(server_at(arguments.source_url, arguments.source_user), retry=_RETRY) as there:
+            found = list(_chosen(_of_server(there), arguments.names))
+            code = _from(found, arguments, verbs, there, application, settings=settings)
+    else:
+        if wrong := [each for each in settings if each.here is Here.WRONG]:
+            reasons = "; ".join(f"{each.key}: {each.reason}" for each in wrong)
+            raise ConfigException(f"The config topic cannot be read with wrong settings: {reasons}. Correct them, or give --source-url URL")
+        code = _of_topics(WorkerSettings.of(worker, secrets), application, arguments, verbs, settings)
+    if is_list and arguments.output == "table":
+        print(visible(_STEPS.format(file=Path(arguments.source).absolute(), source=arguments.source, application=application)))
+    return code
+
+
+_STEPS: Final = """
+To take over the whole cluster as application {application}: stop Kafka Connect, and set on each host of Airflow
+   AIRFLOW__CONNECT__WORKER_PROPERTIES={file}
+   AIRFLOW__CONNECT__AIRFLOW_ALLOWED_APPLICATIONS={application}
+then: airflow connect import {source} --takeover"""
+
+
+def _setting(outcome: SettingOutcome) -> dict[str, object]:
+    return {"setting": cut(outcome.key, _LONGEST_KEY), "here": str(outcome.here), "reason": outcome.reason or None}
+
+
+def _of_topics(there: WorkerSettings, application: str, arguments: Any, verbs: Verbs, settings: Sequence[SettingOutcome]) -> int:
+    hide = Mask(config_secrets(there.values))
+    try:
+        with ConfigStore(there) as store:
+            is_here = _is_here(there, store.topic_id(), verbs, must=arguments.takeover)
+            if arguments.takeover:
+                _require_no_workers(there)
+            state = store.read()  # after that: what workers have written is complete
+    except ConnectException as error:
+        raise ConfigException(hide(error.message)) from None
+    found = [
+        _found(name, config, state.target_state(name) or TargetState.STARTED) for name, config in sorted(state.connector_configs.items())
+    ]
+    chosen = list(_chosen(iter(found), arguments.names))
+    code = _from(chosen, arguments, verbs, None, application, existing=set() if is_here else None, settings=settings)
+    if arguments.takeover:
+        print(f"DAG {application_dag_id(application)} hosts them, as soon as Airflow has parsed it")
+    return code
+
+
+def _is_here(there: WorkerSettings, topic_id: str, verbs: Verbs, *, must: bool) -> bool:
+    """Whether the cluster ``there``, whose config topic has this id, is the one that ``verbs`` change. Raises an error if it ``must``."""
+    if not isinstance(verbs, Herder):
+        if must:
+            raise BadRequestException("--takeover changes the Connect of this Airflow: leave out --url and --conn-id")
+        return False
+    here = verbs.settings
+    fix = (
+        "A takeover needs the settings of the file: name it in AIRFLOW__CONNECT__WORKER_PROPERTIES on each host of Airflow, and set "
+        "{key} in no other source"
+    )
+    names = zip(LOCATION, _location(there), _location(here), strict=True)
+    for key, value, ours in names:
+        if value != ours:
+            if must:
+                raise ConfigException.of(key, cut(value), f"this Airflow has {cut(ours)}. {fix.format(key=key)}")
+            return False
+    with ConfigStore(here) as store:
+        if store.topic_id() == topic_id:
+            return True
+    if must:
+        raise ConfigException.of(
+            "bootstrap.servers",
+            there.bootstrap_servers,
+            f"{here.bootstrap_servers}, which this Airflow has, are other brokers. {fix.format(key='bootstrap.servers')}",
+        )
+    return False
+
+
+def _location(settings: WorkerSettings) -> tuple[str, ...]:
+    return settings.group_id, settings.config_topic, settings.offset_topic, settings.status_topic
+
+
+def _require_no_workers(there: WorkerSettings) -> None:
+    """Raises ConflictException while workers of Kafka Connect are in the group: both sides would run the same connectors."""
+    with contextlib.closing(GroupOffsets(there)) as groups:
+        workers = groups.workers(there.group_id)
+    if workers:
+        shown = ", ".join(map(cut, workers[:3]))
+        raise ConflictException(
+            f"Kafka Connect is running: {GROUP} {cut(there.group_id)} has {len(workers)} workers ({shown}). Stop them first"
+        )
+
+
+def _join(found: Found, verbs: Verbs, application: str) -> str:
+    """Have the connector join the application. It keeps its state, offsets and other settings."""
+    if found.is_member:
+        return f"is in application {application}"
+    verbs.patch_connector_config(found.name, {APPLICATION: application})
+    return f"joins application {application}"
 
 
 def _candidate(found: Found) -> ImportCandidate:
@@ -257,9 +413,9 @@ def _chosen(found: Iterator[Found], names: Sequence[str]) -> Iterator[Found]:
 
 
 def _let_stay(found: Found) -> None:
-    """Add the schedule of runs that stay, if the connector's runs must stay and its config has no schedule."""
+    """Add the schedule of runs that stay, if the connector's runs must stay and its config has neither a schedule nor an application."""
     reason = needs_continuous(found.config.get(CLASS_KEY) or "")
-    if reason is not None and SCHEDULE not in found.config:
+    if reason is not None and SCHEDULE not in found.config and APPLICATION not in found.config:
         found.config[SCHEDULE] = CONTINUOUS
         found.warnings = [f"{STAY} is added: {reason}"]
 

@@ -8,6 +8,7 @@ from airflow.utils.session import create_session
 
 from airflow_provider_connect.api_server.launcher import AirflowLauncher, airflow_backing
 from airflow_provider_connect.api_server.mirror import MirroredRuns, recorded_history
+from airflow_provider_connect.api_server.runs import hosted_connectors
 from airflow_provider_connect.cli.settings import use_database
 from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
@@ -31,7 +32,8 @@ def airflow_herder() -> Iterator[Herder]:
         providers = settings.config_providers(config["name"])
         return config_providers.resolve(config, providers, config_providers.airflow_values(config, providers, airflow_secrets))
 
-    launcher, check, backing = AirflowLauncher(create_session), dag_check(settings.dag_limits), airflow_backing(settings)
+    launcher = AirflowLauncher(create_session, lambda: hosted_connectors(herder.config_state()))
+    check, backing = dag_check(settings.dag_limits), airflow_backing(settings)
     with PluginProbe(settings, secrets=_secrets) as probe:
         previewer = PreviewRunner(settings, secrets=airflow_secrets, passwords=probe.passwords)
         with Herder(

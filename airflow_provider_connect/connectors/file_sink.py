@@ -48,22 +48,23 @@ class AppendFile:
 
     Tasks that share the file lock ``.out.txt.lock.append`` for each append. Without the lock, another task's line could come between two
     parts of a line, because the kernel may write only part of a buffer.
+
+    If the file was moved, the next lines go to a new file.
     """
 
     def __init__(self, folder: AllowedFolder, name: str, *, is_shared: bool = False) -> None:
+        self._folder, self._name = folder, name
         self._path = os.path.join(folder.path, name)
         self._descriptor = self._append_lock = -1
+        self._has_unsynced = False
         forget_commits(folder, name)
         if is_shared:
             _check_folder_writable(folder, _NO_APPEND_LOCK)
         try:
             self._is_regular = _is_regular(folder, name)
-            reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # O_RDWR would open a pipe for reading too
-            self._descriptor = folder.open(name, reads | os.O_APPEND | os.O_CREAT)
+            self._open()
             if is_shared and self._is_regular:
                 self._append_lock = folder.open(f".{name}.lock.append", os.O_RDWR | os.O_CREAT)
-            if self._is_regular:
-                self._end_last_line()
         except BaseException:
             self.close()
             raise
@@ -71,6 +72,11 @@ class AppendFile:
     def append(self, pieces: list[memoryview]) -> None:
         """Write whole lines, without another task's lines between them. If another task keeps the lock, writes nothing and raises
         RetriableException."""
+        if self._is_moved() and not self._has_lost_lines():
+            self.sync()
+            before = self._descriptor
+            self._open()
+            os.close(before)
         if self._append_lock < 0:
             self._write(pieces)
             return
@@ -83,15 +89,35 @@ class AppendFile:
         finally:
             fcntl.flock(self._append_lock, fcntl.LOCK_UN)
 
+    def _open(self) -> None:
+        reads = os.O_RDWR if self._is_regular else os.O_WRONLY  # O_RDWR would open a pipe for reading too
+        self._descriptor = self._folder.open(self._name, reads | os.O_APPEND | os.O_CREAT)
+        if self._is_regular:
+            self._end_last_line()
+
+    def _is_moved(self) -> bool:
+        try:
+            return self._is_regular and self._folder.stat(self._name).st_ino != os.fstat(self._descriptor).st_ino
+        except FileNotFoundError:
+            return True
+
+    def _has_lost_lines(self) -> bool:
+        return self._has_unsynced and os.fstat(self._descriptor).st_nlink == 0
+
     def _write(self, pieces: list[memoryview]) -> None:
+        self._has_unsynced = self._is_regular
         for piece in pieces:
             rest = piece
             while len(rest):
                 rest = rest[os.write(self._descriptor, rest) :]
 
     def sync(self) -> None:
+        """Make the lines durable. Raises RetriableException if the file was removed with lines that were not durable."""
         if self._is_regular:
             os.fsync(self._descriptor)
+            if self._has_lost_lines():
+                raise RetriableException(f"{self._path} was removed or replaced after lines were written to it. They are written again.")
+        self._has_unsynced = False
 
     def close(self) -> None:
         for descriptor in (self._descriptor, self._append_lock):

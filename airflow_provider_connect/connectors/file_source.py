@@ -10,6 +10,7 @@ import logging
 import os
 import re
 import stat
+import sys
 import threading
 from collections.abc import Iterable, Mapping
 from io import FileIO
@@ -23,7 +24,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, D
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths, add_path_errors
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey, ConfigValue, Importance, NonEmptyString, Type
-from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
+from airflow_provider_connect.sdk.connector import DataSignal, ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.datasets import Dataset
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -318,7 +319,18 @@ class FileStreamSourceConnector(SourceConnector):
             return False
         with os.fdopen(descriptor, "rb", buffering=0) as file:
             size = os.fstat(file.fileno()).st_size
-            return size != position and (size < position or _may_hold_line(file, position))
+            if size < position:  # the file was truncated
+                position = 0
+            return size > position and _may_hold_line(file, position)
+
+    def open_data_signal(self, config: Config) -> DataSignal | None:
+        """On Linux, a FileSignal."""
+        path = config[FILE]
+        if not path or sys.platform != "linux":
+            return None
+        from airflow_provider_connect.connectors.file_signal import FileSignal  # its library is for Linux only
+
+        return FileSignal(FILE, path, self.allowed_paths)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         """Has Connect's checks, in the same order and with the same messages. Null offsets are accepted for any partition, so that offsets

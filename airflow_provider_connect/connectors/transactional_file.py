@@ -95,15 +95,17 @@ class TransactionalFile:
         if self._is_shared:
             self._buffered += pieces
         else:
+            if self._position == self._committed.length and self._inode() != os.fstat(self._descriptor).st_ino:
+                self._continue_in_new_file()
             self._check_unchanged()
             self._position = write_all(self._descriptor, pieces, self._position)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit the appended data together with ``offsets``. Offsets of other partitions are unchanged. Raises FencedException for a newer
-        claim.
+        claim, or if the file was removed.
 
-        Steps: (1) fsync the data; (2) check that no newer claim exists, and that the path still names this file; (3) fsync and rename the
-        commit file, which is the commit.
+        Steps: (1) fsync the data; (2) check that no newer claim exists, and that the file was not removed; (3) fsync and rename the commit
+        file, which is the commit. Data in a file that was moved counts as delivered. The next data goes to a new file.
         """
         if self._is_shared:
             with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
@@ -120,13 +122,28 @@ class TransactionalFile:
             os.close(self._descriptor)
             self._descriptor = -1
 
-    def _take_over(self, *, keep_all: bool) -> None:
+    def _continue_in_new_file(self) -> None:
+        """Leave a moved file, and take over the file that the path names now, with all that it contains. If another task of this claim has
+        already taken it over, join that task. Raises FencedException for a newer claim, and for altered offsets."""
+        moved, self._descriptor = self._descriptor, -1
+        try:
+            self._take_over(keep_all=False, is_moved=True)
+        except BaseException:
+            if self._descriptor >= 0:
+                os.close(self._descriptor)
+            self._descriptor = moved  # a later call finds it as before, and is refused again
+            raise
+        os.close(moved)
+
+    def _take_over(self, *, keep_all: bool, is_moved: bool = False) -> None:
         found = self._commit_files.read()
         truth = newest_state(found, self._committed.scope)
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
+        if is_moved and not (is_ours and truth is not None and truth.revision == self._committed.revision):
+            raise FencedException(f"Claim {self._committed.claim} may no longer write to {self._path}")
         if truth is not None:
             truth = self._claimed_state(truth)
-        self._committed = self._adopt(truth, is_ours=is_ours, keep_all=keep_all and not is_ours)
+        self._committed = self._adopt(truth, is_ours=is_ours, keep_all=keep_all and not is_ours, is_moved=is_moved)
         if self._is_shared and is_ours and self._committed.inode == self._inode():
             self._descriptor = self._join_file()
         else:
@@ -167,7 +184,7 @@ class TransactionalFile:
                 f"or remove the files .{self._name}.offsets.* next to it: then this connector appends all records of the topic"
             )
 
-    def _adopt(self, truth: CommittedState | None, *, is_ours: bool, keep_all: bool) -> CommittedState:
+    def _adopt(self, truth: CommittedState | None, *, is_ours: bool, keep_all: bool, is_moved: bool) -> CommittedState:
         """The state from which to continue: the committed state. If there was no commit, or the file was replaced, the current file."""
         own = self._committed
         try:
@@ -179,7 +196,7 @@ class TransactionalFile:
             return replace(own, length=size, inode=None if inode < 0 else inode)
         adopted = replace(truth, claim=own.claim, order=own.order, revision=truth.revision if is_ours else 0)
         if size >= truth.length:
-            return replace(adopted, length=size) if keep_all else adopted
+            return replace(adopted, length=size) if keep_all or (is_moved and inode != truth.inode) else adopted
         if truth.inode in (None, inode) and inode >= 0:
             raise StoreException(
                 f"{self._path} has {size} bytes, but {truth.length} bytes were committed: another process has truncated it. "
@@ -274,23 +291,27 @@ class TransactionalFile:
     def _commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         self._check_unchanged()
         os.fsync(self._descriptor)  # 1
-        inode = os.fstat(self._descriptor).st_ino
         self._check_no_newer_claim()  # 2
-        if self._inode() != inode:
-            raise FencedException(f"{self._path} is not the file that claim {self._committed.claim} has written to")
+        status = os.fstat(self._descriptor)
+        if status.st_nlink == 0:
+            self._check_no_newer_claim()  # which has replaced the file by a copy
+            raise FencedException(f"{self._path} was removed or replaced while claim {self._committed.claim} was writing to it")
         merged = {**self._committed.offsets, **offsets}
         own = dict.fromkeys((partition.topic for partition in offsets), self._connector) if self._connector else {}
         connectors = {**self._committed.connectors, **own}
-        committed = replace(self._committed, length=self._position, inode=inode, offsets=merged, connectors=connectors)
+        committed = replace(self._committed, length=self._position, inode=status.st_ino, offsets=merged, connectors=connectors)
         self._commit_files.write(committed)  # 3
         self._committed = committed
 
     def _write_buffered(self) -> None:
-        """Write the buffered lines after the lines that tasks of this claim have committed. Leftovers of a killed task are overwritten."""
+        """Write the buffered lines after the lines that tasks of this claim have committed. Leftovers of a killed task are overwritten. The
+        length in the committed state is that of the file with its inode: no other file is written to."""
         mine = (self._committed.claim, self._committed.order)
         own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
         if own and own[-1].rank == self._committed.rank:
             self._committed = own[-1]
+        if not self._committed.inode == os.fstat(self._descriptor).st_ino == self._inode():
+            self._continue_in_new_file()
         size = os.fstat(self._descriptor).st_size
         if size < self._committed.length:
             raise StoreException(

@@ -1,4 +1,5 @@
-"""The Dag bundle of connectors that only the config topic defines, such as connectors created over REST. Each becomes a DAG.
+"""The Dag bundle of connectors that only the config topic defines, such as connectors created over REST. Each becomes a DAG. Also has the
+DAGs of shared applications.
 
 Internals of Airflow 3.3.2: ``BaseDagBundle``. The dag-processor refreshes the bundle at intervals, and at once for a priority parsing
 request of the API server. Tasks find the file of their DAG in the bundle. The files have names and the keys that define the DAGs, but no
@@ -16,11 +17,19 @@ from typing import Any
 from airflow.dag_processing.bundles.base import BaseDagBundle
 from airflow.sdk import get_parsing_context
 
-from airflow_provider_connect.dag_files.connector_files import FILES, file_text, file_texts, names_in, stored_connectors
+from airflow_provider_connect.dag_files.connector_files import (
+    APPLICATIONS_FILE,
+    FILES,
+    application_marks,
+    applications_text,
+    file_text,
+    file_texts,
+    names_in,
+    stored_connectors,
+)
 from airflow_provider_connect.dag_files.dag_checks import dag_check  # imports ``dag`` once, not in each process forked for a file
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import run_directory, worker_settings
-from airflow_provider_connect.runtime.config.dag_settings import DagCheck
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
@@ -74,7 +83,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
             except ConnectException as error:
                 _log.warning("The files of bundle %s stay as they are, for the config topic cannot be read: %s", self.name, error.message)
                 return
-            self._write(state, settings.schedule, dag_check(settings.dag_limits))
+            self._write(state, settings)
             self._stamp.touch()
 
     def _read(self, settings: WorkerSettings) -> ClusterConfigState:
@@ -127,8 +136,9 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
         connector = connector_for(dag_id)
         return connector is None or any(f"{connector!r}: " in text for text in texts)
 
-    def _write(self, state: ClusterConfigState, worker_schedule: str | None, check: DagCheck) -> None:
-        connectors = stored_connectors(state.connector_configs, worker_schedule, check)
+    def _write(self, state: ClusterConfigState, settings: WorkerSettings) -> None:
+        check = dag_check(settings.dag_limits)
+        connectors = stored_connectors(state.connector_configs, settings.schedule, check)
         # Keep the first state of each connector, so that its file does not change whenever it is paused.
         before = self._first_seen() if self._paused is None else self._paused
         self._paused = {name: before.get(name, state.target_state(name) is not TargetState.STARTED) for name in connectors}
@@ -137,6 +147,7 @@ class ConnectorsBundle(BaseDagBundle):  # type: ignore[misc]  # Airflow is not t
         texts = dict(file_texts(connectors, {name for name, is_paused in self._paused.items() if is_paused}))
         for file in self.path.glob(FILES):
             texts.setdefault(file.name, file_text({}))
+        texts[APPLICATIONS_FILE] = applications_text(application_marks(state.connector_configs, settings.originals, check))
         for name, text in texts.items():
             _write_whole(self.path / name, text)
 

@@ -11,17 +11,17 @@ a connector that was created over REST, ``stored_connector_dags`` creates the DA
 """
 
 import json
-import logging
 import sys
 import warnings
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import DAG, AssetAlias, get_parsing_context
+from airflow.sdk import DAG, AssetAlias
 
 from airflow_provider_connect.dag_files.deadlines import deadline_alerts
 from airflow_provider_connect.dag_files.notices import FailureNotifier
+from airflow_provider_connect.dag_files.own_dags import START, create_dags
 from airflow_provider_connect.dag_files.retry import ConnectRetryPolicy
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.hooks.airflow_settings import section_schedule
@@ -42,7 +42,6 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for, is_shortened
 
 TAG = "connector"
 _DISPLAY_LENGTH = 2000  # characters of a DAG's name that Airflow's database keeps
-_START = datetime(2024, 1, 1, tzinfo=UTC)  # any fixed day in the past, because a DAG must be the same each time its file is parsed
 _FORCED = {"max_active_runs": 1, "catchup": False, "is_paused_upon_creation": False}
 _RUN_TYPES = ("scheduled", "manual", "operator_triggered", "asset_triggered", "asset_materialization")
 _SERIAL = ("depends_on_past", "wait_for_downstream")
@@ -57,8 +56,6 @@ _KEY_OF_ARGUMENT = {
     "doc_md": "airflow.doc",
     "dag_display_name": "airflow.display.name",
 }
-
-_log = logging.getLogger(__name__)
 
 
 class ConnectorDag(DAG):  # type: ignore[misc]  # Airflow is not typed for us
@@ -106,18 +103,16 @@ def stored_connector_dags(file: str, connectors: Mapping[str, str], *, paused: C
 
     The files of ``ConnectorsBundle`` call it: in the dag-processor for all connectors, and in each task for the connector of its DAG.
     """
-    dag_id = get_parsing_context().dag_id
-    for name, mark in connectors.items():
-        if dag_id is None or dag_id_for(name) == dag_id:
-            try:
-                StoredConnectorDag(name, mark, file=file, is_paused=name in paused)
-            except Exception:  # any error: the other connectors of the file still run
-                _log.exception("Connector %s: no DAG can be made of it, so it does not run", name)
+    create_dags(
+        "Connector", connectors, dag_id_for, lambda name: StoredConnectorDag(name, connectors[name], file=file, is_paused=name in paused)
+    )
 
 
 def _add_tasks(connector: str, settings: DagSettings, first: Mapping[str, Any], run: Mapping[str, Any], every: Mapping[str, Any]) -> None:
     """Add a connector's tasks to the open DAG. Takes the arguments of the first task, of ``run``, and of every task."""
-    run = {**run, "engine": settings.engine, "stays_seconds": settings.stays_seconds}
+    run = {**run, "engine": settings.engine, "stays_seconds": settings.stays_seconds, "application_name": settings.application}
+    if settings.idle_seconds is not None:
+        run |= {"idle_seconds": settings.idle_seconds, "longest_seconds": settings.run_seconds}
     if settings.tasks_per_application is None:
         ConnectTaskOperator(task_id="run", connector=connector, **first, **run, **every)
         return
@@ -173,7 +168,7 @@ def _dag_arguments(connector: str, settings: DagSettings, given: Mapping[str, An
     schedule = timedelta(seconds=settings.schedule) if isinstance(settings.schedule, float) else settings.schedule
     arguments: dict[str, Any] = {
         "schedule": schedule,
-        "start_date": _START,
+        "start_date": START,
         "description": settings.description,
         "doc_md": _document(settings.doc),
         "allowed_run_types": _RUN_TYPES,
@@ -211,4 +206,6 @@ def _task_arguments(
         given = (defaults or {}).get("on_failure_callback") or []
         own = list(given) if isinstance(given, list | tuple) else [given]
         arguments["on_failure_callback"] = [*own, FailureNotifier(connector, settings.on_failure)]
+    if settings.stays_seconds is not None or settings.idle_seconds is not None:
+        arguments["execution_timeout"] = None  # Airflow's default_task_execution_timeout would fail the run
     return arguments | {name: value for name, value in optional.items() if value is not None}

@@ -1,22 +1,35 @@
 """The files that create the DAGs of connectors without a DAG file of their own: which file has which connector, and its text.
 
-Knows nothing of Airflow or the files' folder. A file has the names of connectors and the keys that define their DAGs, but no config. The
-writer of the files and the sender of a parse request both compute the file's name here. The number of files doubles as connectors are
-added, and no file disappears, so a queued task always finds its file.
+One more file creates the DAGs of shared applications. Knows nothing of Airflow or the files' folder. A file has the names of connectors and
+the keys that define their DAGs, but no config. The writer of the files and the sender of a parse request both compute the file's name here.
+The number of files doubles as connectors are added, and no file disappears, so a queued task always finds its file.
 """
 
 import ast
+import dataclasses
 import hashlib
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, PREFIX, RELEASED, SCHEDULE, TASKS_PER_APPLICATION, DagCheck
+from airflow_provider_connect.runtime.config.dag_settings import (
+    APPLICATION,
+    DEFINED_IN,
+    PREFIX,
+    RELEASED,
+    SCHEDULE,
+    TASKS_PER_APPLICATION,
+    DagCheck,
+    application_of,
+    application_settings,
+)
 from airflow_provider_connect.runtime.model.ids import check_name
 
 PER_FILE = 50
 FILES = "connectors_*.py"
+APPLICATIONS_FILE = "applications.py"
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 _HEAD = '''"""DAGs of connectors that the config topic alone defines. Written by ConnectorsBundle, which overwrites any change."""
 
@@ -47,7 +60,7 @@ def refusals(connector: str, config: Mapping[str, str], check: DagCheck) -> list
 def steering_keys(config: Mapping[str, str], worker_schedule: str | None) -> dict[str, str]:
     """The keys that define the connector's DAG, with the worker's schedule if the config has none."""
     keys = {key: value for key, value in sorted(config.items()) if _steers(key)}
-    if worker_schedule is not None:
+    if worker_schedule is not None and APPLICATION not in keys:
         keys.setdefault(SCHEDULE, worker_schedule)
     return keys
 
@@ -82,6 +95,36 @@ def file_text(connectors: Mapping[str, Mapping[str, str]], paused: Collection[st
     """One file: Python that creates the DAGs. The same connectors result in the same text."""
     lines = [f"        {name!r}: {mark_of(keys)!r},\n" for name, keys in sorted(connectors.items())]
     return f"{_HEAD}    {{\n{''.join(lines)}    }},\n    paused={sorted(paused)!r},\n)\n"
+
+
+_APPLICATIONS = '''"""DAGs of shared applications. Written by ConnectorsBundle, which overwrites any change."""
+
+from airflow_provider_connect.dag_files.application_dag import application_dags
+
+application_dags(
+    __file__,
+'''
+
+
+def application_marks(configs: Mapping[str, Mapping[str, str]], worker: Mapping[str, str], check: DagCheck) -> dict[str, str]:
+    """The mark of each shared application that a connector's config names, by application. ``worker`` are the worker's settings. Leaves out
+    connectors whose keys ``check`` refuses, and applications with wrong settings."""
+    names = {
+        name
+        for connector, config in configs.items()
+        if (name := application_of(config)) is not None and (DEFINED_IN in config or not refusals(connector, config, check))
+    }
+    found: dict[str, str] = {}
+    for name in sorted(names):
+        with suppress(ConfigException):  # the server's health names it
+            found[name] = json.dumps(dataclasses.asdict(application_settings(name, worker)), sort_keys=True)
+    return found
+
+
+def applications_text(marks: Mapping[str, str]) -> str:
+    """The file of shared applications: Python that creates their DAGs."""
+    lines = [f"        {name!r}: {mark!r},\n" for name, mark in sorted(marks.items())]
+    return f"{_APPLICATIONS}    {{\n{''.join(lines)}    }},\n)\n"
 
 
 def names_in(text: str) -> list[str]:

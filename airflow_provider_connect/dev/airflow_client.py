@@ -15,6 +15,7 @@ from airflow_provider_connect.errors import ConnectException
 # Airflow's API server commits its log of actions on its event loop. If another request holds SQLite's lock and needs the event loop before
 # it can end, both wait for the whole timeout of the database. So the wait is measured from the first refusal.
 _LOCKED_SECONDS = 20.0
+_POLL_SECONDS = 0.5  # a look costs the server a tenth of a second of CPU
 ENDED = frozenset({"success", "failed"})
 
 
@@ -76,7 +77,7 @@ class AirflowClient:
             yield run
             if run.state in ENDED:
                 return
-            wait(0.2)
+            wait(_POLL_SECONDS)
 
     def _call(
         self,

@@ -24,15 +24,18 @@ from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 USERNAME = "admin"
+_API_SERVER, _SCHEDULER = "api-server", "scheduler"
 _COMPONENTS = {
-    "api-server": ("api-server", "--host", LOOPBACK),
-    "scheduler": ("scheduler", "--skip-serve-logs"),
+    _API_SERVER: (_API_SERVER, "--host", LOOPBACK),
     "dag-processor": ("dag-processor",),
     "triggerer": ("triggerer", "--skip-serve-logs"),
+    _SCHEDULER: (_SCHEDULER, "--skip-serve-logs"),
 }
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor", "triggerer")
+_CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
 _DATABASE_TIMEOUT_SECONDS = 20  # SQLite's default of 5 s is too short for a commit on a busy disk; heartbeats have 30 s
+_API_SERVER_TIMEOUT_SECONDS = 4  # its event loop waits in log_action for a transaction that needs the loop for its end: until this timeout
 
 
 class AirflowServer:
@@ -51,7 +54,7 @@ class AirflowServer:
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
         self.variables = self._settings() | dict(variables)
         self.environment = inherited | self.variables
-        self._is_file = self.variables["AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"].startswith("sqlite:")
+        self._is_file = self.variables[_CONNECTION].startswith("sqlite:")
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
         self._migration: subprocess.Popen[bytes] | None = None
         self._is_new = False
@@ -77,7 +80,10 @@ class AirflowServer:
             self._migration = self._spawn("migrate", ("db", "migrate"))
 
     def start(self) -> None:
-        """Wait for the database, and start the four processes. ``wait_until_healthy`` returns when they serve."""
+        """Wait for the database, and start the four processes. ``wait_until_healthy`` returns when they serve.
+
+        The scheduler is the last, when the API server listens: a task that starts before it would fail.
+        """
         if self._migration is not None:
             if self._migration.wait():
                 raise ConnectException(
@@ -90,6 +96,8 @@ class AirflowServer:
         passwords.write_text(json.dumps({USERNAME: self.password}))
         passwords.chmod(0o600)
         for name in _COMPONENTS:
+            if name == _SCHEDULER:
+                self.wait_until_it_listens(_API_SERVER, self.port)
             self.start_part(name)
 
     def start_part(self, name: str) -> None:
@@ -100,7 +108,7 @@ class AirflowServer:
         """Start another server command of Airflow in its own process."""
         self.processes[name] = self._spawn(name, arguments)
 
-    def wait_until_it_listens(self, name: str, port: int, timeout_seconds: float = 180) -> None:
+    def wait_until_it_listens(self, name: str, port: int, timeout_seconds: float = 600) -> None:
         """Wait until process ``name`` listens on ``port``. If it ends or the timeout passes, raises ConnectException with its log."""
         deadline = time.monotonic() + timeout_seconds
         while not is_listening(port):
@@ -108,7 +116,7 @@ class AirflowServer:
                 raise ConnectException(f"Airflow's {name} does not listen on port {port}. {self._tail(name)}")
             time.sleep(0.1)
 
-    def wait_until_healthy(self, timeout_seconds: float = 180) -> None:
+    def wait_until_healthy(self, timeout_seconds: float = 600) -> None:
         """Wait until every part reports that it is healthy. If a part ends, raises ConnectException with its log."""
         deadline = time.monotonic() + timeout_seconds
         while not is_healthy(self.url):
@@ -122,6 +130,7 @@ class AirflowServer:
     def _spawn(self, name: str, arguments: tuple[str, ...]) -> "subprocess.Popen[bytes]":
         log = self.directory / "logs" / f"{name}.log"
         log.parent.mkdir(parents=True, exist_ok=True)
+        own = {_CONNECTION: self._connection(_API_SERVER_TIMEOUT_SECONDS)} if self._is_file and name == _API_SERVER else {}
         with log.open("ab") as output:
             return subprocess.Popen(
                 [sys.executable, "-m", "airflow", *arguments],
@@ -129,10 +138,13 @@ class AirflowServer:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 cwd=self.directory,
-                env=self.environment,
+                env=self.environment | own,
                 start_new_session=True,
                 preexec_fn=None if self._outlives_parent else dies_with_parent(),  # noqa: PLW1509 - calls the kernel only
             )
+
+    def _connection(self, timeout_seconds: int) -> str:
+        return f"sqlite:///{self._database}?timeout={timeout_seconds}"
 
     def _tail(self, name: str) -> str:
         log = self.directory / "logs" / f"{name}.log"
@@ -167,7 +179,7 @@ class AirflowServer:
             "AIRFLOW__CORE__PARALLELISM": "4",
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(self.home / "passwords.json"),
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": f"{USERNAME}:admin",
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{self._database}?timeout={_DATABASE_TIMEOUT_SECONDS}",
+            _CONNECTION: self._connection(_DATABASE_TIMEOUT_SECONDS),
             "AIRFLOW__DAG_PROCESSOR__BUNDLE_REFRESH_CHECK_INTERVAL": "1",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(self.home / "bundles"),
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "900",

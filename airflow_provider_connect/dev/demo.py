@@ -32,7 +32,7 @@ from airflow_provider_connect.runtime.stores.status_store import StatusStore
 FILE_DAGS = {"connect.demo-file-source": "example_file_source.py", "connect.demo-file-sink": "example_file_sink.py"}
 DAGS = {**FILE_DAGS, **demo_tables.DAGS}
 FOLDER_VARIABLE, INPUT, OUTPUT = "CONNECT_DEMO_DIR", "demo-input.txt", "demo-output.txt"
-_RUN_SECONDS, _FIRST_RUN_SECONDS, _SILENT_SECONDS = 180, 5, 10
+_RUN_SECONDS, _FIRST_RUN_SECONDS, _SILENT_SECONDS = 400, 5, 10
 
 
 def main() -> int:
@@ -156,6 +156,8 @@ class Demo:
             if now.state != state or time.monotonic() - reported > _SILENT_SECONDS:
                 state, reported = now.state, time.monotonic()
                 self.notify(f"{now.dag_id}: {state}")
+                if ended := self._stack.ended_processes():
+                    raise ConnectException("; ".join(ended))
             if time.monotonic() - started > _RUN_SECONDS:
                 raise ConnectException(f"{now.dag_id} is still {state} after {_RUN_SECONDS} s.{self._last_log(now.dag_id)}")
             run = now

@@ -3,10 +3,15 @@
 Its data, settings and log are in one folder. A server with a folder that was used before continues with the same data and ports.
 """
 
+import base64
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
+import uuid
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 
@@ -18,6 +23,7 @@ from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, fin
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 
 _STARTED = "Kafka Server started"
+_META = "meta.properties"
 _SMALL = {
     "num.partitions": "1",
     "offsets.topic.replication.factor": "1",
@@ -98,7 +104,7 @@ class KafkaServer:
         self.directory.mkdir(parents=True, exist_ok=True)
         self._settings_file.write_text("".join(f"{name}={value}\n" for name, value in self._settings.items()))
         (self.directory / "log4j2.properties").write_text(_LOG4J)
-        if not (self.directory / "data" / "meta.properties").exists():
+        if not (self.directory / "data" / _META).exists():
             self._format()
         written = self.log_file.stat().st_size if self.log_file.exists() else 0
         with self.log_file.open("ab") as log:
@@ -164,11 +170,25 @@ class KafkaServer:
         return [str(self._java.executable), *options, main, *arguments]
 
     def _format(self) -> None:
-        cluster_id = subprocess.run(self._command("kafka.tools.StorageTool", "random-uuid"), capture_output=True, text=True, check=True)
-        formatting = self._command("kafka.tools.StorageTool", "format", "-t", cluster_id.stdout.split()[-1], "-c", str(self._settings_file))
-        done = subprocess.run(formatting, capture_output=True, text=True, check=False)
-        if done.returncode:
-            raise ConnectException(f"The Kafka broker's folder {self.directory} cannot be formatted: {done.stdout}{done.stderr}")
+        """Kafka's own tool, which takes a JVM, formats one folder for each version. Other folders are copies with ids of their own."""
+        template = self._cache / f"kafka-{self._version}-format"
+        if not template.exists():
+            self._format_template(template)
+        shutil.copytree(template, self.directory / "data", dirs_exist_ok=True)
+        ids = {"version": "1", "node.id": "1", "cluster.id": _new_id(), "directory.id": _new_id()}
+        (self.directory / "data" / _META).write_text("".join(f"{name}={value}\n" for name, value in ids.items()))
+
+    def _format_template(self, template: Path) -> None:
+        with tempfile.TemporaryDirectory(dir=self._cache) as folder:
+            data, settings = Path(folder) / "data", Path(folder) / "server.properties"
+            settings.write_text("".join(f"{name}={value}\n" for name, value in {**self._addresses(), "log.dirs": str(data)}.items()))
+            formatting = self._command("kafka.tools.StorageTool", "format", "-t", _new_id(), "-c", str(settings))
+            done = subprocess.run(formatting, capture_output=True, text=True, check=False)
+            if done.returncode:
+                raise ConnectException(f"The Kafka broker's folder {data} cannot be formatted: {done.stdout}{done.stderr}")
+            (data / _META).unlink()
+            with suppress(OSError):  # another process has created it meanwhile
+                data.rename(template)
 
     def _wait_until_started(self, process: subprocess.Popen[bytes], written: int, timeout_seconds: float) -> None:
         deadline = time.monotonic() + timeout_seconds
@@ -196,6 +216,13 @@ class KafkaServer:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(10)
+
+
+def _new_id() -> str:
+    """An id as Kafka writes it: a random UUID in URL-safe base64, without padding and without a leading hyphen."""
+    while (text := base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode()).startswith("-"):
+        pass
+    return text
 
 
 def _read_properties(file: Path) -> dict[str, str]:

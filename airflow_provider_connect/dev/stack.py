@@ -119,14 +119,20 @@ class Stack:
         state = self.state()
         if state is None:
             return []
-        pids = _pids(state)
-        ended = {name: pid for name, pid in pids.items() if not is_marked(pid, self.mark)}
-        found = [f"{name} has ended (process {pid}); its log: {self._log_of(name)}" for name, pid in ended.items()]
+        pids, ended = _pids(state), self._ended(state)
+        found = self.ended_processes()
         servers = str(state["bootstrap_servers"])
         if "kafka" in pids.keys() - ended.keys() and not is_listening(int(servers.rpartition(":")[2])):
             found.append(f"kafka does not listen at {servers}; its log: {self._log_of('kafka')}")
         unhealthy = [name for name in unhealthy_parts(str(state["airflow_url"])) if name not in ended]
         return found + [f"{name} is not healthy; its log: {self._log_of(name if name in pids else 'api-server')}" for name in unhealthy]
+
+    def ended_processes(self) -> list[str]:
+        """A sentence for each process that has ended. Empty if the stack is down."""
+        return [f"{name} has ended (process {pid}); its log: {self._log_of(name)}" for name, pid in self._ended(self.state() or {}).items()]
+
+    def _ended(self, state: Mapping[str, object]) -> dict[str, int]:
+        return {name: pid for name, pid in _pids(state).items() if not is_marked(pid, self.mark)}
 
     def _log_of(self, name: str) -> Path:
         return self.folder / "kafka" / "server.log" if name == "kafka" else self.folder / "airflow" / "logs" / f"{name}.log"

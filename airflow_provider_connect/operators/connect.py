@@ -8,25 +8,27 @@ from typing import Any
 
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, last_line
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory, worker_settings
 from airflow_provider_connect.operators.definition import DefinesConnector
-from airflow_provider_connect.operators.failure_notices import notices_of_failures
+from airflow_provider_connect.operators.failure_notices import call_back, notices_of_failures
 from airflow_provider_connect.operators.lineage import HasLineage
 from airflow_provider_connect.operators.planning import airflow_errors, require_started
 from airflow_provider_connect.operators.run_conf import refuse_backfill, requested_tasks
-from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, xcom_values
+from airflow_provider_connect.operators.run_report import emit_asset_events, emit_lost, emit_run, failure, sink_group, xcom_values
 from airflow_provider_connect.operators.spark_submit import ApplicationOperator
 from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE, SPARK
 from airflow_provider_connect.runtime.config.notifiers import without_notifiers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.batches import nothing_delivered
-from airflow_provider_connect.runtime.model.ids import consumer_group, tasks_label
+from airflow_provider_connect.runtime.model.ids import application_dag_id, tasks_label
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState
-from airflow_provider_connect.runtime.spark.parent_death import die_with_parent
+from airflow_provider_connect.runtime.spark.parent_death import die_with_parent, may_outlive_parent
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, forget_secrets_left, remove_stale_runs
+from airflow_provider_connect.triggers.hosted import NOTICE, OVER, HostedTrigger
 
 _log = logging.getLogger(__name__)
+_CHECK_SECONDS, _START_SECONDS = 2.0, 60.0
 _SHORTEST_SECONDS = 60.0  # of a run that would stay, and fails
 
 
@@ -35,10 +37,12 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
 
     If there is no work, no application starts. ``tasks`` and ``claim`` come from a plan (``tasks.per.application``). Without them, the
     application claims the connector and plans its tasks. With ``stays_seconds``, the run stays that long and delivers new records as they
-    come.
+    come. With ``application_name``, that shared application delivers them, and the run is deferred for as long.
+    With ``idle_seconds``, a run that has work reads on until there was no new record for that long, at most for ``longest_seconds``.
 
-    If records are delivered, the operator emits asset events on ``kafka://«first bootstrap server»/«topic»``, through the asset alias of
-    the DAG's id. For a sink, the asset's URI also has the consumer group. Other keyword arguments are those of SparkSubmitOperator.
+    If records are delivered, the operator emits asset events at the end of the run (of a run that stays, the API server emits them) on
+    ``kafka://«first bootstrap server»/«topic»``, through the asset alias of the DAG's id. For a sink, the asset's URI also has the consumer
+    group. Other keyword arguments are those of SparkSubmitOperator.
     """
 
     template_fields: Sequence[str] = ()  # the name may be from REST or the config topic, so it must not be a template
@@ -55,6 +59,9 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         spark_conn_id: str | None = None,
         engine: str = SPARK,
         stays_seconds: float | None = None,
+        application_name: str | None = None,
+        idle_seconds: float | None = None,
+        longest_seconds: float | None = None,
         **kwargs: Any,
     ) -> None:
         super().__init__(connector=connector, spark_conn_id=spark_conn_id, engine=engine, **kwargs)
@@ -63,6 +70,9 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         self.tasks = tasks
         self.claim = claim
         self.stays_seconds = stays_seconds
+        self.application_name = application_name
+        self.idle_seconds = idle_seconds
+        self.longest_seconds = longest_seconds
         self.failure_trace: str | None = None  # the trace of the failure, for notices
 
     @property
@@ -75,12 +85,59 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
         die_with_parent()  # if the parent has ended before this line, the next request to Airflow fails
         began = time.monotonic()
         try:
-            with airflow_errors(self.connector):
-                return self._run(context)
+            with airflow_errors(f"Connector {self.connector}"):
+                if self.application_name is None:
+                    return self._run(context)
+                self._join(context)
+                return None
         except AirflowException:
             if self.stays_seconds is not None:  # Airflow starts the next run at once
                 time.sleep(max(0.0, _SHORTEST_SECONDS - (time.monotonic() - began)))
             raise
+
+    def _join(self, context: Mapping[str, Any]) -> None:
+        """Defer the run while the shared application hosts the connector. If the connector is FAILED, first have it hosted again."""
+        from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
+        from airflow_provider_connect.runtime.worker.application.readiness import check_hosted, request_hosting
+
+        refuse_backfill(context)
+        settings, cache = worker_settings(), ConfigCache(run_directory())
+        until = time.monotonic() + _START_SECONDS
+        while (found := check_hosted(settings, self.connector, cache)).state == "not-started":
+            if time.monotonic() > until:
+                raise AirflowSkipException(f"Connector {self.connector} is not started: {found.reason}")
+            time.sleep(_CHECK_SECONDS)
+        _log.info("Connector %s: %s: %s", self.connector, found.state, found.reason)
+        if found.state == "waiting":
+            self.defer(trigger=HostedTrigger(found.wait_seconds), method_name="rejoin")
+        if found.state == "work":
+            request_hosting(settings, self.connector)
+        self._defer(self.stays_seconds or 0.0, [])
+
+    def _defer(self, seconds: float, noticed: Sequence[str]) -> None:
+        _log.info(
+            "Connector %s: application %s hosts it. Its tasks' log is in DAG %s",
+            self.connector,
+            self.application_name,
+            application_dag_id(self.application_name or ""),
+        )
+        self.defer(trigger=HostedTrigger(seconds, noticed), method_name="hosted")
+
+    def rejoin(self, context: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        """Called when the wait after failures is over."""
+        with airflow_errors(f"Connector {self.connector}"):
+            self._join(context)
+
+    def hosted(self, context: Mapping[str, Any], event: Mapping[str, Any]) -> None:
+        """Called with the event of ``HostedTrigger``: when the run's time is over, or when something has FAILED."""
+        if event["status"] == OVER:
+            return
+        self.failure_trace = str(event["trace"])
+        error = AirflowException(f"Connector {self.connector}: {last_line(self.failure_trace)}")
+        if event["status"] != NOTICE:
+            raise error
+        call_back(self, {**context, "exception": error})
+        self._defer(self.stays_seconds or 0.0, event["noticed"])
 
     def _run(self, context: Mapping[str, Any]) -> dict[str, dict[str, float]] | None:
         refuse_backfill(context)
@@ -112,6 +169,9 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             secrets={**airflow_secrets(passed_on), **found.secrets},
             known=None if found.known is None else found.known.to_json(),
             stays_seconds=stays_seconds,
+            idle_seconds=self.idle_seconds,
+            longest_seconds=self.longest_seconds,
+            may_leave=may_outlive_parent(),
         )
         directory.write_spec(spec)
         notices = nullcontext() if stays_seconds is None else notices_of_failures(self, directory, context)
@@ -173,8 +233,3 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
                 "Connector %s task %d: %d records, %d bytes in %.2f s", result.connector, task.task, task.records, task.bytes, task.seconds
             )
         return xcom_values(result) or None
-
-
-def sink_group(connector: str, config: Mapping[str, str]) -> str | None:
-    """The consumer group of a sink; None for a source."""
-    return consumer_group(connector, config) if config.get("topics") or config.get("topics.regex") else None

@@ -28,7 +28,7 @@ def notices_of_failures(task: Any, directory: RunDirectory, context: Mapping[str
             failures = directory.failures()
             if new := [trace for trace in failures if trace not in known]:
                 task.failure_trace = "\n".join(new)
-                _call_back(task, {**context, "exception": AirflowException(f"Connector {task.connector}: {last_line(new[0])}")})
+                call_back(task, {**context, "exception": AirflowException(f"Connector {task.connector}: {last_line(new[0])}")})
             known = set(failures)
 
     thread = threading.Thread(target=watch, name="failures", daemon=True)
@@ -40,7 +40,8 @@ def notices_of_failures(task: Any, directory: RunDirectory, context: Mapping[str
         thread.join()
 
 
-def _call_back(task: Any, context: Mapping[str, Any]) -> None:
+def call_back(task: Any, context: Mapping[str, Any]) -> None:
+    """Call the ``on_failure_callback`` of ``task``, an operator."""
     given = task.on_failure_callback or ()
     for callback in given if isinstance(given, list | tuple) else (given,):
         try:

@@ -51,14 +51,17 @@ class HasLineage:
                 return OperatorLineage()
             found = self._lineage()
             return OperatorLineage(
-                inputs=_datasets(found.inputs), outputs=_datasets(found.outputs), run_facets={FACET: _delivery_facet(found.delivery)}
+                inputs=event_datasets(found.inputs),
+                outputs=event_datasets(found.outputs),
+                run_facets={FACET: delivery_facet(found.delivery)},
             )
         except Exception as error:  # a foreign package, in any version
             _log.warning("Connector %s: its lineage could not be reported: %s: %s", self.connector, type(error).__name__, error)
             return None
 
 
-def _datasets(datasets: Sequence[NamedDataset]) -> "list[Dataset]":
+def event_datasets(datasets: Sequence[NamedDataset]) -> "list[Dataset]":
+    """The datasets with OpenLineage's classes, and with their columns if these are known."""
     from openlineage.client.event_v2 import Dataset
     from openlineage.client.facet_v2 import schema_dataset
 
@@ -72,7 +75,8 @@ def _datasets(datasets: Sequence[NamedDataset]) -> "list[Dataset]":
     return [Dataset(namespace=each.namespace, name=each.name, facets=facets(each)) for each in datasets]
 
 
-def _delivery_facet(delivery: dict[str, Any]) -> Any:
+def delivery_facet(delivery: dict[str, Any]) -> Any:
+    """The facet ``FACET`` of a run. Any: of OpenLineage's type."""
     from openlineage.client.facet_v2 import RunFacet
 
     return RunFacet().with_additional_properties(**delivery)

@@ -38,7 +38,7 @@ class ConnectPlanOperator(DefinesConnector, BaseOperator):  # type: ignore[misc]
     def execute(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:
         """``[{"tasks": [0, 1], "claim": "…"}, …]``; empty without work, so that no task is mapped."""
         die_with_parent()
-        with airflow_errors(self.connector):
+        with airflow_errors(f"Connector {self.connector}"):
             return self._groups(context)
 
     def _groups(self, context: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -32,13 +32,14 @@ _log = logging.getLogger(__name__)
 
 
 @contextmanager
-def airflow_errors(connector: str) -> Iterator[None]:
-    """Translates ConnectException into errors that Airflow retries, and errors that it does not retry."""
+def airflow_errors(subject: str) -> Iterator[None]:
+    """Translates ConnectException into errors that Airflow retries, and errors that it does not retry. Their texts begin with
+    ``subject``."""
     try:
         yield
     except ConnectException as error:
         kind = AirflowException if error.retriable else AirflowFailException
-        raise kind(f"Connector {connector}: {error.message}") from error
+        raise kind(f"{subject}: {error.message}") from error
 
 
 def require_started(
@@ -57,7 +58,7 @@ def require_started(
     ``_START_SECONDS`` until the connector is STARTED: Airflow starts the next run as soon as this one ends.
     """
     started, mask = time.monotonic(), Mask()
-    hide = _hide_in_logs(mask)
+    hide = hide_in_logs(mask)
     while True:
         found = _check(operator, settings, context, mask, hide, is_asked_for=is_asked_for, is_planned=is_planned)
         waited = time.monotonic() - started
@@ -111,7 +112,7 @@ def _check(
         raise
 
 
-def _hide_in_logs(mask: Mask) -> HideSecrets:
+def hide_in_logs(mask: Mask) -> HideSecrets:
     """Keeps secrets in any spelling out of everything that this task's process logs and prints, and that Airflow logs of its application.
     Airflow's own masker gets the secrets themselves, but does not mask the copy of a task's log that an executor prints.
 

@@ -17,6 +17,7 @@ from airflow.sdk.observability import stats
 
 from airflow_provider_connect.errors import last_line
 from airflow_provider_connect.runtime.model import metric_names
+from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.lineage import delivered_ranges
 from airflow_provider_connect.runtime.model.metric_names import BY_NAME, Kind
 from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
@@ -81,13 +82,25 @@ def _emit(group: str, name: str, value: float, tags: Mapping[str, str]) -> None:
 
 
 def emit_asset_events(context: Mapping[str, Any], bootstrap_servers: str, result: RunResult, *, group: str | None) -> None:
-    """One event for each topic with delivered records: ``{"connector": …, "ranges": {partition: [[first, next], …]}}``."""
+    """One event for each topic with delivered records: ``{"connector": …, "ranges": {partition: [[first, next], …]}}``.
+
+    The API server emits the events of tasks whose ranges are in the batch log, because their run has stayed."""
     alias = AssetAlias(context["ti"].dag_id)
     if alias not in (context["task"].outlets or []):
         return
-    for topic, ranges in sorted(delivered_ranges(result.tasks).items()):
-        extra = {"connector": result.connector, "ranges": ranges}
-        context["outlet_events"][alias].add(topic_asset(bootstrap_servers, topic, group=group), extra=extra)
+    for topic, ranges in sorted(delivered_ranges(task for task in result.tasks if not task.is_logged).items()):
+        asset = topic_asset(bootstrap_servers, topic, group=group)
+        context["outlet_events"][alias].add(asset, extra=event_extra(result.connector, ranges))
+
+
+def event_extra(connector: str, ranges: Mapping[str, Sequence[Sequence[int]]]) -> dict[str, Any]:
+    """The content of an asset event. ``ranges`` has the spans of each partition."""
+    return {"connector": connector, "ranges": ranges}
+
+
+def sink_group(connector: str, config: Mapping[str, str]) -> str | None:
+    """The consumer group of a sink; None for a source."""
+    return consumer_group(connector, config) if config.get("topics") or config.get("topics.regex") else None
 
 
 def topic_asset(bootstrap_servers: str, topic: str, *, group: str | None = None) -> Asset:

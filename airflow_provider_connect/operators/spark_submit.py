@@ -29,7 +29,8 @@ from airflow_provider_connect.hooks.airflow_settings import SPARK_CONNECTION, ow
 from airflow_provider_connect.runtime.config.built_in_providers import AIRFLOWS_OWN
 from airflow_provider_connect.runtime.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.runtime.model.log_lines import LineReader
-from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent
+from airflow_provider_connect.runtime.model.run import KEEPER_FILE
+from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, dies_with_parent, under_keeper
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 
 if TYPE_CHECKING:
@@ -71,6 +72,10 @@ _KEPT_LINES = 10  # as many as the Spark hook keeps
 _KILL_WAIT_SECONDS = 4.0  # Airflow sends SIGKILL five seconds after it calls on_kill
 
 
+class _HasLeft(Exception):
+    """The application lives on, to hand its connectors over to the next run."""
+
+
 class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow is not typed for us
     """Runs the program of this package with spark-submit and the settings of the Spark connection. Deploy mode is always ``client``, and
     ``durable`` is always off: claims on the config topic decide which run may write, and an application ends with its task."""
@@ -92,6 +97,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
 
     def run_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """Run the application to its end in this thread, because the end of the forking thread triggers the signal of ``die_with_parent``.
+        An application that has left (``RunDirectory.has_left``) lives on.
 
         Returns the exit code, and the last lines of the log.
         """
@@ -102,7 +108,7 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was started")
         command = [sys.executable, "-m", "airflow_provider_connect.runtime.worker.application.driver", "--run-dir", str(directory.path)]
         tail, reader = deque[str](maxlen=_KEPT_LINES), LineReader()
-        with subprocess.Popen(
+        self._process = process = subprocess.Popen(
             command,
             env=_strip_airflow_variables(os.environ) | {"TMPDIR": str(directory.scratch())},
             stdin=subprocess.DEVNULL,
@@ -112,13 +118,19 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             encoding="utf-8",
             errors="replace",
             preexec_fn=dies_with_parent(own_group=True),  # as for spark-submit  # noqa: PLW1509
-        ) as self._process:
-            assert self._process.stdout is not None
-            for line in bounded_lines(self._process.stdout):
+        )
+        assert process.stdout is not None
+        with process.stdout:
+            for line in bounded_lines(process.stdout):
                 tail.append(line.rstrip())
                 if not reader.read(line):
                     _log.info("%s", tail[-1])
-        return self._process.returncode, list(tail)
+                if directory.has_left:
+                    break
+        if directory.has_left:
+            self._process = None  # it is no longer ours to kill
+            return 0, list(tail)
+        return process.wait(), list(tail)
 
     def submit_application(self, directory: RunDirectory) -> tuple[int | None, list[str]]:
         """See ``run_application``."""
@@ -135,7 +147,12 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
             raise AirflowFailException(f"Connector {self.connector}: killed before its application was submitted")
         environment = options.environment(_strip_airflow_variables(os.environ))
         try:  # in its own process group, so that Airflow's SIGTERM to the task's group reaches only the task process
-            hook.submit(application_path(), env=environment, preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
+            hook.submit(
+                application_path(), env=environment, preexec_fn=under_keeper(directory.path / KEEPER_FILE), stdin=subprocess.DEVNULL
+            )
+        except _HasLeft:
+            hook._submit_sp = None  # it is no longer ours to kill
+            return 0, list(hook._last_submit_log_lines)
         except AirflowException as error:  # the exit code is not 0; the result has the reason
             _log.debug("spark-submit ended: %s", error)
         exit_code = None if hook._submit_sp is None else hook._submit_sp.returncode
@@ -152,6 +169,8 @@ class ApplicationOperator(SparkSubmitOperator):  # type: ignore[misc]  # Airflow
                 self._hook._last_submit_log_lines.append(line.rstrip())
             else:
                 yield line
+            if self._directory is not None and self._directory.has_left:
+                raise _HasLeft
 
     def _apply(self, options: "SubmitOptions") -> None:
         """Apply the options below the DAG's own: the DAG's Spark settings override them, and its files follow ours."""

@@ -82,6 +82,7 @@ from airflow_provider_connect.sdk.config_provider import ConfigProvider as Confi
 from airflow_provider_connect.sdk.config_type import parse_instant as parse_instant
 from airflow_provider_connect.sdk.connector import Connector as Connector
 from airflow_provider_connect.sdk.connector import ConnectorContext as ConnectorContext
+from airflow_provider_connect.sdk.connector import DataSignal as DataSignal
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport as ExactlyOnceSupport
 from airflow_provider_connect.sdk.connector import OffsetReader as OffsetReader
 from airflow_provider_connect.sdk.connector import SinkConnector as SinkConnector
@@ -114,6 +115,8 @@ from airflow_provider_connect.sdk.http.pages import SinglePage as SinglePage
 from airflow_provider_connect.sdk.http.resource import Incremental as Incremental
 from airflow_provider_connect.sdk.http.resource import Resource as Resource
 from airflow_provider_connect.sdk.http.rest_source import rest_source as rest_source
+from airflow_provider_connect.sdk.http.webhook import WebhookRequest as WebhookRequest
+from airflow_provider_connect.sdk.http.webhook import webhook as webhook
 from airflow_provider_connect.sdk.keyed_sink import KeyedSink as KeyedSink
 from airflow_provider_connect.sdk.offset_row import OffsetRow as OffsetRow
 from airflow_provider_connect.sdk.record_columns import headers_type as headers_type

@@ -25,6 +25,20 @@ OffsetReader = Callable[[Mapping[str, object]], Mapping[str, object] | None]
 """Takes a source partition and returns its committed offset. None: the partition has no offset."""
 
 
+class DataSignal(Protocol):
+    """Wakes a run that stays when its source may have new data. See ``SourceConnector.open_data_signal``. Used by one thread only."""
+
+    def wait(self, timeout_seconds: float) -> bool:
+        """Wait for a report of new data, for at most ``timeout_seconds``, which is half a second or less. True: ``has_new_data`` is called.
+
+        The first call must return True, because data may have come before the signal was open. A report between two calls must not be lost:
+        the next call returns True at once. Unnecessary reports only cost a call of ``has_new_data``. After an exception, the signal is
+        closed, and the run checks for new data as without a signal."""
+
+    def close(self) -> None:
+        """Release everything. Called once, at the end of the run or after an exception of ``wait``."""
+
+
 class ConnectorContext(Protocol):
     """The object through which a connector calls the framework. Passed to ``initialize``."""
 
@@ -135,7 +149,8 @@ class SourceConnector(Connector):
     offsets, must set one of these settings. Empty: the source cannot be limited, so it has no backfills."""
     check_seconds: ClassVar[float] = 2.0
     """In a run that stays (``docs/continuous.md``), the longest wait between two calls of ``has_new_data`` while there is no new data. The
-    first wait is 0.02 s; each further wait is twice as long."""
+    first wait is 0.02 s; each further wait is twice as long. With a data signal, each wait ends with the signal, and otherwise lasts
+    ``check_seconds``, but at least half a second."""
     backfill_settings: ClassVar[Mapping[str, str]] = MappingProxyType({})
     """Settings that a backfill must leave at their defaults, with these defaults. With another value, the backfill would remove data from
     the source before the live connector has read the data."""
@@ -160,6 +175,14 @@ class SourceConnector(Connector):
 
         Called in the Airflow task process before each run is submitted; must be cheap and must not import pyarrow. ``config`` is parsed by
         ``config_def``, and its variables are resolved. An exception is logged, and a run starts.
+        """
+        return None
+
+    def open_data_signal(self, config: Config) -> DataSignal | None:
+        """A signal that wakes a run that stays as soon as there may be new data. None: the run checks at intervals only.
+
+        Called once for each task, in the task's process, when the task has read everything for the first time. ``config`` is as for
+        ``has_new_data``, which must be defined too. An exception is logged, and the run checks at intervals.
         """
         return None
 

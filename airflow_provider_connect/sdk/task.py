@@ -7,7 +7,7 @@ ends the task: its status becomes FAILED, with the trace.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Protocol
@@ -57,8 +57,8 @@ class Task:
     def datasets(self) -> Iterable[Dataset]:
         """The datasets outside of Kafka that this task has read (a source) or written (a sink), for lineage events.
 
-        Called once, after the last commit of a run and before ``stop``. Must not open or request anything. The first thousand are used.
-        Exceptions are logged. By default there are none."""
+        Called after the last commit of a run and before ``stop``, and about once a minute in a run that stays. Must not open or request
+        anything. The first thousand are used. Exceptions are logged. By default there are none."""
         return ()
 
 
@@ -129,6 +129,10 @@ class SourceTaskContext(Protocol):
         """Convert the keys and values of a ``RangeReader``'s batch by the connector's converters. Returns batches of one schema each.
 
         ``errors.tolerance`` applies to a record that cannot be converted, as in a sink."""
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """Have a commit made soon after this ``poll``, and then have ``call`` called, in the task's thread. All records that the poll
+        returns are then in Kafka. Not called if the poll fails, or if the run ends before the commit. Use it within ``poll``."""
 
     def stopping(self) -> bool:
         """Whether the run is about to end. A long ``poll`` must check it and return."""
@@ -280,6 +284,10 @@ class SinkTask(Task):
     at a time, while the next records are read. After ``RollbackReason.REFUSED``, ``put`` must write each batch immediately until the next
     commit, so that a DataException refers to the batch of that call. A transactional task has no ``errant_record_reporter``; it uses
     ``put_accepted``."""
+    commits_when_caught_up: ClassVar[bool] = False
+    """Whether a commit takes only milliseconds. A run that stays then calls ``pre_commit`` after each batch after which no record waits.
+
+    Otherwise it is called when no record has arrived for half a second, and once in each ``offset.flush.interval.ms``."""
 
     def initialize(self, context: SinkTaskContext) -> None:
         """Keep the context. Called once, before ``start``."""

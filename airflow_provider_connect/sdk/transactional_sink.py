@@ -40,6 +40,8 @@ class TransactionalSink(SinkConnector):
 
     required_columns: ClassVar[frozenset[str]] = SinkTask.required_columns
     """The columns that ``write`` needs besides the value, as in ``SinkTask.required_columns``."""
+    commits_when_caught_up: ClassVar[bool] = True
+    """Whether a commit takes only milliseconds, as in ``SinkTask.commits_when_caught_up``."""
     max_retries: ClassVar[int] = 10
     """How many RetriableExceptions are allowed without a commit between them. The next one fails the task."""
     retries_setting: ClassVar[str] = "max_retries"
@@ -55,6 +57,7 @@ class TransactionalSink(SinkConnector):
             attributes = {"__module__": cls.__module__, "__qualname__": name, "required_columns": cls.required_columns}
             cls.task_class = type(name, (parent,), attributes)
         cls.task_class.sink_class = cls  # type: ignore[attr-defined]  # the author's task class is one of a TransactionalSink
+        cls.task_class.commits_when_caught_up = cls.commits_when_caught_up
 
     # Methods that an author defines or overrides
 

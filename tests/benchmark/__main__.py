@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from tests.benchmark import agent_work, rest_work
+from tests.benchmark import agent_work, rest_work, staying_work
 from tests.benchmark.lake_works import LAKE_WORKS
 from tests.benchmark.report import update_document
 from tests.benchmark.session import CONTESTANTS, Plan, Session
@@ -13,7 +13,7 @@ from tests.benchmark.table_works import TABLE_WORKS
 from tests.benchmark.works import WORKS
 
 CHECKOUT = Path(__file__).parents[2]
-ALL_WORKS = (*WORKS, *TABLE_WORKS, *LAKE_WORKS, agent_work.WORK, WORK, rest_work.WORK)
+ALL_WORKS = (*WORKS, *TABLE_WORKS, *LAKE_WORKS, agent_work.WORK, WORK, rest_work.WORK, staying_work.WORK)
 
 
 def main() -> None:

@@ -97,6 +97,11 @@ class ConnectWorker:
         return f"http://{LOOPBACK}:{self._port}"
 
     @property
+    def file(self) -> Path:
+        """Its worker file, from its first start on."""
+        return self._directory / "worker.properties"
+
+    @property
     def pid(self) -> int:
         return self._process.pid
 
@@ -111,7 +116,7 @@ class ConnectWorker:
     def _command(self) -> list[str]:
         jars, plugins = worker_jars(self._cache, self._java)
         settings = {"plugin.path": str(plugins.parent), **self._settings}
-        properties, log4j = self._directory / "worker.properties", self._directory / "log4j2.properties"
+        properties, log4j = self.file, self._directory / "log4j2.properties"
         properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         log4j.write_text(_LOG4J)
         options = [f"-Xmx{HEAP}", f"-Dlog4j2.configurationFile={log4j}", "-cp", f"{jars}/*"]

@@ -12,7 +12,7 @@ from pathlib import Path
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from airflow_provider_connect.runtime.spark.prepare import prepare
-from tests.benchmark import agent_work, rest_work
+from tests.benchmark import agent_work, rest_work, staying_work
 from tests.benchmark.connect_peer import ConnectWorker, lined_up, mirror_plugins
 from tests.benchmark.contestants import Contestant
 from tests.benchmark.lake_works import LAKE_WORKS, LakeRaces, LakeWork
@@ -90,6 +90,9 @@ class Session:
             if OURS in self._plan.contestants:
                 self._note(rest_work.our_requests(self._scratch, self._cache, self._notify))
             tables[rest_work.TITLE] = rest_work.request_table([run for run in self._runs if run.work == rest_work.WORK])
+        if staying_work.WORK in self._plan.works:
+            staying_work.staying_runs(self._scratch, self._cache, self._java, self._notify, self._note)
+            tables[staying_work.TITLE] = staying_work.staying_table([run for run in self._runs if run.work == staying_work.WORK])
         shutil.rmtree(self._scratch)
         return tables
 

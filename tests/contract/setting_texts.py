@@ -8,6 +8,8 @@ WORKER = {
     "airflow.allowed.pools": "The pools that configs may name, in addition to `default_pool`; `*`: any.",
     "airflow.allowed.continuous": "Whether configs from REST or the config topic may have the schedule `@continuous`. Each such run takes "
     "a slot of Airflow's executor for as long as it stays ([runs that stay](continuous.md)).",
+    "airflow.allowed.applications": "The [shared applications](continuous.md#shared-applications) that configs may name in "
+    "`airflow.application`; `*`: any.",
     "airflow.allowed.engines": "The engines that configs may name, in addition to `spark`: `process`; `*`: any.",
     "airflow.allowed.queues": "The queues that configs may name, in addition to `default`; `*`: any.",
     "airflow.max.pool.slots": "The largest `airflow.pool.slots` that a config may request.",
@@ -49,6 +51,8 @@ WORKER = {
     "([Java connectors](java-connectors.md)).",
     "java.memory": "The largest heap of each JVM that runs Java plugins, as for `-Xmx`. Default: `512m`.",
     "java.memory.max": "The largest `airflow.java.memory` that a config may request. Default: `4g`, or `java.memory` if that is more.",
+    "java.threads.max": "The most threads of each JVM that runs Java plugins. A JVM with more is ended "
+    "([limits](java-connectors.md#limits-of-a-plugin)).",
     "internal.topics.automatic.creation.enable": "`false`: internal topics and `offsets.storage.topic` of connectors are not created; a "
     "missing one is an error ([topics](topics-and-clients.md#internal-topics)).",
     "key.converter": "The converter of keys, for connectors that name no other.",
@@ -58,6 +62,7 @@ WORKER = {
     "offset.flush.interval.ms": "How often a task commits offsets.",
     "offset.flush.timeout.ms": "How long an ending task or run waits until its last statuses are written.",
     "plugin.path": "Folders of plugins, separated by commas ([plugins](plugins.md)).",
+    "plugin.plan.timeout.ms": "Time limit for a connector's code that starts the connector, and for the code that names its tasks.",
     "plugin.probe.memory.bytes": "Maximum memory of the process that loads plugins to inspect them.",
     "plugin.probe.timeout.ms": "Time limit for loading a plugin in that process.",
     "rest.advertised.host.name": "A name by which clients address the separate server.",
@@ -102,6 +107,10 @@ GROUPS_OF_WORKER = {
     "`cleanup.policy` is always `compact`.",
     "airflow.notifiers.«name».class, airflow.notifiers.«name».…": "Notifiers that connectors may choose for notices of failures "
     "([operating](operating.md#notices-of-failures)).",
+    "airflow.application.«name».engine, airflow.application.«name».spark.connection, airflow.application.«name».pool, "
+    "airflow.application.«name».queue, airflow.application.«name».run.max.duration": "The engine, Spark connection, pool and queue of a "
+    "[shared application](continuous.md#shared-applications), and the time after which its next run takes over. Defaults: those of other "
+    "connectors.",
     "config.providers, config.providers.…": "Sources of values in configs ([settings](settings.md#values-from-other-sources)).",
     "producer.…, consumer.…, admin.…": "Settings of Kafka's clients ([topics and clients](topics-and-clients.md)).",
     "security.…, sasl.…, ssl.…": "How clients log in to Kafka.",
@@ -111,6 +120,12 @@ GROUPS_OF_WORKER = {
 """The meaning of groups of settings, by the beginning of their keys."""
 
 AIRFLOW = {
+    "airflow.asset.interval": "The shortest time between two [asset events](lineage.md#runs-that-stay) of a run that stays, and between "
+    "two of its events for OpenLineage. At least 10s.",
+    "airflow.run.idle.timeout": "How long a run on a schedule that has delivered everything waits for new records before it ends ([runs "
+    "that wait](continuous.md#runs-that-wait-for-a-while)). Default: it does not wait.",
+    "airflow.application": "The [shared application](continuous.md#shared-applications) that hosts the connector's tasks. Implies "
+    "`airflow.schedule=@continuous`.",
     "airflow.deadline.duration": "A notice is sent if a run takes longer, from queued to its end; the run continues. "
     "From 10s to 366d ([deadlines](operating.md#deadlines)).",
     "airflow.java.memory": "The largest heap of each JVM of a Java connector, in its plan and its tasks. Default: the worker setting "

@@ -118,7 +118,7 @@ class TestFileStreamSink(SinkConnectorSuite):
 
     @pytest.fixture(autouse=True)
     def file(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(commit_files, "LOCK_SECONDS", 0.05)  # tests do not end the tasks that they give up
+        monkeypatch.setattr(commit_files, "LOCK_SECONDS", 0.3)  # tests do not end tasks; a fork keeps a lock until its exec
         self.path = tmp_path / "lines.txt"
 
     def config(self) -> dict[str, str]:

@@ -19,6 +19,7 @@ from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.unit.test_compose import COMPOSE, PINNED, SECRETS, init, stand_ins
 
+pytestmark = pytest.mark.soak  # the texts of the file: unit/test_compose
 JOB = "from pyspark import SparkContext; sc = SparkContext(); print('sum', sc.parallelize(range(10), 2).sum()); sc.stop()"
 REFUSED = "Failed to connect to master"  # Spark tries three times, 20 s apart, before it gives up
 
@@ -95,7 +96,7 @@ def test_an_application_with_the_secret_runs(cluster: tuple[str, Path], tmp_path
 @pytest.mark.parametrize(
     "lines",
     [
-        pytest.param("", marks=pytest.mark.soak),
+        "",
         "spark.authenticate true\nspark.authenticate.secret other\nspark.network.crypto.enabled true\n",
     ],
     ids=["no secret", "another secret"],

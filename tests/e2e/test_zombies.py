@@ -106,7 +106,8 @@ def test_zombie_changes_nothing(kind: str, guarantee: str, fault: Fault, tmp_pat
     assert verdict.holds_for(guarantee), verdict
 
 
-@pytest.mark.parametrize("kind", ["source", pytest.param("sink", marks=pytest.mark.soak)])
+@pytest.mark.soak
+@pytest.mark.parametrize("kind", ["source", "sink"])
 def test_of_two_runs_at_once_the_newer_claim_wins(kind: str, tmp_path: Path, worker_settings: WorkerSettings) -> None:
     environment = create_environment(kind, tmp_path, worker_settings, "exactly_once")
     environment.add(MANY)

@@ -15,9 +15,11 @@ from tests.conftest import CACHE
 
 STORE = """
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 
-offsets = GroupOffsets(WorkerSettings.of({"bootstrap.servers": sys.argv[1]}))
+settings = WorkerSettings.of({"bootstrap.servers": sys.argv[1]})
+offsets = GroupOffsets(settings, connection=AdminConnection.of(settings, timeout_seconds=200))
 with ThreadPoolExecutor(20) as pool:
     assert [*pool.map(offsets.committed, [f"new-{number}" for number in range(100)])] == [{}] * 100
 """

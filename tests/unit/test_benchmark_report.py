@@ -10,6 +10,7 @@ from tests.benchmark.lake_works import LAKE_WORKS
 from tests.benchmark.race import Run
 from tests.benchmark.report import race_table
 from tests.benchmark.session import Plan
+from tests.benchmark.staying_work import staying_table
 from tests.benchmark.table_works import TABLE_WORKS
 from tests.benchmark.works import WORKS, Aimed
 
@@ -34,3 +35,13 @@ def test_each_aim_is_in_the_table(work: Aimed) -> None:
     assert [line.count("not raced") for line in table.splitlines() if "≥" in line] == [0, *[1] * (len(work.aims) - 1)][: len(work.aims)]
     if raced:
         assert f"| 4.00 × | ≥ {work.aims[raced[0].records, raced[0].contestant]} × | 4.00 × |" in table
+
+
+def test_the_table_of_runs_that_stay_has_percentiles_beside_their_aims_and_what_rest_costs() -> None:
+    late = [
+        Run("staying", f"topic → file: {name}", 1, ms / 1000, 0.0, 0, 1) for name in ("ours", "connect-default") for ms in range(1, 101)
+    ]
+    table = staying_table([*late, Run("staying", "ours", 30, 60.0, 0.6, 250_000_000, 3)])
+    assert "| topic → file | 1 | connect-default | 100 | 50.5 |  | 99.0 |  | 100.0 |" in table
+    assert "| topic → file | 1 | ours | 100 | 50.5 | ≤ 10 | 99.0 | ≤ 50 | 100.0 |" in table
+    assert "| ours | 30 | 3 | 1.0 | 250 | less than connect-default |" in table

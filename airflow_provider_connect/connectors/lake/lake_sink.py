@@ -67,6 +67,7 @@ class LakeSink(TransactionalSink):
     """
 
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
+    commits_when_caught_up = False  # each commit is a snapshot, with files of its own
     retries_setting = MAX_RETRIES
     _written_tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # with all connections of a task
     _put_offsets: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction

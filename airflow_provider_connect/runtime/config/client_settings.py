@@ -19,7 +19,9 @@ from airflow_provider_connect.kafka_client.settings import (
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
 __all__ = [
+    "FILES",
     "LEADING",
+    "TRANSLATABLE",
     "ClientConfig",
     "ClientKind",
     "client_config",
@@ -28,6 +30,7 @@ __all__ = [
     "internal_client_config",
     "internal_client_id",
     "librdkafka_config",
+    "names_java_code",
     "refused_overrides",
     "unused_overrides",
 ]

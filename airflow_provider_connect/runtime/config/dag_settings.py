@@ -34,6 +34,11 @@ SCHEDULE = "airflow.schedule"
 CONTINUOUS = "@continuous"
 """The schedule of a run that stays."""
 RUN_DURATION = "airflow.run.max.duration"
+IDLE_TIMEOUT = "airflow.run.idle.timeout"
+ASSET_INTERVAL = "airflow.asset.interval"
+APPLICATION = "airflow.application"
+"""The shared application that hosts the connector's tasks."""
+ENGINE = "airflow.engine"
 ON_FAILURE, ON_DEADLINE = "airflow.on.failure", "airflow.on.deadline"
 DEADLINE = "airflow.deadline."
 _DEADLINES = _RUN, _SILENCE, LAG = f"{DEADLINE}duration", f"{DEADLINE}silence", f"{DEADLINE}lag"
@@ -49,6 +54,7 @@ MAX_TASKS = 1024  # Airflow's limit for a mapped task ([core] max_map_length)
 ANY = "*"
 _SPREAD_SECONDS = 300
 _SHOWN = 200  # characters of a value in an error
+_APPLICATION = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]{0,99}", re.ASCII)
 _COMPARED = 100  # unknown keys that are compared with the known ones; each takes up to a millisecond
 _OWN_POOL, _OWN_QUEUE = "default_pool", "default"
 _P = TypeVar("_P")
@@ -86,6 +92,9 @@ class DagSettings:
     most_lag: int | None = None  # records
     longest_lag_seconds: float = 600.0  # how long the lag may exceed most_lag
     run_seconds: float = 86_400.0  # how long a run stays
+    asset_seconds: float = 60.0  # between two asset events of a run that stays
+    idle_seconds: float | None = None  # how long a run without new records goes on
+    application: str | None = None  # the shared application; None: each run has its own
 
     @property
     def stays_seconds(self) -> float | None:
@@ -94,16 +103,29 @@ class DagSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class ApplicationSettings:
+    """The settings of a shared application's DAG, from worker settings. ``spark_conn_id`` None: the connection of other connectors."""
+
+    engine: str = SPARK
+    spark_conn_id: str | None = None
+    pool: str | None = None
+    queue: str | None = None
+    run_seconds: float = 86_400.0
+
+
+@dataclass(frozen=True, slots=True)
 class DagLimits:
     """The worker settings that limit DAG settings of configs from REST or the config topic. Configs in DAG files have no limits. ``pools``,
     ``queues`` and ``engines`` are allowed in addition to the defaults. ``*`` allows any. ``continuous``: runs may stay, and each then takes
-    a slot of Airflow's executor. ``notifiers`` are the notifiers in the worker settings."""
+    a slot of Airflow's executor. ``applications`` are the shared applications that a connector may join. ``notifiers`` are the notifiers in
+    the worker settings."""
 
     min_interval_seconds: float = 10.0
     continuous: bool = False
     pools: frozenset[str] = frozenset()
     queues: frozenset[str] = frozenset()
     engines: frozenset[str] = frozenset()
+    applications: frozenset[str] = frozenset()
     notifiers: frozenset[str] = frozenset()
     max_pool_slots: int = 8
     max_priority_weight: int = 100
@@ -111,6 +133,7 @@ class DagLimits:
 
 MIN_INTERVAL, ALLOWED_CONTINUOUS = "airflow.min.schedule.interval", "airflow.allowed.continuous"
 ALLOWED_POOLS, ALLOWED_QUEUES, ALLOWED_ENGINES = "airflow.allowed.pools", "airflow.allowed.queues", "airflow.allowed.engines"
+ALLOWED_APPLICATIONS = "airflow.allowed.applications"
 MAX_SLOTS, MAX_PRIORITY = "airflow.max.pool.slots", "airflow.max.priority.weight"
 
 ShortestInterval = Callable[[str], float | None]
@@ -141,12 +164,15 @@ def steering_errors(
     """
     read = _Reader({key: value for key, value in config.items() if key not in (DEFINED_IN, RELEASED)})
     settings = _settings(read, connector, None)
-    if SCHEDULE in config and SCHEDULE not in read.errors:
+    if SCHEDULE in config and SCHEDULE not in read.errors and settings.application is None:
         _check_interval(read, settings.schedule, limits, shortest_interval)
+    if settings.idle_seconds is not None:
+        _check_continuous(read, IDLE_TIMEOUT, limits, "omit it")
     for key, value, allowed, own, setting in (
         ("airflow.pool", settings.pool, limits.pools, _OWN_POOL, ALLOWED_POOLS),
         ("airflow.queue", settings.queue, limits.queues, _OWN_QUEUE, ALLOWED_QUEUES),
-        ("airflow.engine", settings.engine, limits.engines, SPARK, ALLOWED_ENGINES),
+        (ENGINE, settings.engine, limits.engines, SPARK, ALLOWED_ENGINES),
+        (APPLICATION, settings.application, limits.applications, None, ALLOWED_APPLICATIONS),
     ):
         if value is not None and value != own and not allowed & {value, ANY}:
             read.refuse(key, value, f"the worker setting {setting} does not name it; ask an admin to add it, or omit the key")
@@ -163,12 +189,16 @@ def steering_errors(
     return read.errors
 
 
+def _check_continuous(read: "_Reader", key: str, limits: DagLimits, fix: str) -> None:
+    if not limits.continuous:
+        reason = f"each run that stays takes a slot of Airflow's executor, and the worker setting {ALLOWED_CONTINUOUS} is false"
+        read.refuse(key, read.config[key], f"{reason}; ask an admin to set it to true, or {fix}")
+
+
 def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLimits, shortest_interval: ShortestInterval | None) -> None:
     text = read.config[SCHEDULE]
     if schedule == CONTINUOUS:
-        if not limits.continuous:
-            reason = f"each run that stays takes a slot of Airflow's executor, and the worker setting {ALLOWED_CONTINUOUS} is false"
-            read.refuse(SCHEDULE, text, f"{reason}; ask an admin to set it to true, or give another schedule")
+        _check_continuous(read, SCHEDULE, limits, "give another schedule")
         return
     try:
         known = isinstance(schedule, str) and shortest_interval is not None
@@ -183,14 +213,15 @@ def _check_interval(read: "_Reader", schedule: str | float | None, limits: DagLi
 
 def _settings(read: "_Reader", connector: str, worker_schedule: str | None) -> DagSettings:
     read.refuse_unknown()
-    default = default_schedule(connector) if worker_schedule is None else schedule_of(worker_schedule)
-    schedule = read.value(SCHEDULE, schedule_of, default)
+    default = CONTINUOUS if APPLICATION in read.config else default_schedule(connector) if worker_schedule is None else worker_schedule
+    schedule = read.value(SCHEDULE, schedule_of, schedule_of(default))
     given = {name: read.value(key, parse, None) for key, (name, parse) in _KEYS.items()}
     settings = {name: value for name, value in given.items() if value is not None}
     for key, parse in RETRY_KEYS.items():
         read.value(key, parse, 0)
     _check_deadlines(read, has_notifiers=bool(settings.get("on_deadline")))
     _check_stay(read, stays=schedule == CONTINUOUS)
+    _check_member(read, stays=schedule == CONTINUOUS)
     return DagSettings(schedule=schedule, **settings)
 
 
@@ -210,6 +241,7 @@ _BOUNDED = {
     TASKS_PER_APPLICATION: "all tasks of a run that stays share one application",
     "airflow.max.duration": f"Airflow would fail each run that stays; {RUN_DURATION} ends it in good order",
     _RUN: f"each run that stays would miss it; limit {_SILENCE} or {LAG}",
+    IDLE_TIMEOUT: "a run waits for new records without a limit",
 }
 
 
@@ -218,8 +250,24 @@ def _check_stay(read: "_Reader", *, stays: bool) -> None:
     for key, reason in _BOUNDED.items() if stays else ():
         if key in read.config:
             read.refuse(key, read.config[key], f"with {SCHEDULE}={CONTINUOUS}, {reason}: omit it")
-    if not stays and RUN_DURATION in read.config:
-        read.refuse(RUN_DURATION, read.config[RUN_DURATION], f"it has no effect without {SCHEDULE}={CONTINUOUS}: set that too, or omit it")
+    if not stays and RUN_DURATION in read.config and IDLE_TIMEOUT not in read.config:
+        reason = f"it has no effect without {SCHEDULE}={CONTINUOUS} or {IDLE_TIMEOUT}: set one of them too, or omit it"
+        read.refuse(RUN_DURATION, read.config[RUN_DURATION], reason)
+    if not stays and ASSET_INTERVAL in read.config:
+        reason = f"a run that ends has its asset events at its end: set {SCHEDULE}={CONTINUOUS} too, or omit it"
+        read.refuse(ASSET_INTERVAL, read.config[ASSET_INTERVAL], reason)
+
+
+def _check_member(read: "_Reader", *, stays: bool) -> None:
+    """Refuses settings that a member of a shared application cannot have."""
+    if APPLICATION not in read.config:
+        return
+    if not stays and SCHEDULE not in read.errors:
+        read.refuse(SCHEDULE, read.config[SCHEDULE], f"runs stay in a shared application ({APPLICATION}): omit it, or write {CONTINUOUS}")
+    if ENGINE in read.config:
+        name = read.config[APPLICATION]
+        reason = f"all connectors of a shared application have its engine, the worker setting {application_key(name, 'engine')}: omit it"
+        read.refuse(ENGINE, read.config[ENGINE], reason)
 
 
 def default_schedule(connector: str) -> str:
@@ -294,6 +342,55 @@ def _as_text(value: object) -> str:
     return str(value)
 
 
+def application_key(application: str, name: str) -> str:
+    """The worker setting ``name`` of a shared application."""
+    return f"{APPLICATION}.{application}.{name}"
+
+
+def application_name(text: str) -> str:
+    """The name of a shared application. Raises ValueError for a name that cannot be part of a DAG's id."""
+    if _APPLICATION.fullmatch(text) is None:
+        raise ValueError("expected 1 to 100 letters, digits and hyphens, beginning with a letter or digit")
+    return text
+
+
+def application_settings(application: str, worker: Mapping[str, str]) -> ApplicationSettings:
+    """The settings of a shared application. ``worker`` are the worker's settings. Raises ConfigException for an unknown or wrong one."""
+    settings, read = _application(application, worker)
+    read.raise_errors()
+    return settings
+
+
+def application_errors(worker: Mapping[str, str]) -> dict[str, list[str]]:
+    """The errors of the settings of all shared applications, by key."""
+    prefix = f"{APPLICATION}."
+    names = {key.removeprefix(prefix).partition(".")[0] for key in worker if key.startswith(prefix)}
+    return {key: errors for name in sorted(names) for key, errors in _application(name, worker)[1].errors.items()}
+
+
+def _application(application: str, worker: Mapping[str, str]) -> tuple[ApplicationSettings, "_Reader"]:
+    prefix = application_key(application, "")
+    read = _Reader({key: text for key, text in worker.items() if key.startswith(prefix)})
+    known = {prefix + name for name in _APPLICATION_KEYS}
+    for key in sorted(read.config.keys() - known):
+        read.refuse(key, read.config[key], f"a shared application has {', '.join(sorted(known))}")
+    given = {field: read.value(prefix + name, parse, None) for name, (field, parse) in _APPLICATION_KEYS.items()}
+    return ApplicationSettings(**{field: value for field, value in given.items() if value is not None}), read
+
+
+def asset_seconds(config: Mapping[str, str]) -> float:
+    """The shortest time between two asset events of a raw config, of a connector whose runs stay. The default if the value is invalid."""
+    parse = _KEYS[ASSET_INTERVAL][1]
+    found = _Reader(config).value(ASSET_INTERVAL, parse, None)
+    return DagSettings(None).asset_seconds if found is None else float(found)
+
+
+def application_of(config: Mapping[str, str]) -> str | None:
+    """The shared application that a raw config names. None: none, or not by a valid name."""
+    name = config.get(APPLICATION, "")
+    return name if _APPLICATION.fullmatch(name) else None
+
+
 RETRY_KEYS: Mapping[str, Callable[[str], float]] = {
     "airflow.retries": count(0, 1000),
     "airflow.retry.delay": delay,
@@ -322,14 +419,26 @@ _KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
     _SILENCE: ("longest_silence_seconds", duration(60)),
     LAG: ("most_lag", count(0, 2**31 - 1)),
     _LAG_DURATION: ("longest_lag_seconds", duration(0)),
-    "airflow.engine": ("engine", one_of(SPARK, PROCESS)),
+    ENGINE: ("engine", one_of(SPARK, PROCESS)),
+    APPLICATION: ("application", application_name),
     PROBE_INTERVAL: ("probe_interval_seconds", positive_duration),
     POLL_TIMEOUT: ("poll_timeout_seconds", positive_duration),
     JAVA_MEMORY: ("java_memory", heap_size),
     TASKS_PER_APPLICATION: ("tasks_per_application", count(1, MAX_TASKS)),
     RUN_DURATION: ("run_seconds", duration(60)),
+    IDLE_TIMEOUT: ("idle_seconds", duration(1)),
+    ASSET_INTERVAL: ("asset_seconds", duration(10)),
 }
 """By key: the field of ``DagSettings`` and the parser. The field has the default."""
+
+_APPLICATION_KEYS: Mapping[str, tuple[str, Callable[[str], Any]]] = {
+    "engine": ("engine", one_of(SPARK, PROCESS)),
+    "spark.connection": ("spark_conn_id", text_of(250)),
+    "pool": ("pool", text_of(256)),
+    "queue": ("queue", text_of(256)),
+    "run.max.duration": ("run_seconds", duration(60)),
+}
+"""Of a shared application, by the last part of the key: the field of ``ApplicationSettings`` and the parser."""
 
 _KNOWN = {SCHEDULE, *RETRY_KEYS, *_KEYS} - {TASKS_PER_APPLICATION}
 

@@ -38,9 +38,14 @@ HideSecrets = Callable[[Iterable[str]], None]
 
 
 class Mask:
-    """Replaces all added secrets, and passwords in URLs, in a text. Safe to share between threads."""
+    """Replaces all added secrets, and passwords in URLs, in a text. Safe to share between threads.
 
-    def __init__(self, secrets: Iterable[str] = ()) -> None:
+    ``process`` also receives the secrets: it masks the output of a process that hosts several connectors. A text about one connector hides
+    only its own secrets, because an author could otherwise guess the secrets of others and see whether a guess is hidden.
+    """
+
+    def __init__(self, secrets: Iterable[str] = (), *, process: Mask | None = None) -> None:
+        self._process = process
         self._secrets: frozenset[str] = frozenset()
         self._replace = _replacing(self._secrets)
         self._replace_in_bytes: Callable[[str], str] | None = None  # created at its first use
@@ -48,6 +53,9 @@ class Mask:
         self.add(secrets)
 
     def add(self, secrets: Iterable[str]) -> None:
+        secrets = set(secrets)
+        if self._process is not None:
+            self._process.add(secrets)
         forms = spellings(secrets)
         with self._adding:
             if not forms <= self._secrets:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.dag_settings import (
+    ALLOWED_APPLICATIONS,
     ALLOWED_CONTINUOUS,
     ALLOWED_ENGINES,
     ALLOWED_POOLS,
@@ -23,6 +24,7 @@ from airflow_provider_connect.runtime.config.dag_settings import (
     MIN_INTERVAL,
     SCHEDULE,
     DagLimits,
+    application_errors,
 )
 from airflow_provider_connect.runtime.config.internal_topics import AUTOMATIC_CREATION, KAFKAS_OWN, InternalTopic, topic_configs
 from airflow_provider_connect.runtime.config.key_values import schedule_of
@@ -102,6 +104,8 @@ class WorkerSettings:
     allowed_spark: AllowedSpark = field(repr=False)
     version_ranges: Mapping[str, str]
     max_tasks: int
+    java_threads_max: int
+    plugin_plan_timeout_ms: int
     plugin_probe_timeout_ms: int
     plugin_probe_memory_bytes: int
     batch_max_records: int | None
@@ -157,6 +161,13 @@ class WorkerSettings:
         return {topic.name: topic for topic in self.internal_topics}[name]
 
 
+def setting_names() -> frozenset[str]:
+    """The names of all worker settings, except those that a prefix such as ``producer.`` begins."""
+    read = SettingsReader({})
+    _settings(read, {}, {})
+    return frozenset(read.asked)
+
+
 def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
     topics = _internal_topics(read)
     _check_protocol(read)
@@ -192,6 +203,8 @@ def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mappin
         allowed_spark=AllowedSpark(read.names(SPARK_FORMATS), read.names(SPARK_OPTIONS)),
         version_ranges=read.under("version_ranges."),
         max_tasks=read.number(MAX_TASKS_SETTING, DEFAULT_MAX_TASKS, 1, at_most=MOST_TASKS, bits=32),
+        java_threads_max=read.number("java.threads.max", 2000, 100, bits=32),
+        plugin_plan_timeout_ms=read.number("plugin.plan.timeout.ms", 300_000, 1),
         plugin_probe_timeout_ms=read.number("plugin.probe.timeout.ms", 30_000, 1),
         plugin_probe_memory_bytes=read.number("plugin.probe.memory.bytes", 4 << 30, 256 << 20),
         batch_max_records=read.number("batch.max.records", 1, 1) if read.given("batch.max.records") is not None else None,
@@ -248,7 +261,10 @@ def _schedule(read: SettingsReader) -> str | None:
 
 
 def _dag_limits(read: SettingsReader) -> DagLimits:
-    """The limits for DAG settings in configs from REST or the config topic."""
+    """The limits for DAG settings in configs from REST or the config topic. Also checks the settings of shared applications."""
+    for key, errors in application_errors(read.values).items():
+        for error in errors:
+            read.note(key, error)
     defaults = DagLimits()
     return DagLimits(
         min_interval_seconds=read.duration(MIN_INTERVAL, defaults.min_interval_seconds),
@@ -256,6 +272,7 @@ def _dag_limits(read: SettingsReader) -> DagLimits:
         pools=frozenset(read.names(ALLOWED_POOLS)),
         queues=frozenset(read.names(ALLOWED_QUEUES)),
         engines=frozenset(read.names(ALLOWED_ENGINES)),
+        applications=frozenset(read.names(ALLOWED_APPLICATIONS)),
         notifiers=notifier_names(read.values, read.note),
         max_pool_slots=read.number(MAX_SLOTS, defaults.max_pool_slots, 1),
         max_priority_weight=read.number(MAX_PRIORITY, defaults.max_priority_weight, 1),

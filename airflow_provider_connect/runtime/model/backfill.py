@@ -37,6 +37,8 @@ _NOT_TAKEN_OVER: Final = (
     "airflow.display.name",
     "airflow.doc",
     "airflow.max.duration",
+    "airflow.application",
+    "airflow.run.idle.timeout",
     "airflow.run.max.duration",
     "airflow.on.deadline",
     "batch.max.records",

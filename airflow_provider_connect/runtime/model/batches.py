@@ -1,6 +1,6 @@
 """An entry of the batch log: the deliveries of a task in one run. Used for history, lineage and cost, and to restore lost group offsets."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
@@ -17,7 +17,18 @@ class ConnectorType(StrEnum):
     SINK = "sink"
 
 
+class Stay(StrEnum):
+    """The state of a task whose run stays, as of its entry."""
+
+    OPEN = "open"  # the task continues, or was killed and may have delivered more; a sink also if it has ended
+    OVER = "over"  # the task has ended, and the entry has everything that it has delivered
+
+
 ALTERED, ALTERING = "altered", ""
+MOST_DATASETS = 100
+"""The maximum number of datasets in an entry. Further datasets are left out."""
+MOST_RANGES = 5_000
+"""The maximum number of partitions in the ``ranges`` of a source's entry. Of more, the entry has none: a record has at most 1 MiB."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +39,8 @@ class BatchRecord:
     ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. ``distance`` is the
     distance from the task's position to the end that its run knew. None: unknown. ``failed`` is the number of records that were skipped
     because errors are tolerated. ``error`` is the reason of the last failure, without secrets. ``destination`` is the exactly-once
-    destination that also committed these positions.
+    destination that also committed these positions. ``stay`` is None for a run that ends when it has read everything. ``datasets`` are the
+    namespaces and names of the datasets outside of Kafka that a task whose run stays has read or written.
 
     An entry with a sink's offsets that were altered over REST belongs to no run. The entry's ``run`` is ``altered``, or empty during the
     change. If the process dies, ``run`` stays empty, and the next run finishes the change."""
@@ -48,6 +60,8 @@ class BatchRecord:
     failed: int = 0
     error: str = ""
     destination: str = ""
+    stay: Stay | None = None
+    datasets: Sequence[tuple[str, str]] = ()
     offset: int = field(default=-1, compare=False)
     timestamp: int = field(default=-1, compare=False)  # of the record, in ms; -1: unknown
 

@@ -34,14 +34,14 @@ RESERVED: Final = ("offsets.storage.topic", "consumer.override.group.id")
 class ClusterConfigState:
     """The config topic up to ``offset`` (the next record to read).
 
-    ``claims`` has each connector's newest claim. ``owners`` has the run that made the claim, unless a verb made it. ``fencing_counts`` has
-    the number of the connector's task ids that may be alive. ``applied_configs`` has the connector config from which its committed tasks
-    were planned. ``generations`` counts the task sets that this reader has seen committed (in memory only). ``inconsistent`` are the
-    connectors with missing tasks at the last commit record. ``pending_fencing`` are the connectors with a task set committed since their
-    last fencing record. A deleted connector keeps its count, claim and generation. ``log_levels`` are the newest requests by logger. They
-    are for workers that are running when the request is written. ``upgrades`` are the requested upgrades, by connector. ``notes`` are the
-    notes about what sources are missing. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a reader
-    leaves out.
+    ``claims`` has each connector's newest claim. ``owners`` has the run that made the claim, unless a verb made it. ``successors`` has the
+    ``FencingRecord.successor`` of connectors that are handed over. ``fencing_counts`` has the number of the connector's task ids that may
+    be alive. ``applied_configs`` has the connector config from which its committed tasks were planned. ``generations`` counts the task sets
+    that this reader has seen committed (in memory only). ``inconsistent`` are the connectors with missing tasks at the last commit record.
+    ``pending_fencing`` are the connectors with a task set committed since their last fencing record. A deleted connector keeps its count,
+    claim and generation. ``log_levels`` are the newest requests by logger. They are for workers that are running when the request is
+    written. ``upgrades`` are the requested upgrades, by connector. ``notes`` are the notes about what sources are missing. ``reserved`` has
+    the values of ``RESERVED`` by connector, including connectors that a reader leaves out.
     """
 
     offset: int = 0
@@ -52,6 +52,7 @@ class ClusterConfigState:
     fencing_counts: dict[str, int] = field(default_factory=dict)
     claims: dict[str, Claim] = field(default_factory=dict)
     owners: dict[str, str] = field(default_factory=dict)
+    successors: dict[str, str] = field(default_factory=dict)
     applied_configs: dict[str, dict[str, str]] = field(default_factory=dict)
     generations: dict[str, int] = field(default_factory=dict)
     inconsistent: set[str] = field(default_factory=set)
@@ -257,6 +258,9 @@ class ConfigLog:
             self.state.owners.pop(record.connector, None)
             if record.owner is not None:
                 self.state.owners[record.connector] = record.owner
+        self.state.successors.pop(record.connector, None)
+        if record.successor is not None and record.claim is not None:
+            self.state.successors[record.connector] = record.successor
         self.state.claims[record.connector] = claim
         self.state.fencing_counts[record.connector] = record.count
         self.state.pending_fencing.discard(record.connector)

@@ -75,6 +75,7 @@ _MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "fencing": ("fencing_counts", int, int),
     "claim": ("claims", str, Claim.parse),
     "owner": ("owners", str, str),
+    "successor": ("successors", str, str),
     "applied": ("applied_configs", dict, dict),
     "generation": ("generations", int, int),
     "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),

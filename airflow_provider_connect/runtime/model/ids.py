@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from airflow_provider_connect.errors import ConfigException
 
 DAG_ID_PREFIX = "connect."
+APPLICATION_PREFIX = "connect-application."
 DAG_ID_LENGTH = 248  # Airflow allows 250, but the folder of a DAG's logs is named ``dag_id=«id»``, and file systems allow 255 bytes
 NAME_BYTES = 8000  # the name is part of URLs, group ids and transactional ids
 TOPIC_LENGTH = 249  # Kafka's own limit
@@ -92,6 +93,11 @@ def dag_id_for(connector: str) -> str:
         return DAG_ID_PREFIX + out
     readable = re.sub("-{1,2}[0-9a-f]?$", "", out[:_READABLE_LENGTH])
     return f"{DAG_ID_PREFIX}{readable}--h{hashlib.sha256(data).hexdigest()[:32]}"
+
+
+def application_dag_id(application: str) -> str:
+    """The id of a shared application's DAG."""
+    return f"{APPLICATION_PREFIX}{application}"
 
 
 def check_name(connector: str) -> None:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.data.schema import Schema, SchemaType
-from airflow_provider_connect.runtime.model.run import RunResult, TaskResult
+from airflow_provider_connect.runtime.model.run import Claim, RunResult, TaskResult
 from airflow_provider_connect.sdk.datasets import kafka_namespace
 
 MOST_FIELDS: Final = 10_000
@@ -98,12 +98,6 @@ def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -
     topics = [NamedDataset(cluster, topic, fields) for task in result.tasks for topic, fields in _topics(task).items()]
     outside = [NamedDataset(**each) for task in result.tasks for each in task.datasets]
     inputs, outputs = (outside, topics) if is_source else (topics, outside)
-    ranges = [
-        {"topic": topic, "partition": int(partition), "first": first, "next": end}
-        for topic, partitions in sorted(delivered_ranges(result.tasks).items())
-        for partition, spans in sorted(partitions.items(), key=lambda each: int(each[0]))
-        for first, end in spans
-    ]
     delivery = {
         "connector": result.connector,
         "kind": "source" if is_source else "sink",
@@ -111,9 +105,46 @@ def run_lineage(result: RunResult, bootstrap_servers: str, *, is_source: bool) -
         "claim": None if result.claim is None else str(result.claim),
         "records": sum(task.records for task in result.tasks),
         "bytes": sum(task.bytes for task in result.tasks),
-        "ranges": ranges,
+        "ranges": _as_list(delivered_ranges(result.tasks)),
     }
     return RunLineage(_merged(inputs), _merged(outputs), delivery)
+
+
+def staying_lineage(
+    connector: str,
+    bootstrap_servers: str,
+    *,
+    claim: Claim,
+    state: str,
+    is_source: bool,
+    records: int,
+    size: int,
+    ranges: Mapping[str, Mapping[str, list[list[int]]]],
+    datasets: Iterable[tuple[str, str]],
+) -> RunLineage:
+    """The lineage of a run that stays, so far. ``state`` is ``running``, or that of a run that was ended. The columns are not known."""
+    cluster = kafka_namespace(bootstrap_servers)
+    topics, outside = [NamedDataset(cluster, topic) for topic in ranges], [NamedDataset(*each) for each in datasets]
+    inputs, outputs = (outside, topics) if is_source else (topics, outside)
+    delivery = {
+        "connector": connector,
+        "kind": "source" if is_source else "sink",
+        "state": state,
+        "claim": str(claim),
+        "records": records,
+        "bytes": size,
+        "ranges": _as_list(ranges),
+    }
+    return RunLineage(_merged(inputs), _merged(outputs), delivery)
+
+
+def _as_list(ranges: Mapping[str, Mapping[str, list[list[int]]]]) -> list[dict[str, Any]]:
+    return [
+        {"topic": topic, "partition": int(partition), "first": first, "next": end}
+        for topic, partitions in sorted(ranges.items())
+        for partition, spans in sorted(partitions.items(), key=lambda each: int(each[0]))
+        for first, end in spans
+    ]
 
 
 def delivered_ranges(tasks: Iterable[TaskResult]) -> dict[str, dict[str, list[list[int]]]]:

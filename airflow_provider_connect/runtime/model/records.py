@@ -75,14 +75,16 @@ class RestartRecord:
 @dataclass(frozen=True, slots=True)
 class FencingRecord:
     """``tasks-fencing-«c»``: the number of task ids that may be alive. Without ``claim``, the record is a new claim, with the record's own
-    offset. With ``claim``, it is a later count by the holder of that claim. ``owner`` identifies the run that made the claim. None: a verb
-    made the claim, to end the tasks of a run."""
+    offset. With ``claim``, it is a later record about that claim. ``owner`` identifies the run that made the claim. None: a verb made the
+    claim, to end the tasks of a run. ``successor``: the run that made ``claim`` hands the connector over. Empty: to the first run that asks
+    for it. Otherwise, to the run with this owner, which has asked."""
 
     connector: str
     count: int
     claim: Claim | None = None
     offset: int = field(default=-1, compare=False)
     owner: str | None = None
+    successor: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

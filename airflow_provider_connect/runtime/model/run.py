@@ -19,6 +19,10 @@ PROGRESS_FILE = "progress.json"
 """The result so far. It is written after each task, in case the driver dies before the last task ends."""
 FAILURES_FILE = "failures.json"
 """The traces of what is FAILED now in a run that stays."""
+LEFT_FILE = "left"
+"""The application has left Airflow's task, and hands its connectors over to the next run. It removes the run's directory."""
+KEEPER_FILE = "keeper.pid"
+"""The process id of spark-submit's parent, while that process ends with Airflow's task (``runtime.spark.keeper``)."""
 UNREPORTED = "The application ended and did not report this task."
 
 
@@ -50,7 +54,9 @@ class RunSpec:
     does both. ``define`` is the raw config of a connector that a DAG file defines. It is written to the config topic if the topic has no
     config of that connector. ``secrets`` maps variables such as ``${airflow:shop:password}``, which only Airflow can resolve, to their
     values. ``known`` is a ConfigSnapshot as JSON: the application continues to read the config topic from there. ``stays_seconds`` is the
-    time for which the run lasts. It then keeps reading new data. None: the run ends when it has read everything.
+    time for which the run lasts. It then keeps reading new data. None: the run ends when it has read everything. ``application`` is the
+    shared application whose connectors the run hosts; ``connector`` is then empty. ``idle_seconds``: the run reads on until there was no
+    new record for that long, or until ``longest_seconds`` are over. ``may_leave``: a run that stays may live on after Airflow's task.
     """
 
     connector: str
@@ -63,6 +69,10 @@ class RunSpec:
     secrets: Mapping[str, str] = field(default_factory=dict)
     known: str | None = None
     stays_seconds: float | None = None
+    application: str | None = None
+    idle_seconds: float | None = None
+    longest_seconds: float | None = None
+    may_leave: bool = True
 
     def to_json(self) -> str:
         return json.dumps(dataclasses.asdict(self))
@@ -90,7 +100,8 @@ class TaskResult:
     delivered (sink) records. ``trace`` is None unless the task FAILED. ``stopped_by`` is None if the task reached the end of its data. For
     lineage, ``topics`` maps used topics to the fields of their values (``model.lineage``), and ``datasets`` are the datasets outside of
     Kafka, each ``{"namespace", "name", "fields"}``. ``failed`` is the number of records skipped because errors are tolerated. ``error`` is
-    the reason of the last failure, without secrets."""
+    the reason of the last failure, without secrets. ``is_logged``: the batch log has the ranges of this task, whose run stays, so the API
+    server emits its asset events."""
 
     task: int
     state: str = "RUNNING"
@@ -107,6 +118,7 @@ class TaskResult:
     datasets: list[dict[str, Any]] = field(default_factory=list)
     failed: int = 0
     error: str = ""
+    is_logged: bool = False
 
 
 @dataclass(slots=True)

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import IO, AnyStr, Final
 
 LONGEST_LINE: Final = 1 << 20
@@ -29,6 +30,30 @@ def die_with_parent(parent: int | None = None) -> None:
         os._exit(1)
 
 
+def outlive_parent() -> None:
+    """Has the kernel no longer kill this process when its parent ends. Called from the main thread."""
+    if _libc is not None:
+        _libc.prctl(_PR_SET_PDEATHSIG, 0)
+
+
+def may_outlive_parent() -> bool:
+    """Whether a child could live on when this process, a task of Airflow, has ended. Not if its supervisor is the main process of a
+    container, as in a pod of KubernetesExecutor: the container ends with it."""
+    try:
+        status = Path(f"/proc/{os.getppid()}/stat").read_text()
+    except OSError:  # not on Linux
+        return False
+    return os.getppid() != 1 and int(status.rpartition(")")[2].split()[1]) != 1
+
+
+def discard_output() -> None:
+    """Discard what this process prints from now on, because its reader ends."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for descriptor in (1, 2):
+        os.dup2(null, descriptor)
+    os.close(null)
+
+
 def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
     """A ``preexec_fn`` with which a child of this process dies with its parent. The child may have its own process group.
 
@@ -40,6 +65,24 @@ def dies_with_parent(*, own_group: bool = False) -> Callable[[], None]:
         if own_group:
             os.setpgid(0, 0)
         die_with_parent(parent)
+
+    return before_exec
+
+
+def under_keeper(file: Path) -> Callable[[], None]:
+    """As ``dies_with_parent(own_group=True)``, but the child's parent is a keeper (``runtime.spark.keeper``), which dies with this process
+    unless the keeper has become independent. ``file`` is where the keeper writes its process id."""
+    die = dies_with_parent(own_group=True)
+    command = [sys.executable, "-I", "-S", str(Path(__file__).with_name("keeper.py")), str(file)]
+
+    def before_exec() -> None:
+        die()
+        if _libc is None:
+            return
+        keeper = os.getpid()
+        if child := os.fork():
+            os.execv(sys.executable, [*command, str(child)])
+        die_with_parent(keeper)
 
     return before_exec
 

@@ -9,11 +9,13 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from airflow_provider_connect.runtime.model.run import (
     FAILURES_FILE,
+    LEFT_FILE,
     PID_FILE,
     PROGRESS_FILE,
     RESULT_FILE,
@@ -23,6 +25,7 @@ from airflow_provider_connect.runtime.model.run import (
     TaskResult,
 )
 
+REQUEST, ANSWER = ".asked", ".answered"  # of secrets (``secret_requests``)
 _STALE_SECONDS = 7 * 86_400
 _UNREAD_SECONDS = 3600
 
@@ -51,11 +54,7 @@ class RunDirectory:
 
     def write_spec(self, spec: RunSpec) -> None:
         """Write ``run.json`` atomically, with mode 0600 from its first byte."""
-        temporary = self.path / f".{RUN_FILE}"
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(spec.to_json())
-        temporary.rename(self.path / RUN_FILE)
+        write_private(self.path / RUN_FILE, spec.to_json())
 
     def scratch(self) -> Path:
         """A folder for temporary files of the application."""
@@ -94,20 +93,44 @@ class RunDirectory:
         results = (_result(path / RESULT_FILE) or _result(path / PROGRESS_FILE) for path in tries)
         return (result for result in results if result is not None)
 
+    @property
+    def has_left(self) -> bool:
+        """Whether the application lives on, although its result is there, to hand its connectors over to the next run."""
+        return (self.path / LEFT_FILE).exists()
+
     def forget_secrets(self) -> None:
-        """Remove the scratch folder and ``run.json``, which contains secrets and is not needed after the application has ended."""
+        """Remove ``run.json``, which contains secrets, and the scratch folder. Neither is needed after the application has ended."""
         (self.path / RUN_FILE).unlink(missing_ok=True)
+        if self.has_left:
+            return
         shutil.rmtree(self.path / "scratch", ignore_errors=True)
 
     def remove_run(self) -> None:
-        """Remove the directories of all tries of this run."""
-        shutil.rmtree(self.path.parent, ignore_errors=True)
+        """Remove the directories of all tries of this run. An application that has left removes its own."""
+        if not self.has_left:
+            shutil.rmtree(self.path.parent, ignore_errors=True)
+
+    def remove(self) -> None:
+        """Remove the directory of this try, and that of the run if it has no other try."""
+        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            self.path.parent.rmdir()
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write a small file of a run atomically, readable only by its owner: under another name with mode 0600, then renamed."""
+    unfinished = path.with_name(f".{path.name}.partial")
+    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+    unfinished.rename(path)
 
 
 def forget_secrets_left(base: Path, dag_id: str, *, now: float) -> None:
-    """Remove the files ``run.json`` of runs of this DAG that were killed before they removed the file. A file is removed if a driver has
-    read it, or if it is an hour old. Called at the start of a run. ``now`` is in seconds since 1970."""
-    for pattern in (RUN_FILE, f".{RUN_FILE}"):
+    """Remove the files ``run.json`` of runs of this DAG that were killed before they removed the file, and requests for secrets with their
+    answers. A file is removed if a driver has read it, or if it is an hour old. Called at the start of a run. ``now`` is in seconds since
+    1970."""
+    for pattern in (RUN_FILE, f"*{REQUEST}", f"*{ANSWER}", ".*.partial"):
         for file in (base / _directory_name(dag_id)).rglob(pattern):
             try:
                 if (file.parent / PID_FILE).exists() or now - file.stat().st_mtime > _UNREAD_SECONDS:
@@ -121,7 +144,8 @@ def remove_stale_runs(base: Path, dag_id: str, *, now: float) -> None:
     in seconds since 1970."""
     for run in (base / _directory_name(dag_id)).glob("*"):
         try:
-            if now - run.stat().st_mtime > _STALE_SECONDS:
+            changed = max(path.stat().st_mtime for path in (run, *run.rglob(LEFT_FILE)))
+            if now - changed > _STALE_SECONDS:
                 shutil.rmtree(run, ignore_errors=True)
         except FileNotFoundError:
             continue

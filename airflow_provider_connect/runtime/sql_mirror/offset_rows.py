@@ -1,10 +1,12 @@
 """Turns records of offsets topics and of the batch log into rows and history: source offsets, sink positions, deliveries of runs."""
 
 import hashlib
+import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.delivered import united
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.offsets import OFFSET, OffsetRecord, sink_partition
 from airflow_provider_connect.runtime.model.run import Claim
@@ -112,15 +114,21 @@ def _is_time(seconds: float) -> bool:
 
 
 def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
+    ranges = {topic: {str(number): list(span) for number, span in spans.items()} for topic, spans in value.ranges.items()}
+    if known is not None and value.stay is not None:
+        ranges = united(json.loads(known["ranges"]), ranges)
     return {
         "connector": value.task.connector,
         "task": value.task.task,
         "claim": str(value.claim),
         "type": str(value.type),
         **{name: getattr(value, name) for name in ("run", "records", "bytes", "seconds", "cpu_seconds")},
-        "ranges": json_text(value.ranges),
+        "ranges": json_text(ranges),
         "first_ms": record.timestamp if known is None else known["first_ms"],
         "last_ms": record.timestamp,
+        "stay": optional(value.stay, str),
+        "datasets": json_text([list(map(storable, each)) for each in value.datasets]) if value.datasets else None,
+        "is_pending": value.stay is not None,
     }
 
 

@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.sql_mirror.rows import Database, Row, remo
 from airflow_provider_connect.runtime.sql_mirror.tables import (
     LONGEST_NAME,
     agreement,
+    asset_event,
     batch,
     connector_config,
     history,
@@ -301,11 +302,13 @@ def offset_topics(session: Database) -> list[str]:
 
 
 def forget_history(session: Database, before_ms: int, *, most: int = 5000) -> bool:
-    """Delete older lines of history and metrics of runs, at most ``most`` of each, to keep the transaction short. Returns whether older
-    lines may remain. The current state is not deleted. Offsets can no longer be restored to an earlier time."""
+    """Delete older lines of history, metrics of runs and notes about their asset events, at most ``most`` of each, to keep the transaction
+    short. Returns whether older lines may remain. The current state is not deleted. Offsets can no longer be restored to an earlier
+    time."""
     session.execute(update(position).where(position.c.since_ms < before_ms).values(since_ms=before_ms))
-    found = [oldest(session, batch, batch.c.last_ms, before_ms, most), oldest(session, history, history.c.at_ms, before_ms, most)]
-    for table, rows in zip((batch, history), found, strict=True):
+    tables = {batch: batch.c.last_ms, history: history.c.at_ms, asset_event: asset_event.c.at_ms}
+    found = [oldest(session, table, at, before_ms, most) for table, at in tables.items()]
+    for table, rows in zip(tables, found, strict=True):
         remove_rows(session, table, rows)
     return any(len(rows) == most for rows in found)
 

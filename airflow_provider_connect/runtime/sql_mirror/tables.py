@@ -167,12 +167,29 @@ batch = Table(
     Column("ranges", _TEXT, nullable=False),
     Column("first_ms", BigInteger, nullable=False),
     Column("last_ms", BigInteger, nullable=False),
+    Column("stay", _WORD),
+    Column("datasets", _TEXT),
+    Column("is_pending", Boolean, nullable=False, default=False),
     Index("connect_batch_run", "connector", "last_ms"),
     Index("connect_batch_claim", "claim"),
+    Index("connect_batch_pending", "is_pending"),
 )
 """The deliveries of each task under each claim (a try of an Airflow run), from its last entry in the batch log. ``ranges`` is JSON that
-maps topic and partition to first and next offset. The entries were written between ``first_ms`` and ``last_ms``. Rows remain after the
-connector's deletion."""
+maps topic and partition to first and next offset. The entries were written between ``first_ms`` and ``last_ms``. ``stay`` is ``open`` or
+``over`` (``model.batches.Stay``) for a run that stays, otherwise null. Its ``datasets`` are JSON, its row ``is_pending`` until asset events
+have its ranges. Rows remain after the connector's deletion."""
+
+asset_event = Table(
+    "connect_asset_event",
+    metadata,
+    Column("connector", _NAME, primary_key=True),
+    Column("claim", _WORD, primary_key=True),
+    Column("ranges", _TEXT, nullable=False),
+    Column("at_ms", BigInteger, nullable=False),
+    Index("connect_asset_event_at", "at_ms"),
+)
+"""The ranges of each claim of a run that stays that are in Airflow's asset events, and the time of the last event. An API server writes the
+row in the transaction of the events."""
 
 # --- the mirror: how it came to be so -------------------------------------------------------------------------------------------------
 

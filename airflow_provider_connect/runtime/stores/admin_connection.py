@@ -97,7 +97,7 @@ DISTRIBUTION = "airflow-provider-connect"
 
 def server_info(settings: WorkerSettings) -> ServerView:
     """This server's versions, and the cluster's id, by one request. Raises StoreTimeoutException, which names the bootstrap servers."""
-    return ServerView(__version__, _installed_version(), kafka_cluster_id(settings))
+    return ServerView(__version__, installed_version(), kafka_cluster_id(settings))
 
 
 def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) -> str:
@@ -110,7 +110,8 @@ def kafka_cluster_id(settings: WorkerSettings, timeout_seconds: float = 10.0) ->
         connection.close()
 
 
-def _installed_version() -> str:
+def installed_version() -> str:
+    """The version of this package that is installed now, which may have been replaced since this process began."""
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:  # a checkout on the module path

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from airflow_provider_connect.data.records import Distance, TopicPartition, may_be_same_topic
 from airflow_provider_connect.runtime.config.client_settings import ClientKind, internal_client_config
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.batches import ALTERING, BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.batches import ALTERING, MOST_DATASETS, BatchRecord, BatchReset, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
 from airflow_provider_connect.runtime.model.run import Claim
@@ -132,6 +132,8 @@ class BatchLog(Closing):
         failed: int = 0,
         error: str = "",
         destination: str = "",
+        stay: Stay | None = None,
+        datasets: Sequence[tuple[str, str]] = (),
     ) -> tuple[int, bytes, bytes | None]:
         """Partition, key and value of a task's entry, for the task's transaction. ``ranges`` maps topic and partition to [first, next]."""
         wire = batch_topic.encode(
@@ -151,6 +153,8 @@ class BatchLog(Closing):
                 failed,
                 error,
                 destination,
+                stay,
+                datasets[:MOST_DATASETS],
             )
         )
         return _partition(settings), wire.key, wire.value

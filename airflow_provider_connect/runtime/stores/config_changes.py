@@ -137,6 +137,41 @@ class ConfigChanges(Closing):
 
         return Claim(self.change(decide)[0], self.topic_id())
 
+    def put_successor(self, connector: str, successor: str | None, claim: Claim) -> None:
+        """The holder of ``claim`` offers the connector to the next run (empty), or withdraws the offer (None). Raises FencedException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require_claim(state, connector, claim)
+            owner = state.owners.get(connector)
+            return [FencingRecord(connector, state.ids_alive(connector), claim, owner=owner, successor=successor)]
+
+        self.change(decide)
+
+    def request_handover(self, connector: str, owner: str) -> bool:
+        """The run ``owner``, which is ready to take over, asks the connector's run to hand it over. False: that run does not offer it, or
+        the connector is not STARTED."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            if connector not in state.successors or state.target_state(connector) is not TargetState.STARTED:
+                return []
+            count, claim = state.ids_alive(connector), state.claims[connector]
+            return [FencingRecord(connector, count, claim, owner=state.owners.get(connector), successor=owner)]
+
+        return bool(self.change(decide))
+
+    def hand_over(self, connector: str, claim: Claim) -> bool:
+        """Claims the connector for the run that has asked for it. The holder of ``claim`` calls it when its tasks have ended. False: no run
+        has asked, or the connector is not STARTED. Raises FencedException."""
+
+        def decide(state: ClusterConfigState) -> list[ConfigRecord]:
+            _require_claim(state, connector, claim)
+            successor = state.successors.get(connector)
+            if not successor or state.target_state(connector) is not TargetState.STARTED:
+                return []
+            return [FencingRecord(connector, state.ids_alive(connector), owner=successor)]
+
+        return bool(self.change(decide))
+
     def put_fencing_count(self, connector: str, count: int, claim: Claim) -> None:
         """Writes how many task ids may be alive, after the holder of ``claim`` has fenced the others. Raises FencedException."""
 
@@ -144,7 +179,8 @@ class ConfigChanges(Closing):
             _require_claim(state, connector, claim)
             if state.fencing_counts.get(connector) == count and connector not in state.pending_fencing:
                 return []
-            return [FencingRecord(connector, count, claim, owner=state.owners.get(connector))]
+            owner, successor = state.owners.get(connector), state.successors.get(connector)
+            return [FencingRecord(connector, count, claim, owner=owner, successor=successor)]
 
         self.change(decide)
 

@@ -30,15 +30,18 @@ _log = logging.getLogger(__name__)
 
 
 class ChangeKind(StrEnum):
-    CLAIMED = "claimed"  # a newer claim has taken over
+    """The least severe first."""
+
     PAUSED = "paused"
     STOPPED = "stopped"
     DELETED = "deleted"
+    INTERRUPTED = "interrupted"  # a verb has claimed the connector, to end the tasks of its run
+    CLAIMED = "claimed"  # a newer run has taken over
 
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """Why a task must end. ``claim`` is the newer claim, for CLAIMED."""
+    """Why a task must end. ``claim`` is the newer claim, for CLAIMED and INTERRUPTED."""
 
     kind: ChangeKind
     claim: Claim | None = None
@@ -54,7 +57,8 @@ class ConfigFollower(Closing):
     @abstractmethod
     def has_changed(self, owner: str, timeout_seconds: float = 0.0) -> bool:
         """Whether ``owner``, a run that stays, must check its connector. True if, since the last call, the config, target state or upgrade
-        was written, or another run or a verb has claimed the connector. Use either this method or ``poll``, not both."""
+        was written, another run or a verb has claimed the connector, or another run has asked for it. Use either this method or ``poll``,
+        not both."""
 
 
 class TopicConfigFollower(ConfigFollower):
@@ -105,21 +109,32 @@ def has_changed(records: Iterable[ConfigRecord | Unreadable], connector: str, ow
     return any(_steers(record, owner) and record.connector == connector for record in records)
 
 
+def connectors_of_verbs(records: Iterable[ConfigRecord | Unreadable]) -> set[str]:
+    """The connectors whose config, target state or upgrade a record changes, or that a verb has claimed. Claims of runs do not count."""
+    return {
+        record.connector
+        for record in records
+        if isinstance(record, ConnectorRecord | TargetStateRecord | UpgradeRecord)
+        or (isinstance(record, FencingRecord) and record.claim is None and record.owner is None)
+    }
+
+
 def _steers(
     record: ConfigRecord | Unreadable, owner: str
 ) -> TypeGuard[ConnectorRecord | TargetStateRecord | UpgradeRecord | FencingRecord]:
     if isinstance(record, FencingRecord):
-        return record.claim is None and record.owner != owner
+        return record.owner != owner if record.claim is None else bool(record.successor)
     return isinstance(record, ConnectorRecord | TargetStateRecord | UpgradeRecord)
 
 
-_GRAVITY = {ChangeKind.PAUSED: 0, ChangeKind.STOPPED: 1, ChangeKind.DELETED: 2, ChangeKind.CLAIMED: 3}
+_GRAVITY = {kind: number for number, kind in enumerate(ChangeKind)}
 
 
 def _change(record: ConfigRecord | Unreadable, connector: str, claim: Claim) -> Change | None:
     match record:
         case FencingRecord(claim=None) if record.connector == connector:
-            return Change(ChangeKind.CLAIMED, Claim(record.offset, claim.topic_id))
+            kind = ChangeKind.INTERRUPTED if record.owner is None else ChangeKind.CLAIMED
+            return Change(kind, Claim(record.offset, claim.topic_id))
         case TargetStateRecord(state=TargetState.PAUSED) if record.connector == connector:
             return Change(ChangeKind.PAUSED)
         case TargetStateRecord(state=TargetState.STOPPED) if record.connector == connector:

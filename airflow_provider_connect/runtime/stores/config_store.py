@@ -78,11 +78,13 @@ class ConfigStore(ConfigChanges):
             self._read(timeout_seconds or self._timeout_seconds)
             return self._fold.state.copy()
 
-    def snapshot(self) -> ConfigSnapshot | None:
+    def snapshot(self, only: str | None = None) -> ConfigSnapshot | None:
+        """See ConfigChanges. ``only``: the snapshot contains only that connector."""
+        only = only or self._only
         with self._lock:
             if not self._fold.topic_id:
                 return None
-            return ConfigSnapshot.of(self._fold, None if self._only is None else [self._only])
+            return ConfigSnapshot.of(self._fold, None if only is None else [only])
 
     def topic_id(self) -> str:
         with self._lock:

@@ -146,6 +146,19 @@ class GroupOffsets:
         members = [f"{member.client_id} at {member.host}" for member in description.members]
         return members or ([] if description.state in _NO_MEMBERS else [f"a member unknown (group is {description.state.name})"])
 
+    def workers(self, group: str) -> list[str]:
+        """The members of a group of the classic protocol and of any type, such as the workers of a Kafka Connect, each as client id and
+        host."""
+        stage = f"describing group {group}"
+        try:
+            found = self._connection.client.list_groups(_sendable(group), self._connection.timeout_seconds)
+        except KafkaException as error:
+            raise self._connection.failure(error, stage) from error
+        for each in found:
+            if each.error is not None:
+                raise self._connection.failure(KafkaException(each.error), stage)
+        return [f"{member.client_id} at {member.client_host}" for each in found for member in each.members]
+
     def delete(self, group: str) -> None:
         """Deletes the group with its offsets. Also succeeds if there is no such group. Raises ConflictException while it has members."""
         future = self._connection.client.delete_consumer_groups([group], request_timeout=self._connection.timeout_seconds)[group]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.batches import MOST_DATASETS, BatchRecord, BatchReset, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import Unreadable
@@ -41,6 +41,10 @@ def encode(record: BatchRecord | BatchReset) -> WireRecord:
         value |= {"failed": record.failed, "error": record.error}
     if record.destination:
         value["destination"] = record.destination
+    if record.stay is not None:
+        value["stay"] = str(record.stay)
+    if record.datasets:
+        value["datasets"] = [list(each) for each in record.datasets]
     return WireRecord(key_bytes(record.task), dumps(value), [])
 
 
@@ -86,8 +90,23 @@ def _read(task: ConnectorTaskId, values: Mapping[str, JsonValue], offset: int, t
     ids = {topic: cut(text_of(id, "topic id")) for topic, id in map_of(values.get("topic_ids", {}), "topic_ids").items()}
     failed, error = integer_of(values.get("failed", 0), "failed"), cut(text_of(values.get("error", ""), "error"), LONGEST_NOTE)
     written_to = cut(text_of(values.get("destination", ""), "destination"))
-    found = *measured, ranges, known, distance, ids, failed, error, written_to, offset, timestamp
+    stay = text_of(values.get("stay", ""), "stay")
+    kept = Stay(stay) if stay else None, _datasets(values.get("datasets", []))
+    found = *measured, ranges, known, distance, ids, failed, error, written_to, *kept, offset, timestamp
     return BatchRecord(task, run, Claim.parse(claim), ConnectorType(kind), *found)
+
+
+def _datasets(value: JsonValue) -> tuple[tuple[str, str], ...]:
+    if not isinstance(value, list):
+        raise DataException("datasets must be a list")
+    found: list[tuple[str, str]] = []
+    for each in value[:MOST_DATASETS]:
+        match each:
+            case [str(namespace), str(name)]:
+                found.append((cut(namespace, LONGEST_NOTE), cut(name, LONGEST_NOTE)))
+            case _:
+                raise DataException("a dataset must be [namespace,name]")
+    return tuple(found)
 
 
 def _distance(value: JsonValue) -> Distance | None:

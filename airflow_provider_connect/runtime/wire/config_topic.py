@@ -37,6 +37,8 @@ from airflow_provider_connect.runtime.wire.record import (
     optional_text_of,
     owner_headers,
     owner_of,
+    successor_headers,
+    successor_of,
     text_of,
 )
 
@@ -45,9 +47,11 @@ _OF_USERS = (ConnectorRecord, TargetStateRecord, RestartRecord, LoggerRecord, Up
 
 
 def encode(record: ConfigRecord) -> WireRecord:
-    """The bytes of a record. The claim and owner of a FencingRecord and the author of a user's request are headers."""
+    """The bytes of a record. The claim, owner and successor of a FencingRecord and the author of a user's request are headers."""
     key, value = _key_and_value(record)
-    headers = [*claim_headers(record.claim), *owner_headers(record.owner)] if isinstance(record, FencingRecord) else []
+    headers = []
+    if isinstance(record, FencingRecord):
+        headers = [*claim_headers(record.claim), *owner_headers(record.owner), *successor_headers(record.successor)]
     headers += author_headers(record.author) if isinstance(record, _OF_USERS) else []
     return WireRecord(key.encode(), None if value is None else dumps(value), headers)
 
@@ -154,7 +158,7 @@ def _read_restart(subject: str, value: JsonValue, _: Headers | None, offset: int
 
 def _read_fencing(subject: str, value: JsonValue, headers: Headers | None, offset: int) -> ConfigRecord:
     count = count_of(map_of(value, "value").get("task-count"), "task-count")
-    return FencingRecord(subject, count, claim_of(headers), offset, owner_of(headers))
+    return FencingRecord(subject, count, claim_of(headers), offset, owner_of(headers), successor_of(headers))
 
 
 def _read_session_key(value: JsonValue, offset: int) -> ConfigRecord:

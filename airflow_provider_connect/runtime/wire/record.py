@@ -11,6 +11,7 @@ from airflow_provider_connect.runtime.wire.compact_json import JsonValue
 CLAIM_HEADER = "claim"
 AUTHOR_HEADER = "author"
 OWNER_HEADER = "owner"
+SUCCESSOR_HEADER = "successor"
 _LONGEST_AUTHOR = 250  # characters
 _LONGEST_OWNER = 64
 
@@ -74,6 +75,17 @@ def owner_of(headers: Headers | None) -> str | None:
     header."""
     values = [value for name, value in headers or () if name == OWNER_HEADER and value]
     return values[-1].decode(errors="replace")[:_LONGEST_OWNER] if values and values[-1] else None
+
+
+def successor_headers(successor: str | None) -> list[tuple[str, bytes]]:
+    """The header of a handover. None: there is none."""
+    return [] if successor is None else [(SUCCESSOR_HEADER, successor[:_LONGEST_OWNER].encode(errors="replace"))]
+
+
+def successor_of(headers: Headers | None) -> str | None:
+    """The run to which a connector is handed over. Empty: to the first that asks. None: no handover. Never raises, as ``owner_of``."""
+    values = [value for name, value in headers or () if name == SUCCESSOR_HEADER and value is not None]
+    return values[-1].decode(errors="replace")[:_LONGEST_OWNER] if values else None
 
 
 def key_text(key: bytes | None) -> str:

@@ -1,10 +1,12 @@
-"""Calls into the Kafka client, and imports of connector classes, with a time limit, because such calls may never return."""
+"""Calls into the Kafka client and into connectors, with a time limit, because such calls may never return."""
 
 from __future__ import annotations
 
+import sys
 import threading
+import traceback
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from airflow_provider_connect.errors import ConfigException, RetriableException
 
@@ -13,29 +15,42 @@ if TYPE_CHECKING:
     from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plugin
 
 _OURS = "airflow_provider_connect."
+_Returned = TypeVar("_Returned")
 
 
-def within(seconds: float, act: Callable[[], object], doing: str) -> None:
-    """Call ``act`` in a thread of its own, and raise what it raises.
+class CallOverdueException(RetriableException):
+    """A call exceeded its time limit. ``stack`` is the formatted stack of its thread at that time. Empty: unknown."""
 
-    Raises RetriableException after ``seconds``. The thread then continues until the process ends, so ``act`` must do no harm if it succeeds
-    late.
+    def __init__(self, message: str, stack: str = "") -> None:
+        super().__init__(message)
+        self.stack = stack
+
+
+def within(seconds: float, act: Callable[[], _Returned], doing: str) -> _Returned:
+    """Call ``act`` in a thread of its own. Returns what it returns, and raises what it raises.
+
+    Raises CallOverdueException after ``seconds``. The thread then continues until the process ends, so ``act`` must do no harm if it
+    succeeds late.
     """
+    returned: list[_Returned] = []
     raised: list[BaseException] = []
 
     def run() -> None:
         try:
-            act()
+            returned.append(act())
         except BaseException as error:  # (raised again below)
             raised.append(error)
 
     thread = threading.Thread(target=run, name=doing, daemon=True)
     thread.start()
     thread.join(seconds)
-    if thread.is_alive():
-        raise RetriableException(f"{doing[:1].upper()}{doing[1:]} took more than {seconds:g} s. A later try may succeed.")
     if raised:
         raise raised[0]
+    if returned:
+        return returned[0]
+    frame = sys._current_frames().get(thread.ident or 0)
+    stack = "" if frame is None else "".join(traceback.format_stack(frame))
+    raise CallOverdueException(f"{doing[:1].upper()}{doing[1:]} took more than {seconds:g} s. A later try may succeed.", stack)
 
 
 def connector_class(plugin: Plugin, settings: WorkerSettings) -> type:
@@ -44,10 +59,8 @@ def connector_class(plugin: Plugin, settings: WorkerSettings) -> type:
     if plugin.location is None and plugin.reference.startswith(_OURS):
         return plugin.load()
     seconds = settings.plugin_probe_timeout_ms / 1000
-    loaded: list[type] = []
     try:
-        within(seconds, lambda: loaded.append(plugin.load()), f"import of {plugin.class_name}")
-    except RetriableException as error:
+        return within(seconds, plugin.load, f"import of {plugin.class_name}")
+    except CallOverdueException as error:
         text = f"importing it ({plugin.origin}) took more than the {seconds:g} s of plugin.probe.timeout.ms"
         raise ConfigException.of("connector.class", plugin.class_name, text) from error
-    return loaded[0]

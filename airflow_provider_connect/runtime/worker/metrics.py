@@ -195,4 +195,5 @@ def merge_results(total: TaskResult, result: TaskResult) -> TaskResult:
         datasets=result.datasets or total.datasets,
         failed=total.failed + result.failed,
         error=result.error or total.error,
+        is_logged=result.is_logged or total.is_logged,
     )

@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, c
 from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
 from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, types_of
 from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encode_schema
-from airflow_provider_connect.sdk.task import SourceTask
+from airflow_provider_connect.sdk.task import SourceTask, SourceTaskContext
 
 TOPIC, PARTITION = "topic", "partition"
 SCHEMA, FIELDS = "schema", "fields"
@@ -114,6 +114,34 @@ class SavedSchema:
         return [first.slice(0, 0).replace(source_partition=self.source_partition, source_offset=offset)]
 
 
+Calls = list[Callable[[], None]]
+"""Calls of ``SourceTaskContext.after_commit``."""
+
+
+class FunctionContext:
+    """The task's context, as the function gets it. Keeps the function's calls of ``after_commit`` until the rows that it yields next are
+    returned."""
+
+    def __init__(self, context: SourceTaskContext, refusal: str) -> None:
+        self._context = context
+        self._refusal = refusal
+        self._calls: Calls = []
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        """See ``SourceTaskContext``. Raises ConnectException with ``refusal``, if it is not empty."""
+        if self._refusal:
+            raise ConnectException(self._refusal)
+        self._calls.append(call)
+
+    def take_calls(self) -> Calls:
+        """The calls since the last one."""
+        calls, self._calls = self._calls, []
+        return calls
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._context, name)
+
+
 class PartitionRows:
     """One call of the function: the rows of a source partition as batches."""
 
@@ -138,12 +166,16 @@ class PartitionRows:
         self._order = None if declared.cursor is None else self._order_of(declared.cursor, reached)
         self._waiting: list[tuple[pa.Table, Any]] = []  # rows of nulls with their cursors, until a field has a type
         self._columns: dict[pa.DataType, tuple[Schema, pa.DataType]] = {}
-        given = {**declared.signature.arguments(config), "context": task.context, "allowed_paths": task.allowed_paths}
+        self._task_context = task.context
+        refusal = f"{self.title}: after_commit needs a source without cursor=, whose last rows wait for the next ones"
+        self._context = FunctionContext(task.context, refusal if declared.cursor is not None else "")
+        self._calls: Calls = []
+        given = {**declared.signature.arguments(config), "context": self._context, "allowed_paths": task.allowed_paths}
         given[PARTITION] = partition
         if CURSOR in parameters_of(declared.function):
             given |= cursor_argument(declared.function, since_of(reached))
         self._yielded = _yielded(declared.function, given)
-        self._groups = _grouped(self._yielded, task.context.stopping, can_resume=declared.has_cursor)
+        self._groups = _grouped(self._yielded, self._context, can_resume=declared.has_cursor)
 
     def _order_of(self, column: str, reached: Any) -> CursorOrder:
         if self.declared.overlap is None:
@@ -160,7 +192,9 @@ class PartitionRows:
             raise ConnectException(f"{self.title}: {error}") from error
         try:
             if group is not None:
-                batches = self._batches(*group)
+                rows, cursor, calls = group
+                batches = self._batches(rows, cursor)
+                self._calls += calls
             elif self._waiting:
                 raise NoFieldsException(self._waiting[0][0])
             else:
@@ -170,6 +204,10 @@ class PartitionRows:
         for batch in batches:
             self.has_returned = True
             self.reached = self.reached if batch.source_offset is None else cursor_of(batch.source_offset)
+        if not self._waiting:
+            for call in (*self._calls, *(self._context.take_calls() if group is None else ())):
+                self._task_context.after_commit(call)
+            self._calls.clear()
         if group is None and not batches:
             return None
         return [*self.schema.changed(batches[0]), *batches] if batches else []
@@ -269,12 +307,14 @@ def _yielded(function: Callable[..., Any], given: Mapping[str, Any]) -> Generato
         yield result
 
 
-def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resume: bool) -> Generator[tuple[Any, Any]]:
-    """Groups of rows with their cursor. Single dicts are collected for one second, or until there are many or they are large.
+def _grouped(yielded: Generator[Any], context: FunctionContext, *, can_resume: bool) -> Generator[tuple[Any, Any, Calls]]:
+    """Groups of rows with their cursor and the calls before their ``yield``. Single dicts are collected for one second, or until there are
+    many or they are large.
 
     With ``can_resume``, dicts that were collected before an exception are yielded first. Otherwise the next run reads them again.
     """
     single: list[Any] = []
+    of_single: Calls = []
     size = 0
     last: Any = None
     begun = time.monotonic()
@@ -286,24 +326,26 @@ def _grouped(yielded: Generator[Any], stopping: Callable[[], bool], *, can_resum
                 break
             except Exception:
                 if single and can_resume:
-                    yield single, last
+                    yield single, last, of_single
                 raise
+            calls = context.take_calls()
             rows, cursor = each if _is_pair(each) else (each, None)
             if isinstance(rows, Mapping):
                 single.append(dict(rows))  # the author may reuse the dict
+                of_single += calls
                 last = cursor
                 size += _rough_size(rows)
-                if len(single) < MOST_ROWS and size < MOST_BYTES and time.monotonic() - begun < MOST_SECONDS and not stopping():
+                if len(single) < MOST_ROWS and size < MOST_BYTES and time.monotonic() - begun < MOST_SECONDS and not context.stopping():
                     continue
-                rows, single = single, []
+                rows, single, calls, of_single = single, [], of_single, []
             elif single:
-                yield single, last
-                single = []
-            yield rows, cursor
+                yield single, last, of_single
+                single, of_single = [], []
+            yield rows, cursor, calls
             size = 0
             begun = time.monotonic()
     if single:
-        yield single, last
+        yield single, last, of_single
 
 
 def _rough_size(row: Mapping[str, Any]) -> int:

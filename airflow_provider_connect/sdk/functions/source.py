@@ -7,6 +7,7 @@ again after a RetriableException. The rows that the function yields become recor
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Any, ClassVar, Final, overload
@@ -52,6 +53,7 @@ __all__ = [
 ]
 
 TASK_PARTITIONS: Final = "task.partitions"
+_POLL_SECONDS: Final = 1.0
 _GIVEN: Final = (PARTITION, CURSOR, "context", "allowed_paths")
 """The parameters that the framework fills; all others are settings."""
 
@@ -72,7 +74,8 @@ class FunctionSourceTask(SourceTask):
         self._left: list[Partition] = json.loads(config[TASK_PARTITIONS])
 
     def poll(self) -> list[Batch] | None:
-        """The next batches of the function; None after the last partition."""
+        """The next batches of the function; empty after a second without rows; None after the last partition."""
+        until = time.monotonic() + _POLL_SECONDS
         with self._reading:
             try:
                 while self._left and not self._is_stopped:
@@ -83,7 +86,7 @@ class FunctionSourceTask(SourceTask):
                         self._close()
                         self._left.pop(0)
                         self._before = None
-                    elif batches or self.context.stopping():
+                    elif batches or self.context.stopping() or time.monotonic() > until:
                         return batches
             except RetriableException as error:
                 self._begin_again(error)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from airflow_provider_connect.data.records import SinkRecord, TopicPartition
@@ -41,7 +41,8 @@ class MemoryConnectorContext:
 
 
 class MemorySourceContext:
-    """A source task's context, with committed offsets in a dict. Set ``stop_requested`` to end the run."""
+    """A source task's context, with committed offsets in a dict. Set ``stop_requested`` to end the run. ``calls_after_commit`` are those
+    that the task has requested."""
 
     def __init__(self, config: Mapping[str, str], offsets: Offsets | None = None) -> None:
         self.config = config
@@ -50,6 +51,7 @@ class MemorySourceContext:
         self.transaction_context: TransactionContext | None = None
         self.committed = offsets or {}
         self.stop_requested = threading.Event()
+        self.calls_after_commit: list[Callable[[], None]] = []
 
     def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
         return self.committed.get(partition_key(partition), default)
@@ -62,6 +64,9 @@ class MemorySourceContext:
 
     def decode(self, batch: Batch) -> list[Batch]:
         raise NotImplementedError("MemorySourceContext has no converters: override this method in a test that needs them")
+
+    def after_commit(self, call: Callable[[], None]) -> None:
+        self.calls_after_commit.append(call)
 
     def stopping(self) -> bool:
         return self.stop_requested.is_set()

@@ -1,4 +1,4 @@
-"""Some of the recorded sessions against the whole product, with real runs. ``make contract`` replays all of them."""
+"""Some of the recorded sessions against the whole product, with real runs in processes. ``make contract`` replays all, with Spark."""
 
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -21,7 +21,7 @@ def test_sessions_are_as_with_kafka_connect(tmp_path: Path) -> None:
     assert {one.name for one in chosen} == set(SESSIONS)
     assert all(one.needs_runs for one in chosen)
     cache = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
-    with product("default", tmp_path, cache) as server, ThreadPoolExecutor(len(chosen)) as sessions:
+    with product("default", tmp_path, cache, engine="process") as server, ThreadPoolExecutor(len(chosen)) as sessions:
         # Each session has connectors, topics and files of its own, and mostly waits.
         replayed = list(sessions.map(lambda scenario: list(replay(scenario, server, timeout_factor=TIMEOUT_FACTOR)), chosen))
     for scenario, outcomes in zip(chosen, replayed, strict=True):

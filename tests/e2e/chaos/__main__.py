@@ -14,14 +14,17 @@ from pathlib import Path
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.runtime.spark.cache import cache_directory
+from tests.conftest import worker_properties
 from tests.e2e.chaos import control_storm
 from tests.e2e.chaos.airflow_storm import AirflowStorm
 from tests.e2e.chaos.deck import FILES, MIRRORS, TABLES
 from tests.e2e.chaos.destination_storm import DestinationStorm
 from tests.e2e.chaos.direct import DirectStorm
 from tests.e2e.chaos.file_storm import FileStorm
+from tests.e2e.chaos.jvm_storm import JvmStorm
 from tests.e2e.chaos.key_storm import KeyStorm
 from tests.e2e.chaos.outage_storm import OutageStorm
+from tests.e2e.chaos.shared_storm import SharedStorm, members_of_every_guarantee
 from tests.e2e.chaos.tally import Tally
 from tests.e2e.chaos.through_airflow import AirflowRuns
 from tests.e2e.chaos.topic_storm import TopicStorm
@@ -33,13 +36,16 @@ AIRFLOW_SHARE = 4  # of so many kills one goes through Airflow
 
 def main() -> int:
     """Three storms at once: spark-submits of our own, runs that a real Airflow schedules, and a broker that goes away. Then those of
-    files and lakes, of destinations that change, of tables, of writers, of keys, and of control."""
+    files and lakes, of destinations that change, of tables, of mirrors, of shared applications, of Java connectors, of writers, of keys,
+    and of control."""
     parser = argparse.ArgumentParser(prog="make chaos", description=__doc__)
     parser.add_argument("--kills", type=int, default=60, help="SIGKILLs of runs in all")
     parser.add_argument("--airflow-kills", type=int, help="of these so many through Airflow; a quarter unless given")
     parser.add_argument("--control-kills", type=int, default=30, help="SIGKILLs besides, of those who control connectors")
     parser.add_argument("--table-kills", type=int, default=60, help="besides, of runs with tables, and of their connections")
     parser.add_argument("--mirror-kills", type=int, default=20, help="besides, of runs that mirror a topic")
+    parser.add_argument("--shared-kills", type=int, default=60, help="besides, of shared applications")
+    parser.add_argument("--jvm-kills", type=int, default=40, help="besides, of Java connectors in runs that stay")
     parser.add_argument("--file-kills", type=int, default=150, help="besides, of runs with files, object stores, lakes and logs")
     parser.add_argument(
         "--writer-seconds", type=float, default=300, help="how long tables are written to while runs follow each other, over all modes"
@@ -54,11 +60,13 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # servers and folders are removed in the same way as always
     through_airflow = -(-arguments.kills // AIRFLOW_SHARE) if arguments.airflow_kills is None else arguments.airflow_kills
     tally = Tally()
-    wanted = arguments.kills + arguments.file_kills + arguments.table_kills + arguments.mirror_kills + arguments.control_kills
+    wanted = arguments.kills + arguments.file_kills + arguments.table_kills + arguments.mirror_kills + arguments.shared_kills
+    wanted += arguments.jvm_kills + arguments.control_kills
     tally.notify(
         f"seed {arguments.seed}, {wanted} kills: {arguments.kills} of runs, {through_airflow} of those through Airflow, "
         f"{arguments.file_kills} of runs with files, {arguments.table_kills} with tables, {arguments.mirror_kills} of mirrors, "
-        f"and {arguments.control_kills} of control"
+        f"{arguments.shared_kills} of shared applications, {arguments.jvm_kills} of Java connectors in runs that stay, and "
+        f"{arguments.control_kills} of control"
     )
     with tempfile.TemporaryDirectory(prefix="chaos-") as name:
         folder = Path(name)
@@ -67,18 +75,18 @@ def main() -> int:
             with tally.calming():
                 if arguments.kills:
                     _storm(folder, tally, arguments.seed, arguments.kills - through_airflow, through_airflow)
-                if arguments.topic_deletions:
-                    _topics(folder / "topics", tally, arguments.seed + 6, arguments.topic_deletions)
-                if arguments.file_kills:
-                    _files(folder / "files", tally, arguments.seed + 8, arguments.file_kills)
-                if arguments.changes:
-                    _changes(folder / "changes", tally, arguments.seed + 9, arguments.changes)
-                if arguments.table_kills:
-                    _tables(folder / "tables", tally, arguments.seed + 4, arguments.table_kills)
-                if arguments.mirror_kills:
-                    _mirrors(folder / "mirrors", tally, arguments.seed + 7, arguments.mirror_kills)
-                if arguments.writer_seconds:
-                    _writers(folder / "writers", tally, arguments.seed + 5, arguments.writer_seconds)
+                for storm, subfolder, count, seed in (
+                    (_topics, "topics", arguments.topic_deletions, 6),
+                    (_files, "files", arguments.file_kills, 8),
+                    (_changes, "changes", arguments.changes, 9),
+                    (_tables, "tables", arguments.table_kills, 4),
+                    (_mirrors, "mirrors", arguments.mirror_kills, 7),
+                    (_shared, "shared", arguments.shared_kills, 10),
+                    (_jvms, "jvms", arguments.jvm_kills, 11),
+                    (_writers, "writers", arguments.writer_seconds, 5),
+                ):
+                    if count:
+                        storm(folder / subfolder, tally, arguments.seed + seed, count)
                 if arguments.key_tables:
                     _keys(tally, arguments.seed % 1_000_000, arguments.key_tables)
                 if arguments.control_kills:
@@ -134,6 +142,20 @@ def _tables(folder: Path, tally: Tally, seed: int, kills: int) -> None:
 def _mirrors(folder: Path, tally: Tally, seed: int, kills: int) -> None:
     with KafkaServer(folder / "kafka", cache_directory()) as kafka:
         DirectStorm(folder / "direct", kafka.bootstrap_servers, tally, random.Random(seed), groups=MIRRORS).run(kills)
+
+
+def _shared(folder: Path, tally: Tally, seed: int, kills: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka, PostgresServer() as postgres:
+        (folder / "runs").mkdir(parents=True)
+        given = worker_properties(kafka.bootstrap_servers, "shared-storm")
+        members = members_of_every_guarantee(folder / "runs", given, postgres.url())
+        SharedStorm(folder / "runs", given, tally, random.Random(seed), members).run(kills)
+
+
+def _jvms(folder: Path, tally: Tally, seed: int, kills: int) -> None:
+    with KafkaServer(folder / "kafka", cache_directory()) as kafka:
+        (folder / "runs").mkdir(parents=True)
+        JvmStorm(folder / "runs", kafka.bootstrap_servers, tally, random.Random(seed)).run(kills)
 
 
 def _writers(folder: Path, tally: Tally, seed: int, seconds: float) -> None:

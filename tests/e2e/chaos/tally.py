@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from tests.e2e.faults.oracle import Verdict
 
-RUN_VICTIMS = ("process", "driver", "worker", "jvm", "broker connection", "backend", "killed backend")
+RUN_VICTIMS = ("process", "driver", "worker", "jvm", "java", "broker connection", "backend", "killed backend")
 VICTIMS = (*RUN_VICTIMS, "supervisor", "task", "scheduler", "dag-processor", "api-server")
 
 

@@ -6,6 +6,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import Producer
 
@@ -35,7 +36,7 @@ class SourceEnvironment:
     sent: list[bytes]
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SourceEnvironment:
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> Self:
         name = f"source-{uuid.uuid4().hex[:8]}"
         bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
         make_topic(bootstrap, topic)
@@ -68,7 +69,7 @@ class SinkEnvironment:
     sent: list[bytes]
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> SinkEnvironment:
+    def make(cls, folder: Path, settings: Mapping[str, str], guarantee: str, *, master: str = "local[2]") -> Self:
         name = f"sink-{uuid.uuid4().hex[:8]}"
         bootstrap, topic, file = settings["bootstrap.servers"], f"topic-{name}", folder / f"{name}.txt"
         make_topic(bootstrap, topic, partitions=3)
@@ -100,7 +101,7 @@ class MirrorEnvironment:
     sent: list[bytes]
 
     @classmethod
-    def make(cls, folder: Path, settings: Mapping[str, str], *, master: str = "local[2]") -> MirrorEnvironment:
+    def make(cls, folder: Path, settings: Mapping[str, str], *, master: str = "local[2]") -> Self:
         name = f"mirror-{uuid.uuid4().hex[:8]}"
         bootstrap, topic = settings["bootstrap.servers"], f"topic-{name}"
         make_topic(bootstrap, topic, partitions=3)

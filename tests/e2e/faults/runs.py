@@ -14,8 +14,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from airflow_provider_connect.runtime.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.spark.submit_options import submit_options
-from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"

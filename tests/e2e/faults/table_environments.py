@@ -17,7 +17,8 @@ from tests.e2e.faults.oracle import Verdict, judge, topic_records
 from tests.e2e.faults.runs import Runs, wait_for
 
 GUARANTEE = "exactly_once"
-RESTART_SECONDS = 30.0  # of a database one of whose backends was killed
+RESTART_SECONDS = 120.0  # of a database one of whose backends was killed
+RETRIES = "1200"  # as long, at 100 ms; by default a run gives up after a second
 QUICK = {"offset.flush.interval.ms": "0"}
 SQL_SINKS = """\
 import sqlite3
@@ -118,6 +119,7 @@ class TableSinkEnvironment(_TableEnvironment):
             "connector.class": "JdbcSink",
             "connection.url": f"{database}?application_name={name}",
             "retry.backoff.ms": "100",
+            "max.retries": RETRIES,
             "topics": f"topic-{name}",
             "table.name.format": table,
             "auto.create": "true",

@@ -210,9 +210,11 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "60",
         "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
         "AIRFLOW__SCHEDULER__ORPHANED_TASKS_CHECK_INTERVAL": "10",
-        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.25",  # at the stack's 0.1 an idle one takes a fifth of a core
+        "AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME": "0.5",  # at the stack's 0.1 an idle one takes a fifth of a core
         "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": "admin:admin,viewer:viewer,user:user,op:op",
         "AIRFLOW__CONNECT__AIRFLOW_ALLOWED_CONTINUOUS": "true",
+        "AIRFLOW__CONNECT__AIRFLOW_ALLOWED_APPLICATIONS": "*",
+        "AIRFLOW__CONNECT__AIRFLOW_APPLICATION_SHARED_ENGINE": "process",
         "AIRFLOW__CONNECT__COST_CPU_HOUR": "36",
         "AIRFLOW__CONNECT__COST_CURRENCY": "EUR",
         "AIRFLOW__CONNECT__CONFIG_PROVIDERS_AIRFLOW_PARAM_ALLOWLIST_PATTERN": "shop:.*",

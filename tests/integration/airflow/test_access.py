@@ -1,5 +1,6 @@
 """Who may do what over REST: every route, without a user, for each role of both auth managers, and with FAB for a user with one DAG."""
 
+import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -76,9 +77,16 @@ def document_of(url: str, auth: tuple[str, str]) -> Any:
     return httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
 
 
+@functools.cache
+def client() -> httpx.Client:
+    """One for all requests here: each new one reads the certificates of all authorities."""
+    return httpx.Client(timeout=60)
+
+
 def status(url: str, route: Route, connector: str, **how: Any) -> int:
     method, path, body = route.request(connector)
-    return httpx.request(method, f"{url}{path}", timeout=60, **({} if "content" in how else {"json": body}), **how).status_code
+    client().cookies.clear()
+    return client().request(method, f"{url}{path}", **({} if "content" in how else {"json": body}), **how).status_code
 
 
 @pytest.fixture(scope="module")

@@ -93,13 +93,24 @@ def test_files_change_with_connectors_only_and_an_emptied_one_stays(store: Confi
     made = bundle()
     made.refresh()
     times = {file.name: file.stat().st_mtime_ns for file in made.path.glob("*.py")}
-    assert len(times) == 2
+    assert len(times) == 3  # two for connectors, one for shared applications
     store.put_target_state("c1", TargetState.PAUSED)
     made.refresh()
     assert {file.name: file.stat().st_mtime_ns for file in made.path.glob("*.py")} == times
     store.change(lambda state: [ConnectorRecord(name, None) for name in names])
     made.refresh()
     assert sorted(texts(made)) == sorted(times)
+    assert bag_of(made).dags == {}
+
+
+def test_a_shared_application_has_a_dag_while_a_connector_names_it(store: ConfigStore, bundle: Callable[[], ConnectorsBundle]) -> None:
+    made = bundle()
+    store.put_connector("orders", {**CONFIG, "airflow.application": "crm", "airflow.defined.in": "orders.py"})
+    made.refresh()
+    dag = bag_of(made).dags["connect-application.crm"]
+    assert (dag.tags, dag.task_ids, dag.max_active_runs) == ({"connector application"}, ["run"], 1)
+    store.delete_connector("orders")
+    made.refresh()
     assert bag_of(made).dags == {}
 
 

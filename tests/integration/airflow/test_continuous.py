@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Self
 
 import psutil
 import pytest
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.run import PID_FILE
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
+from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from tests.integration.airflow.conftest import Airflow, wait_until
-from tests.integration.worker.environment import make_topic, send, values_of
+from tests.integration.worker.environment import Pauses, make_topic, send, send_until, values_of
 
 Connector = tuple[Path, dict[str, str]]
 STAYS = {"airflow.schedule": "@continuous"}
 BACK_SECONDS = 150.0  # Airflow itself waits for five minutes
-SOON_SECONDS = 20.0  # on a busy machine; a bounded run would not come at all
+PAUSE_SECONDS = 15.0  # on a busy machine; without a handover, the start of the next run takes longer
+SOON_SECONDS = 120.0  # on a busy machine; a bounded run would not come at all
 
 
 @contextmanager
@@ -34,9 +39,28 @@ def connector(airflow: Airflow, name: str, config: dict[str, str]) -> Iterator[N
         airflow.client.delete(f"/connect/connectors/{name}")
 
 
+@contextmanager
+def defined(airflow: Airflow, name: str, config: dict[str, str]) -> Iterator[None]:
+    """A connector in a DAG file, deleted at the end."""
+    dag_file = airflow.write_dag(name, config)
+    try:
+        yield
+    finally:
+        dag_file.unlink()
+        airflow.client.put(f"/connect/connectors/{name}/stop")
+        wait_until(lambda: running(airflow, name) == [], "the run ends")
+
+
 def states(airflow: Airflow, name: str) -> list[str]:
     status = airflow.client.get(f"/connect/connectors/{name}/status").json()
     return [status["connector"]["state"], *(task["state"] for task in status["tasks"])]
+
+
+def has_new_task(airflow: Airflow, name: str) -> bool:
+    """Whether the run has planned anew after the last verb, when the old tasks have ended."""
+    with StatusStore(airflow.settings()) as statuses, ConfigStore(airflow.settings()) as configs:
+        connector = statuses.read().connector(name)
+        return connector is not None and connector.claim == configs.read().claims[name]
 
 
 def running(airflow: Airflow, name: str) -> list[str]:
@@ -68,6 +92,7 @@ def test_a_sink_created_over_rest_stays_and_verbs_act_on_its_run(airflow: Airflo
 
         answer = airflow.client.put(f"/connect/connectors/{name}/config", json={**config, **STAYS, "file": str(other)})
         assert answer.status_code == 200, answer.text
+        soon(lambda: has_new_task(airflow, name), "the old task has ended")
         send(bootstrap, topic, ["three"])
         soon(lambda: lines(other) == ["three"], "the new config is in force")
 
@@ -160,6 +185,7 @@ def test_a_source_is_back_after_the_loss_of_its_supervisor(
         airflow.client.delete(f"/connect/connectors/{name}")
 
 
+@pytest.mark.soak
 def test_a_task_that_fails_is_noticed_while_its_run_goes_on(airflow: Airflow, unique: str, file_sink: Connector) -> None:
     bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
     file, config = file_sink
@@ -176,12 +202,71 @@ def test_a_task_that_fails_is_noticed_while_its_run_goes_on(airflow: Airflow, un
         assert [line.startswith(f"{name} {run} run failed: ") and "Expecting property name" in line for line in sent] == [True], sent
         send(bootstrap, topic, ["4"], partitions=2, first=1)
         soon(lambda: sorted(lines(file)) == ["1", "2", "3", "4"], "the other task goes on")
-        assert sorted(states(airflow, name)) == ["FAILED", "RUNNING", "RUNNING"]
+        soon(lambda: sorted(states(airflow, name)) == ["FAILED", "RUNNING", "RUNNING"], "their states")
         assert running(airflow, name) == [run]
     finally:
         dag_file.unlink()
         airflow.client.put(f"/connect/connectors/{name}/stop")
         wait_until(lambda: running(airflow, name) == [], "the run ends")
+
+
+@pytest.mark.parametrize("engine", ["process", pytest.param("spark", marks=pytest.mark.soak)])
+def test_the_next_run_takes_over_without_a_pause(airflow: Airflow, unique: str, file_sink: Connector, engine: str) -> None:
+    bootstrap, topic, name = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}"
+    file, config = file_sink
+    make_topic(bootstrap, topic)
+    with defined(airflow, name, {**config, **STAYS, "airflow.engine": engine}), Stream(bootstrap, topic) as stream:
+        wait_until(lambda: lines(file), "the run delivers")
+        with Pauses(file) as pauses:
+            (pid_file,) = drivers(airflow, name)
+            os.kill(int(pid_file.read_text()), signal.SIGUSR1)
+            wait_until(lambda: "success" in run_states(airflow, name), "its Airflow task has ended")
+            wait_until(lambda: "running" in run_states(airflow, name), "the next run is there")
+            wait_until(lambda: len(drivers(airflow, name)) == 2, "the next run has its driver")
+            wait_until(lambda: len(drivers(airflow, name)) == 1, "the older driver has ended")
+            known = len(lines(file))
+            wait_until(lambda: len(lines(file)) > known + 20, "the next run delivers")
+        sent = stream.end()
+        wait_until(lambda: lines(file)[-1] == sent[-1], "everything is delivered")
+        assert lines(file) == sent
+        print(f"the longest pause of {engine}: {pauses.longest:.2f} s")
+        assert pauses.longest < PAUSE_SECONDS
+
+
+class Stream:
+    """Sends a record each 50 ms."""
+
+    def __init__(self, bootstrap: str, topic: str) -> None:
+        self._bootstrap, self._topic = bootstrap, topic
+        self._sent: list[str] = []
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
+    def end(self) -> list[str]:
+        """Returns everything that was sent."""
+        self._enough.set()
+        self._thread.join()
+        return self._sent
+
+    def _send(self) -> None:
+        send_until(self._enough, self._bootstrap, self._topic, self._sent)
+
+
+def run_states(airflow: Airflow, name: str) -> list[str]:
+    found = airflow.api("GET", f"/dags/{dag_id_for(name)}/dagRuns")["dag_runs"]
+    return [run["state"] for run in found]
+
+
+def drivers(airflow: Airflow, name: str) -> list[Path]:
+    """The process-id files of the drivers that live."""
+    return list((airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/try-*/{PID_FILE}"))
 
 
 def append(file: Path, line: str) -> None:

@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
 from airflow_provider_connect.connectors.jdbc.database.datasets import table_dataset
 from airflow_provider_connect.sdk.datasets import Dataset, kafka_namespace
-from tests.airflow_home import airflow_home
+from tests.airflow_home import airflow_environment, airflow_home
 from tests.own_packages import OPENLINEAGE, own_packages
 
 CANARY = "canary-of-lineage-81c4"
@@ -81,6 +81,31 @@ names = {
 print(json.dumps({key: [each.get_namespace(), each.get_name()] for key, each in names.items()}))
 """
 
+STAYING = """
+import sys
+from datetime import UTC, datetime
+from airflow.providers.openlineage.plugins.adapter import OpenLineageAdapter
+from airflow_provider_connect.api_server.delivery_events import DeliveryEvents
+from airflow_provider_connect.api_server.staying_lineage import StayingLineage
+from tests.unit.airflow.staying_runs import START, StayingRuns
+
+runs = StayingRuns()
+lineage = StayingLineage(runs.sessions, "k:9092", since=datetime.now(UTC))
+events = DeliveryEvents(runs, runs.sessions, "k:9092", report=lineage.note, now=lambda: runs.clock)
+for name, state in (("orders", "deferred"), ("ended", "success")):
+    runs.add(name, {"connector.class": "FileStreamSink", "topics": "t", "airflow.application": "crm"})
+    runs.run(name, "r1", state)
+    runs.deliver(name, 3, 5, run="connect-application.crm/r7")
+events.tick()
+lineage.tick()
+runs.deliver("orders", 3, 9, run="connect-application.crm/r7")
+runs.end("orders", "skipped", "stopped")
+lineage.tick()
+lineage.tick()
+at = datetime.fromtimestamp(START, UTC)
+print(OpenLineageAdapter.build_task_instance_run_id("connect.orders", "run", 1, at, -1))
+"""
+
 
 @pytest.fixture(scope="module")
 def packages() -> str:
@@ -111,6 +136,29 @@ def test_names_are_those_of_the_clients_conventions(packages: str, tmp_path: Pat
         "hdfs": Dataset.at("hdfs://name/lake/orders"),
     }
     assert {key: [each.namespace, each.name] for key, each in ours.items()} == by_models(packages, nothing)
+
+
+def test_a_run_that_stays_reports_what_it_delivers_and_its_end(packages: str, tmp_path: Path) -> None:
+    """The run of ``ended`` is over: its own COMPLETE event was sent in its task's process."""
+    events = tmp_path / "events.json"
+    transport = {"type": "file", "log_file_path": str(events), "append": True}
+    settings = {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport), "PYTHONPATH": packages}
+    home = airflow_environment(tmp_path / "airflow", settings)
+    command = [sys.executable, "-W", "ignore", "-c", STAYING]
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
+    assert done.returncode == 0, done.stderr
+    by_models(packages, events)
+    running, complete = map(json.loads, events.read_text().splitlines())
+    assert (running["eventType"], complete["eventType"]) == ("RUNNING", "COMPLETE")
+    for each, end, state in ((running, 5, "running"), (complete, 9, "stopped")):
+        assert each["job"]["name"] == "connect.orders.run"
+        assert each["run"]["runId"] == done.stdout.split()[-1]
+        assert each["run"]["facets"]["parent"]["job"]["name"] == "connect.orders"
+        assert [(found["namespace"], found["name"]) for found in each["inputs"]] == [("kafka://k:9092", "t")]
+        assert [(found["namespace"], found["name"]) for found in each["outputs"]] == [("file", "/orders")]
+        delivery = each["run"]["facets"]["connect_delivery"]
+        assert delivery["ranges"] == [{"topic": "t", "partition": 0, "first": 3, "next": end}]
+        assert (delivery["connector"], delivery["kind"], delivery["state"], delivery["records"]) == ("orders", "sink", state, end - 3)
 
 
 @pytest.mark.soak  # four runs

@@ -195,6 +195,7 @@ def test_offsets_are_changed_with_the_connector_stopped_meanwhile(page: Page, ai
     connect(airflow, "PUT", f"/connectors/{name}/resume")
 
 
+@pytest.mark.soak  # secrets: test_runs
 def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(airflow.url)
@@ -225,6 +226,7 @@ def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airf
         page.emulate_media(color_scheme="light")
 
 
+@pytest.mark.soak
 def test_a_config_is_rolled_back(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     name = connectors["stopped"]
     changed = connect(airflow, "PATCH", f"/connectors/{name}/config", json={"topic": "page-other-lines"})
@@ -247,6 +249,7 @@ def test_a_config_is_rolled_back(page: Page, airflow: Airflow, connectors: dict[
     assert serious(page) == []
 
 
+@pytest.mark.soak
 def test_the_schedule_is_changed_by_the_form(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     name = connectors["stopped"]
     opened(page, airflow, f"?connector={name}&tab=config")
@@ -349,6 +352,7 @@ def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, 
     page.emulate_media(color_scheme="light")
 
 
+@pytest.mark.soak
 def test_the_distance_of_a_source_is_plotted_over_a_span_that_stands_in_the_address(
     page: Page, airflow: Airflow, connectors: dict[str, str]
 ) -> None:

@@ -166,6 +166,7 @@ def refusal_of_many_tasks(airflow: Airflow) -> str:
     return airflow.client.put("/connect/connector-plugins/FileStreamSource/config/validate", json=config).text
 
 
+@pytest.mark.soak
 def test_a_file_that_cannot_be_imported_stops_nothing(airflow: Airflow, connector: str) -> None:
     file = airflow.stack.dags_folder / f"{connector}.py"
     file.write_text(f"{file.read_text()}\nraise RuntimeError('airflow dag')\n")

@@ -194,6 +194,7 @@ def test_a_variable_that_is_wrong_stops_no_run_and_is_named(
     assert message in log
 
 
+@pytest.mark.soak
 def test_a_missing_spark_connection_is_refused_with_a_notice_and_nothing_goes_to_yarn(
     airflow: Airflow, unique: str, file_source: Connector
 ) -> None:
@@ -266,6 +267,7 @@ def test_a_killed_task_process_takes_its_application_along_and_the_retry_does_th
     assert moved(airflow, connector, run) > 0, "the application was killed before its end"
 
 
+@pytest.mark.soak  # a run that is to end: test_reconciler
 @ENGINES
 def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str, file_source: Connector, engine: str) -> None:
     connector, run, processes = slow_source(airflow, unique, file_source, engine)

@@ -16,12 +16,18 @@ DAGS = Path(__file__).resolve().parents[3] / "dags"
 
 
 @pytest.fixture(scope="package")
-def connect_url(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[str]:
-    """The address of a worker that all tests here share, on the shared broker."""
+def connect_worker(tmp_path_factory: pytest.TempPathFactory, bootstrap: str) -> Iterator[ConnectWorker]:
+    """A worker that all tests here share, on the shared broker."""
     directory, quickly = tmp_path_factory.mktemp("connect-worker"), {"offset.flush.interval.ms": "500"}
     worker = ConnectWorker(directory, CACHE, find_java(cache=CACHE), bootstrap, exactly_once=False, more=quickly)
     with worker.started():
-        yield worker.url
+        yield worker
+
+
+@pytest.fixture(scope="package")
+def connect_url(connect_worker: ConnectWorker) -> str:
+    """The address of that worker."""
+    return connect_worker.url
 
 
 @pytest.fixture

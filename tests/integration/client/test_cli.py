@@ -95,6 +95,7 @@ def test_a_foreign_cluster(home: dict[str, str], connect_url: str, unique: str, 
     assert not any("geheim" in each.out + each.err for each in done.values())
 
 
+@pytest.mark.soak
 def test_the_live_view_is_drawn_until_a_key_ends_it(home: dict[str, str], connect_url: str, tmp_path: Path) -> None:
     keyboard, terminal = pty.openpty()
     fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 100, 0, 0))

@@ -95,6 +95,7 @@ def test_a_host_that_lacks_airflows_processes_only(tmp_path: Path, bootstrap: st
     assert before.out == after.out  # it has created nothing
 
 
+@pytest.mark.soak
 def test_topics_that_others_have_made_and_a_clock_that_is_ahead(bootstrap: str, unique: str) -> None:
     settings = WorkerSettings.of(worker_properties(bootstrap, unique))
     admin = TopicAdmin(settings)

@@ -47,6 +47,7 @@ def test_the_life_of_a_connector(run: Run, home: dict[str, str], connect: Connec
     assert not any(name.startswith("example-life") for name in connect.connectors())
 
 
+@pytest.mark.soak
 def test_what_has_failed_is_restarted(run: Run, connect: ConnectClient, unique: str, file_sink: dict[str, str], tmp_path: Path) -> None:
     connect.create_connector(unique, {**file_sink, "file": str(tmp_path / "missing" / "output.txt")})
     wait_until(lambda: failed_tasks(connect, unique), [0])

@@ -18,6 +18,7 @@ import pytest
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.runtime.model.views import OffsetView
 from tests.airflow_home import airflow_home
+from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import worker_properties
 from tests.integration.client.commands import Done, run_and_kill, run_commands
 from tests.integration.herder.killed_change import KillPoint
@@ -107,6 +108,35 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
     for name in (unique, f"{unique}-out"):
         connect.delete_connector(name)
+
+
+def test_the_worker_file_of_a_running_cluster_stands_for_all_of_it(
+    connect_worker: ConnectWorker, file_source: dict[str, str], unique: str, bootstrap: str, tmp_path: Path
+) -> None:
+    """By its config topic, read by an Airflow that has the file's settings; and a takeover waits for the end of the workers."""
+    group = "connect-worker0"
+    with ConnectClient.of(connect_worker.url) as connect:
+        connect.put_connector_config(unique, file_source)
+        own = {key: value for key, value in worker_properties(bootstrap, unique).items() if key.startswith("batch.")}
+        settings = own | {"connectors.allowed.paths": str(tmp_path), "airflow.allowed.applications": "crm"}
+        variables = {
+            "AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings),
+            "AIRFLOW__CONNECT__WORKER_PROPERTIES": str(connect_worker.file),
+        }
+        home = airflow_home(tmp_path / "airflow", variables)
+        file = ["import", str(connect_worker.file), unique, "--application", "crm"]
+        commands = [[*file, "-o", "json"], file, [*file, "--source-url", connect_worker.url, "-o", "json"], [*file, "--takeover"]]
+        shown, table, over_rest, early = run_commands(home, commands)
+        assert connect.connector_config(unique).items() >= file_source.items()
+        assert "airflow.application" not in connect.connector_config(unique)
+        connect.delete_connector(unique)
+    found = shown.json
+    here = {each["setting"]: each["here"] for each in found["settings"]}
+    assert (found["application"], here["group.id"], here["listeners"]) == ("crm", "applies", "no effect")
+    assert [(row["name"], row["here"]) for row in found["connectors"]] == [(unique, "runs")]
+    assert json.loads(over_rest.out)["connectors"][0]["reason"].startswith("a connector of this name exists here")
+    assert f"AIRFLOW__CONNECT__WORKER_PROPERTIES={connect_worker.file}" in table.out
+    assert f"Kafka Connect is running: group.id {group} has 1 workers" in refused(early)
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from airflow_provider_connect.dev.stack import Stack
 COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000", "--rows", "2000"]
 
 
+@pytest.mark.timeout(1200)
 def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=500, check=False)
+    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=1100, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The files are equal. The tables are equal." in done.stdout
     assert done.stdout.count("2,000 rows") == 3

@@ -1,13 +1,10 @@
-"""A change of offsets that is killed: ``python -m tests.integration.herder.killed_change``, what to do as JSON on standard input."""
+"""A change of offsets that is killed."""
 
 from __future__ import annotations
 
 import importlib
-import json
 import os
 import signal
-import subprocess
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,10 +13,10 @@ from typing import Any
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import OffsetView
 from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
-from tests.conftest import CHECKOUT
 from tests.integration.herder.conftest import AskedHere, RunsByHand
 from tests.integration.sql_mirror.conftest import open_database
 from tests.integration.worker.environment import RunEnvironment
+from tests.killed_process import run_to_kill
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,34 +56,19 @@ class Undo:
 
 def change_and_kill(environment: RunEnvironment, kill_point: KillPoint, offsets: Sequence[OffsetView] | Undo | None) -> None:
     """Alter or undo the connector's offsets, None: reset them, in a process that dies at ``kill_point``. Returns when it is dead."""
-    pairs: object = None
-    if isinstance(offsets, Undo):
-        pairs = {"to_ms": offsets.to_ms, "database": offsets.database}
-    elif offsets is not None:
-        pairs = [(view.partition, view.offset) for view in offsets]
-    request = {
-        "properties": environment.properties,
-        "connector": environment.connector,
-        "folder": str(environment.folder),
-        "path": sys.path,
-    }
-    asked = {**request, "offsets": pairs, "kill_point": [kill_point.method, kill_point.side, kill_point.nth]}
-    command = [sys.executable, "-m", "tests.integration.herder.killed_change"]
-    done = subprocess.run(command, input=json.dumps(asked), text=True, cwd=CHECKOUT, timeout=300, check=False)
-    assert done.returncode == -signal.SIGKILL, f"ended with {done.returncode} before {kill_point}"
+    run_to_kill(_change, environment.properties, environment.connector, environment.folder, kill_point, offsets)
 
 
-if __name__ == "__main__":
-    given = json.load(sys.stdin)
-    sys.path[:] = given["path"]
-    KillPoint(*given["kill_point"]).arm()
-    here = RunEnvironment(given["properties"], given["connector"], Path(given["folder"]))
-    asked = given["offsets"]
-    recorded = RecordedHistory(open_database(asked["database"]).begin) if isinstance(asked, dict) else None
-    with Herder(here.settings, RunsByHand(), probe=AskedHere(here.settings), recorded=recorded) as herder:
-        if asked is None:
-            herder.reset_offsets(here.connector)
-        elif recorded is not None:
-            herder.undo_offsets(here.connector, to=asked["to_ms"])
+def _change(
+    properties: dict[str, str], connector: str, folder: Path, kill_point: KillPoint, offsets: Sequence[OffsetView] | Undo | None
+) -> None:
+    kill_point.arm()
+    settings = RunEnvironment(properties, connector, folder).settings
+    recorded = RecordedHistory(open_database(offsets.database).begin) if isinstance(offsets, Undo) else None
+    with Herder(settings, RunsByHand(), probe=AskedHere(settings), recorded=recorded) as herder:
+        if offsets is None:
+            herder.reset_offsets(connector)
+        elif isinstance(offsets, Undo):
+            herder.undo_offsets(connector, to=offsets.to_ms)
         else:
-            herder.alter_offsets(here.connector, [OffsetView(*pair) for pair in asked])
+            herder.alter_offsets(connector, list(offsets))

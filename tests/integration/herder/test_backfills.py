@@ -48,6 +48,11 @@ TABLE_STEPS = (
     KillPoint("connectors.jdbc.sink.offsets:OffsetsTable.write", "after", 2),
     KillPoint("connectors.jdbc.sink.session:SinkSession.commit", "after", 2),
 )
+READ_AGAIN = (
+    None,
+    pytest.param(KillPoint(CommitStep.WRITE_RECORDS), marks=pytest.mark.soak),
+    KillPoint(CommitStep.COMMIT_TRANSACTION),
+)
 Stand = tuple[object, ...]
 
 
@@ -208,7 +213,7 @@ def target(postgres: PostgresServer, unique: str) -> Iterator[Target]:
         yield target
 
 
-@pytest.mark.parametrize("kill_point", [None, *TABLE_STEPS], ids=str)
+@pytest.mark.parametrize("kill_point", [None, TABLE_STEPS[0], pytest.param(TABLE_STEPS[1], marks=pytest.mark.soak)], ids=str)
 def test_a_backfill_into_the_live_connectors_own_table(
     herder: Herder, environment: RunEnvironment, target: Target, unique: str, kill_point: KillPoint | None
 ) -> None:
@@ -447,7 +452,7 @@ def table_source(environment: RunEnvironment, target: Target, topic: str) -> dic
     return config
 
 
-@pytest.mark.parametrize("kill_point", [None, KillPoint(CommitStep.WRITE_RECORDS), KillPoint(CommitStep.COMMIT_TRANSACTION)], ids=str)
+@pytest.mark.parametrize("kill_point", READ_AGAIN, ids=str)
 def test_a_range_of_a_table_is_read_again_into_another_topic(
     with_probe: Herder, environment: RunEnvironment, target: Target, unique: str, kill_point: KillPoint | None
 ) -> None:
@@ -473,7 +478,7 @@ def test_a_range_of_a_table_is_read_again_into_another_topic(
     assert own.readiness().state == "no-work", "what comes later is not the backfill's"
 
 
-@pytest.mark.parametrize("kill_point", [None, KillPoint(CommitStep.WRITE_RECORDS), KillPoint(CommitStep.COMMIT_TRANSACTION)], ids=str)
+@pytest.mark.parametrize("kill_point", READ_AGAIN, ids=str)
 def test_the_files_of_a_day_are_read_again(
     with_probe: Herder, environment: RunEnvironment, unique: str, kill_point: KillPoint | None
 ) -> None:

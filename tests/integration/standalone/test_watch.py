@@ -133,7 +133,8 @@ def test_what_a_run_has_started_ends_with_it(watching: Callable[..., Watch], tmp
     wait_for(lambda: not psutil.pid_exists(pid))
 
 
-@pytest.mark.parametrize("location", [pytest.param("file", marks=pytest.mark.soak), "topics"])
+@pytest.mark.soak  # an edit is run: the test above
+@pytest.mark.parametrize("location", ["file", "topics"])
 def test_each_run_continues_with_the_edited_code(
     location: str, worker_settings: Callable[..., dict[str, str]], watching: Callable[..., Watch], tmp_path: Path, unique: str
 ) -> None:

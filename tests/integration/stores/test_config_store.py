@@ -199,7 +199,9 @@ def test_follower_asks_the_task_to_end(settings: WorkerSettings) -> None:
             assert time.perf_counter() - started < 60  # it never waits; 12 µs on a machine with nothing else to do
             store.put_target_state("c", TargetState.PAUSED)
             assert _wait(follower) == Change(ChangeKind.PAUSED)
-            newer = store.claim("c")
+            verb = store.claim("c")
+            assert _wait(follower) == Change(ChangeKind.INTERRUPTED, verb)
+            newer = store.claim("c", owner="a run")
             assert _wait(follower) == Change(ChangeKind.CLAIMED, newer)
         with store.follow("c", claim) as late:
             assert _wait(late) == Change(ChangeKind.CLAIMED, newer)

@@ -71,10 +71,13 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
     while not consumer.assignment() and time.monotonic() < deadline:
         consumer.poll(0.1)
     assert [member.split()[0] for member in groups.members(unique)] == ["stranger"]
+    if protocol == "classic":  # which Kafka Connect's workers use
+        assert groups.workers(unique) == groups.members(unique)
     with pytest.raises(ConflictException, match=f"Group {unique} has active members"):
         groups.delete(unique)
     consumer.close()
     assert groups.members(unique) == []
+    assert groups.workers(unique) == []
 
 
 def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:

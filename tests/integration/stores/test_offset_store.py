@@ -114,6 +114,7 @@ def test_bad_records_do_not_stop_the_reader(settings: WorkerSettings, produce: P
         assert store.skipped.count == 2  # those of no connector are not even decoded
 
 
+@pytest.mark.soak
 def test_nothing_is_kept_of_what_others_have_on_a_topic(settings: WorkerSettings, produce: Produce) -> None:
     """A config may name any topic for its offsets, and the server of all connectors reads it: it held all of it in memory."""
     value = b"x" * 1000

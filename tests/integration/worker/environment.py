@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Self
 
 from confluent_kafka import Consumer, KafkaError, Producer
 from confluent_kafka import TopicPartition as ClientPartition
@@ -29,6 +30,7 @@ from airflow_provider_connect.runtime.stores.offset_store import OffsetStore, So
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.worker.application.application import Application
+from airflow_provider_connect.runtime.worker.application.handover import Leave
 from airflow_provider_connect.runtime.worker.application.readiness import LEFT_OPEN, Readiness, check_readiness
 from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
@@ -123,6 +125,8 @@ class RunEnvironment:
         on_progress: Callable[[RunResult], None] = lambda _: None,
         on_failures: Callable[[Sequence[str]], None] = lambda _: None,
         stays_seconds: float | None = None,
+        idle_seconds: float | None = None,
+        leave: Leave | None = None,
     ) -> Application:
         """The driver's part; ``engine`` replaces Spark."""
         self.runs += 1
@@ -135,9 +139,12 @@ class RunEnvironment:
             define=define,
             secrets=self.secrets,
             stays_seconds=stays_seconds,
+            idle_seconds=idle_seconds,
         )
         run = engine or partial(run_task, step=self.step)
-        return Application(spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress, on_failures=on_failures)
+        return Application(
+            spec, lambda: run, host="127.0.0.1", on_claim=on_claim, on_progress=on_progress, on_failures=on_failures, leave=leave
+        )
 
     def start(self, define: Mapping[str, str] | None = None) -> UnderWay:
         """A run in a thread of its own."""
@@ -208,10 +215,39 @@ class UnderWay:
         self._thread = threading.Thread(target=lambda: self._results.append(application.run()), name="run")
         self._thread.start()
 
+    @property
+    def is_running(self) -> bool:
+        return self._thread.is_alive()
+
     def wait(self, timeout_seconds: float = 240.0) -> RunResult:
         self._thread.join(timeout_seconds)
         assert self._results, f"the run has not ended after {timeout_seconds:g} s"
         return self._results[0]
+
+
+class Pauses:
+    """Watches how long a file does not grow."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        self.longest = 0.0
+        self._enough = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._enough.set()
+        self._thread.join()
+
+    def _watch(self) -> None:
+        size, since = self._file.stat().st_size, time.monotonic()
+        while not self._enough.wait(0.01):
+            now, new = time.monotonic(), self._file.stat().st_size
+            if new != size:
+                self.longest, size, since = max(self.longest, now - since), new, now
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) -> str:
@@ -222,6 +258,16 @@ def make_topic(bootstrap: str, topic: str, partitions: int = 1, **configs: str) 
 def send(bootstrap: str, topic: str, values: Iterable[str | None], *, partitions: int = 1, first: int = 0) -> None:
     """Values to a topic, to its partitions in turn; None is a tombstone."""
     _send(bootstrap, topic, ((None, value, number % partitions) for number, value in enumerate(values, first)))
+
+
+def send_until(enough: threading.Event, bootstrap: str, topic: str, sent: list[str]) -> None:
+    """A record each 50 ms, without a pause in which a sink would commit what it has written. Adds what it sends to ``sent``."""
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0, "enable.idempotence": True})
+    while not enough.wait(0.05):
+        sent.append(str(len(sent)))
+        producer.produce(topic, sent[-1].encode())
+        producer.poll(0)
+    assert producer.flush(60) == 0
 
 
 def send_pairs(bootstrap: str, topic: str, records: Iterable[tuple[str, str | None]]) -> None:

@@ -157,6 +157,7 @@ class NumbersSourceConnector(SourceConnector):
         ConfigKey("fail.tasks", Type.STRING, ""),
         ConfigKey("unless", Type.STRING, "/nowhere"),
         ConfigKey("fail.start", Type.STRING, ""),
+        ConfigKey("hang.seconds", Type.INT, 0),
         ConfigKey("fail.commit", Type.STRING, ""),
         ConfigKey("password", Type.STRING, ""),
     )
@@ -164,6 +165,7 @@ class NumbersSourceConnector(SourceConnector):
 
     def start(self, config: Config) -> None:
         super().start(config)
+        time.sleep(config["hang.seconds"])
         if config["fail.start"] == "true":
             raise ConnectException(f"login refused for password {config['password']}")
 

@@ -23,7 +23,7 @@ from tests.conftest import CHECKOUT
 from tests.kafka_topics import create_topic
 
 ALL = frozenset({"key", "headers", "timestamp"})
-SECONDS = 30.0
+SECONDS = 120.0
 SIZES = (0, 1, 7, 11, 12, 13, 100, 5_000)
 Ranges = dict[TopicPartition, tuple[int, int]]
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import signal
 import stat
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.run import (
     CLAIM_FILE,
+    KEEPER_FILE,
     PID_FILE,
     RESULT_FILE,
     RUN_FILE,
@@ -21,11 +24,12 @@ from airflow_provider_connect.runtime.model.run import (
     RunState,
     TaskResult,
 )
+from airflow_provider_connect.runtime.spark.parent_death import under_keeper
+from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, write_private
 from airflow_provider_connect.runtime.worker.application import driver
-from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
 
 Run = Callable[[TaskPayload], TaskResult]
 
@@ -57,7 +61,8 @@ def driven(environment: RunEnvironment, config: dict[str, str], engine: Engine, 
     directory.mkdir(mode=0o700)
     write_private(directory / RUN_FILE, RunSpec(environment.connector, environment.properties, "run-1", define=config).to_json())
 
-    def start_engine(connector: str, engines: list[Engine], _: Mask) -> Run:
+    def start_engine(connector: str, engines: list[Engine], _: Mask, *, is_shared: bool) -> Run:
+        assert not is_shared
         assert connector == environment.connector
         engines.append(engine)
         return engine.run
@@ -97,3 +102,37 @@ def test_a_run_that_cannot_begin_has_a_result_too(environment: RunEnvironment, m
     _, result = driven(environment, {"name": environment.connector, "connector.class": "NoSuchSource"}, Engine(), monkeypatch)
     assert result.state is RunState.FAILED
     assert "NoSuchSource" in str(result.error)
+
+
+def test_a_shared_application_without_connectors_ends(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch) -> None:
+    directory = environment.folder / "run"
+    directory.mkdir(mode=0o700)
+    write_private(directory / RUN_FILE, RunSpec("", environment.properties, "run-1", application="crm").to_json())
+    codes: list[int] = []
+    monkeypatch.setattr(driver, "exit_at_once", codes.append)
+    with pytest.raises(AssertionError, match="unreachable"):
+        driver.run_without_spark(directory)
+    result = RunResult.from_json((directory / RESULT_FILE).read_text())
+    assert (codes, result.connector, result.state, result.error) == ([0], "crm", RunState.DONE, None)
+
+
+def test_a_driver_leaves_its_airflow_task_with_its_result(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(driver, "discard_output", lambda: None)
+    assert driver._report_and_leave(tmp_path, RunResult("orders", RunState.DONE))
+    assert RunDirectory(tmp_path).has_left
+    assert RunResult.from_json((tmp_path / RESULT_FILE).read_text()).state is RunState.DONE
+    assert "This application delivers until that run takes over." in capfd.readouterr().out
+    assert not driver._report_and_leave(tmp_path / "missing", RunResult("orders", RunState.DONE))
+
+
+def test_a_driver_leaves_with_its_keeper_and_not_without_an_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(driver, "_KEEPER_SECONDS", 30.0)
+    assert not driver._leave_with_spark(tmp_path), "there is no keeper"
+    file = tmp_path / KEEPER_FILE
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, preexec_fn=under_keeper(file)) as child:  # noqa: PLW1509
+        eventually(lambda: file.exists() and file.read_text())
+        assert driver._leave_with_spark(tmp_path)
+        child.communicate(b"\n")
+    assert driver._leave(tmp_path)

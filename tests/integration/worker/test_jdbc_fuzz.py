@@ -86,7 +86,7 @@ def sink_config(database: Target, connector: str, topic: str, guarantee: str, to
     ("guarantee", "tolerance"),
     [
         ("exactly_once", "none"),
-        ("at_least_once", "all"),
+        pytest.param("at_least_once", "all", marks=pytest.mark.soak),
         *(
             pytest.param(guarantee, tolerance, marks=pytest.mark.soak)
             for guarantee, tolerance in (

@@ -11,8 +11,8 @@ from typing import Final
 import pytest
 
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.spark.submit_options import submit_options
-from airflow_provider_connect.runtime.worker.application.plan_process import write_private
 from tests.conftest import CHECKOUT
 from tests.integration.worker import hungry
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
@@ -54,7 +54,14 @@ def result_of(environment: RunEnvironment) -> RunResult:
     return RunResult.from_json((environment.folder / f"run-{environment.runs}" / RESULT_FILE).read_text())
 
 
-@pytest.mark.parametrize(("engine", "how"), [("process", "eat_slowly"), ("process", "eat_at_once"), ("spark", "eat_by_arrow")])
+@pytest.mark.parametrize(
+    ("engine", "how"),
+    [
+        pytest.param("process", "eat_slowly", marks=pytest.mark.soak),
+        ("process", "eat_at_once"),
+        pytest.param("spark", "eat_by_arrow", marks=pytest.mark.soak),
+    ],
+)
 def test_the_task_fails_alone(environment: RunEnvironment, unique: str, hungry_task: dict[str, str], engine: str, how: str) -> None:
     ended = started(environment, {**hungry_task, "how": how}, engine)
     output = ended.stdout + ended.stderr

@@ -267,7 +267,7 @@ def test_files_behind_an_offset_that_went_back_are_not_doubled(environment: RunE
     assert kind.ids(environment.folder) == list(range(10))
 
 
-@pytest.mark.parametrize("change", ["one table is rolled back", "the table of offsets is dropped"])
+@pytest.mark.parametrize("change", ["one table is rolled back", pytest.param("the table of offsets is dropped", marks=pytest.mark.soak)])
 def test_one_of_several_tables_went_back(environment: RunEnvironment, unique: str, change: str) -> None:
     topic, tables, kept = make_topic(environment.bootstrap, unique), ("shop.notes", "shop.copy"), list[int]()
     given = config(environment, KINDS["iceberg"], topic) | {"iceberg.tables": ",".join(tables)}
@@ -328,7 +328,7 @@ def test_what_a_rollback_has_removed_is_delivered_again(environment: RunEnvironm
     assert kind.ids(environment.folder) == list(range(15))
 
 
-@pytest.mark.parametrize("back_to", ["the first run", "the beginning"])
+@pytest.mark.parametrize("back_to", ["the first run", pytest.param("the beginning", marks=pytest.mark.soak)])
 def test_what_a_restore_of_a_delta_table_has_removed_is_delivered_again(environment: RunEnvironment, unique: str, back_to: str) -> None:
     kind, topic = KINDS["delta"], make_topic(environment.bootstrap, unique)
     given, versions = config(environment, kind, topic), [0]

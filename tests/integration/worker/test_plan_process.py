@@ -11,9 +11,10 @@ import pytest
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.runtime.model.run import RUN_FILE, RunSpec, RunState
 from airflow_provider_connect.runtime.model.states import TargetState
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.application import plan_process
-from airflow_provider_connect.runtime.worker.application.plan_process import SharedPlan, plan_in_subprocess, write_private
+from airflow_provider_connect.runtime.worker.application.plan_process import SharedPlan, plan_in_subprocess
 from airflow_provider_connect.runtime.worker.application.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.worker.application import task_body
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.samples import sample
 
-ENDS = {"batch.max.duration.ms": "1500"}  # the time of a run that would go on
+LONG_SECONDS = 10_000.0  # longer than a run that would go on
 FAILED_CALLS = [
     ("source", "connector.start", "the service is away in connector.start"),
     ("source", "task_configs", "the service is away in task_configs"),
@@ -38,11 +41,22 @@ def config_of(environment: RunEnvironment, kind: str, topic: str, call: str) -> 
 
 @pytest.mark.parametrize("failed", sample(FAILED_CALLS, 1, 5, 7), ids=lambda failed: f"{failed[0]}-{failed[1]}")
 def test_the_run_fails_and_the_next_one_retries(
-    environment: RunEnvironment, unique: str, caplog: pytest.LogCaptureFixture, failed: tuple[str, str, str]
+    environment: RunEnvironment,
+    unique: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+    failed: tuple[str, str, str],
 ) -> None:
     kind, call, text = failed
     config = config_of(environment, kind, unique, call)
-    result = environment.run(config | (ENDS if call in {"poll", "put"} else {}))
+
+    def now() -> float:
+        """The time of the run is over once the call has failed."""
+        return time.monotonic() + (LONG_SECONDS if f"the service is away in {call}" in caplog.text else 0.0)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(task_body, "time", SimpleNamespace(monotonic=now, process_time=time.process_time, time=time.time))
+        result = environment.run(config)
     assert result.state is RunState.FAILED
     assert result.retriable
     assert re.search(text, result.error or "")

@@ -7,27 +7,34 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
-from airflow_provider_connect.runtime.worker.application.plan_process import write_private
+from airflow_provider_connect.runtime.worker.application import handover, staying_run
+from airflow_provider_connect.runtime.worker.application.handover import Leave
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
-from airflow_provider_connect.runtime.worker.task import sink_loop
+from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
+from tests.integration.java.processes import children
+from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, send_until, values_of
 
+STAYS_SECONDS = 3600.0
 PROGRAM = "airflow_provider_connect.runtime.worker.application.driver"
 
 
@@ -41,7 +48,7 @@ class Staying:
 
     def end(self) -> RunResult:
         self.run.application.request_end()
-        return self.run.wait(60)
+        return self.run.wait()
 
 
 @dataclass
@@ -60,19 +67,24 @@ class Engine:
 
 @contextmanager
 def staying(
-    environment: RunEnvironment, define: Mapping[str, str] | None, *, seconds: float = 3600.0, engine: Engine | None = None
+    environment: RunEnvironment,
+    define: Mapping[str, str] | None,
+    *,
+    engine: Engine | None = None,
+    seconds: float = STAYS_SECONDS,
+    leave: Leave | None = None,
 ) -> Iterator[Staying]:
     claims: list[Claim] = []
     failures: list[Sequence[str]] = []
     run = (engine or Engine()).run
     started = UnderWay(
-        environment.application(define, on_claim=claims.append, on_failures=failures.append, engine=run, stays_seconds=seconds)
+        environment.application(define, on_claim=claims.append, on_failures=failures.append, engine=run, stays_seconds=seconds, leave=leave)
     )
     try:
         yield Staying(started, claims, failures)
     finally:
         started.application.request_end()
-        started.wait(60)
+        started.wait()
 
 
 def claim_as_a_verb(environment: RunEnvironment, change: Callable[[ConfigStore], object]) -> None:
@@ -82,18 +94,51 @@ def claim_as_a_verb(environment: RunEnvironment, change: Callable[[ConfigStore],
         store.claim(environment.connector)
 
 
-def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(environment: RunEnvironment, unique: str) -> None:
+def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_topic(environment.bootstrap, unique)
-    with staying(environment, environment.file_sink(unique), seconds=25.0) as run:
+    with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["first"])
         eventually(lambda: environment.lines() == ["first"])
         for number in range(3):
             send(environment.bootstrap, unique, [f"later {number}"])
-            eventually(lambda: len(environment.lines()) == number + 2, 5)  # noqa: B023
-        result = run.run.wait(60)
+            eventually(lambda: len(environment.lines()) == number + 2)  # noqa: B023
+        monkeypatch.setattr(staying_run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + STAYS_SECONDS))
+        result = run.run.wait()
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [4])
     assert environment.states() == {0: "RUNNING"}
     assert [offset.offset for offset in environment.group_offsets().values()] == [4]
+    (entry,) = environment.batch_log()
+    assert (entry.stay, entry.ranges, entry.datasets) == (Stay.OPEN, {unique: {0: (0, 4)}}, (("file", str(environment.file)),))
+    assert result.tasks[0].is_logged
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_what_a_source_delivers_is_in_the_batch_log_while_it_stays(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("one\n")
+    ends: list[int] = []
+
+    def has_more() -> bool:
+        entries = environment.batch_log()
+        ends.extend(entry.ranges[unique][0][1] for entry in entries if unique in entry.ranges)
+        return bool(ends) and ends[-1] > ends[0]
+
+    with staying(environment, environment.file_source(unique, delivery_guarantee=guarantee)) as run:
+        eventually(lambda: values_of(environment.bootstrap, unique) == ["one"])  # the topics are there
+        eventually(lambda: has_more() or ends)
+        with environment.file.open("a") as file:
+            file.write("two\n")
+        eventually(has_more)
+        (open_entry,) = environment.batch_log()
+        assert (open_entry.stay, open_entry.datasets, open_entry.records) == (Stay.OPEN, (("file", str(environment.file)),), 2)
+        result = run.end()
+    (entry,) = environment.batch_log()
+    assert (entry.stay, entry.claim) == (Stay.OVER, run.claims[-1])
+    assert entry.ranges[unique][0] == (0, ends[-1])
+    assert result.tasks[0].is_logged
+    assert result.tasks[0].ranges == {unique: {"0": [0, ends[-1]]}}
 
 
 def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(environment: RunEnvironment, unique: str) -> None:
@@ -104,12 +149,29 @@ def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(envir
         eventually(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        eventually(lambda: len(run.claims) == 2)  # the old task has ended
         send(environment.bootstrap, unique, ["two"])
-        eventually(lambda: other.exists() and other.read_text() == "two\n", 15)
+        eventually(lambda: other.exists() and other.read_text() == "two\n")
         assert environment.lines() == ["one"]
         assert run.claims[-1] == environment.configs().claims[environment.connector]
         assert len(run.claims) == 2
         assert run.end().state is RunState.STOPPED
+
+
+def test_a_sink_that_gets_another_file_delivers_each_record_to_one_of_both(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    other, enough, sent = environment.folder / "other.txt", threading.Event(), list[str]()
+    with staying(environment, environment.file_sink(unique)):
+        sender = threading.Thread(target=send_until, args=(enough, environment.bootstrap, unique, sent))
+        sender.start()
+        eventually(lambda: len(environment.lines()) > 20)
+        config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        eventually(lambda: other.exists() and other.stat().st_size > 0)
+        enough.set()
+        sender.join()
+        eventually(lambda: sent[-1] in other.read_text().split())
+    assert [*environment.lines(), *other.read_text().split()] == sent
 
 
 def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(environment: RunEnvironment, unique: str) -> None:
@@ -118,15 +180,15 @@ def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(envi
         send(environment.bootstrap, unique, ["one"])
         eventually(lambda: environment.lines() == ["one"])
         environment.put_target_state(TargetState.PAUSED)
-        eventually(lambda: environment.states() == {0: "PAUSED"}, 15)
+        eventually(lambda: environment.states() == {0: "PAUSED"})
         send(environment.bootstrap, unique, ["two"])
         time.sleep(1)
         assert environment.lines() == ["one"]
         claim_as_a_verb(environment, lambda store: store.put_target_state(environment.connector, TargetState.STARTED))
-        eventually(lambda: environment.lines() == ["one", "two"], 15)
-        eventually(lambda: environment.states() == {0: "RUNNING"}, 15)
+        eventually(lambda: environment.lines() == ["one", "two"])
+        eventually(lambda: environment.states() == {0: "RUNNING"})
         environment.put_target_state(TargetState.STOPPED)
-        assert run.run.wait(60).state is RunState.STOPPED
+        assert run.run.wait().state is RunState.STOPPED
 
 
 def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironment, unique: str) -> None:
@@ -135,10 +197,128 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironme
         send(environment.bootstrap, unique, ["one"])
         eventually(lambda: environment.lines() == ["one"])
         with staying(environment, None) as newer:
-            assert older.run.wait(60).state is RunState.STOPPED
+            assert older.run.wait().state is RunState.STOPPED
             send(environment.bootstrap, unique, ["two"])
             eventually(lambda: environment.lines() == ["one", "two"])
             assert newer.end().state is RunState.STOPPED
+
+
+def test_a_newer_run_takes_over_from_a_task_that_waits_for_its_retry(environment: RunEnvironment, unique: str) -> None:
+    with staying(environment, environment.away_source(unique, away_in="start")) as older:
+        eventually(lambda: environment.states() == {0: "FAILED"})
+        with staying(environment, None):
+            result = older.run.wait()
+    assert result.state is RunState.STOPPED
+    assert [task.trace for task in result.tasks] == [None]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_a_run_whose_time_is_over_delivers_until_the_next_one_takes_over(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    enough, sent, left = threading.Event(), list[str](), list[RunResult]()
+
+    def leave(result: RunResult) -> bool:
+        left.append(result)
+        return True
+
+    with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee), leave=leave) as older:
+        sender = threading.Thread(target=send_until, args=(enough, environment.bootstrap, unique, sent), daemon=True)
+        sender.start()
+        eventually(lambda: len(environment.lines()) > 20)
+        older.run.application.request_handover()
+        eventually(lambda: bool(left))
+        assert (left[0].state, left[0].error) == (RunState.DONE, None)
+        assert left[0].tasks[0].records > 10
+        known = len(environment.lines())
+        eventually(lambda: len(environment.lines()) > known + 20)  # delivered although its time is over
+        assert older.run.is_running
+        with staying(environment, None) as newer:
+            assert older.run.wait().state is RunState.DONE
+            eventually(lambda: len(newer.claims) == 1)
+            known = len(environment.lines())
+            eventually(lambda: len(environment.lines()) > known + 20)
+            enough.set()
+            sender.join()
+            eventually(lambda: environment.lines()[-1] == sent[-1])
+    assert environment.lines() == sent, "the claims keep the order: nothing is lost, nothing is delivered twice"
+    assert environment.configs().successors == {}
+
+
+def test_a_change_during_a_handover_is_made_and_the_handover_goes_on(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    other = environment.folder / "other.txt"
+    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as older:
+        send(environment.bootstrap, unique, ["none"])
+        eventually(lambda: environment.lines() == ["none"])
+        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: other.exists() and other.read_text() == "one\n")
+        assert older.run.is_running
+        with staying(environment, None):
+            assert older.run.wait().state is RunState.DONE
+            send(environment.bootstrap, unique, ["two"])
+            eventually(lambda: other.read_text() == "one\ntwo\n")
+
+
+def test_a_connector_that_is_paused_during_the_handover_stays_paused(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as older:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        environment.put_target_state(TargetState.PAUSED)
+        eventually(lambda: environment.states() == {0: "PAUSED"})
+        with staying(environment, None) as newer:
+            assert newer.run.wait().state is RunState.SKIPPED
+        assert older.run.is_running
+        assert environment.states() == {0: "PAUSED"}
+
+
+def test_tasks_that_a_smaller_plan_no_longer_has_do_not_keep_a_run_from_its_handover(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 2)
+    with staying(environment, environment.file_sink(unique, tasks_max="2"), seconds=8, leave=lambda _: True) as older:
+        send(environment.bootstrap, unique, ["1", "2"], partitions=2)
+        eventually(lambda: sorted(environment.lines()) == ["1", "2"])
+        config = {**environment.configs().connector_configs[environment.connector], "tasks.max": "1"}
+        claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+        eventually(lambda: len(older.claims) == 2)
+        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        assert older.run.is_running
+
+
+@pytest.mark.parametrize("target", [TargetState.STOPPED, TargetState.PAUSED])
+def test_a_connector_that_is_stopped_or_paused_is_not_handed_over(environment: RunEnvironment, unique: str, target: TargetState) -> None:
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        environment.put_target_state(target)
+        assert run.run.wait().state in (RunState.STOPPED, RunState.DONE)
+    assert environment.configs().successors == {}
+
+
+def test_without_a_next_run_the_offer_ends(environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(staying_run, "HANDOVER_SECONDS", 1.0)
+    make_topic(environment.bootstrap, unique)
+    with staying(environment, environment.file_sink(unique), seconds=1, leave=lambda _: True) as run:
+        assert run.run.wait().state is RunState.DONE
+    assert environment.configs().successors == {}
+
+
+def test_a_run_that_has_died_during_its_handover_is_not_waited_for_long(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.run(environment.file_sink(unique))
+    with ConfigStore(environment.settings) as store:
+        store.put_successor(environment.connector, "", store.claim(environment.connector, owner="dead"))
+    monkeypatch.setattr(handover, "_ANSWER_SECONDS", 1.0)
+    with staying(environment, None) as run:
+        send(environment.bootstrap, unique, ["one"])
+        eventually(lambda: environment.lines() == ["one"])
+        assert len(run.claims) == 1
 
 
 @contextmanager
@@ -146,7 +326,7 @@ def driver_process(environment: RunEnvironment, define: Mapping[str, str]) -> It
     """The driver of a run that stays, whose tasks have processes of their own."""
     directory = environment.folder / "run"
     directory.mkdir(mode=0o700)
-    spec = RunSpec(environment.connector, environment.properties, "run", define=define, stays_seconds=3600)
+    spec = RunSpec(environment.connector, environment.properties, "run", define=define, stays_seconds=STAYS_SECONDS)
     write_private(directory / RUN_FILE, spec.to_json())
     paths = [str(environment.folder / "plugins"), os.getcwd()]
     process = subprocess.Popen(
@@ -168,30 +348,33 @@ def test_a_source_with_two_tasks_goes_on_after_the_kill_of_a_task(environment: R
     config = environment.numbers(unique, tasks="2", tasks_max="2", until="300", size="1", poll_ms="20")
     with driver_process(environment, config) as driver:
         eventually(lambda: len(values_of(environment.bootstrap, unique)) > 10)
+        eventually(lambda: len(task_processes(driver)) == 2)
         victim, other = task_processes(driver)
         victim.kill()
-        eventually(lambda: len(values_of(environment.bootstrap, unique)) >= 600, 60)
+        eventually(lambda: len(values_of(environment.bootstrap, unique)) >= 600)
         assert sorted(values_of(environment.bootstrap, unique)) == sorted(f"{task}-{number}" for task in range(2) for number in range(300))
         assert other.is_running()
         assert environment.states() == {0: "RUNNING", 1: "RUNNING"}
         driver.send_signal(signal.SIGTERM)
-        assert driver.wait(60) == 0
+        assert driver.wait(240) == 0
     result = RunResult.from_json((environment.folder / "run" / RESULT_FILE).read_text())
     assert result.state is RunState.STOPPED
 
 
 def task_processes(driver: subprocess.Popen[bytes]) -> list[psutil.Process]:
-    return [child for child in psutil.Process(driver.pid).children() if any("task_processes" in part for part in child.cmdline())]
+    return children("task_processes", driver.pid)
 
 
 def test_a_task_whose_process_is_lost_again_and_again_is_started_again(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
-    with staying(environment, environment.file_sink(unique), engine=Engine(losses=2)) as run:
-        eventually(lambda: environment.states() == {0: "FAILED"})
+    engine = Engine(losses=99)
+    with staying(environment, environment.file_sink(unique), engine=engine) as run:
+        eventually(lambda: environment.states() == {0: "FAILED"} and engine.losses <= 97)
         failed = environment.statuses().task(environment.connector, 0)
         assert failed is not None
         assert "the worker is gone" in str(failed.trace)
         assert "its Spark job was lost" in str(failed.trace)
+        engine.losses = 0
         send(environment.bootstrap, unique, ["one"])
         eventually(lambda: environment.lines() == ["one"])
         eventually(lambda: environment.states() == {0: "RUNNING"})
@@ -202,7 +385,7 @@ def test_a_task_that_cannot_be_started_ends_the_run(environment: RunEnvironment,
     make_topic(environment.bootstrap, unique)
     engine = Engine(losses=99, error=ConfigException.of("tasks.max", "3", "the master has 2 cores"))
     with staying(environment, environment.file_sink(unique), engine=engine) as run:
-        result = run.run.wait(60)
+        result = run.run.wait()
     assert (result.state, result.retriable) == (RunState.FAILED, False)
     assert "the master has 2 cores" in str(result.error)
     assert environment.states() == {0: "FAILED"}
@@ -215,7 +398,7 @@ def test_a_run_ends_when_its_dag_changes(environment: RunEnvironment, unique: st
         eventually(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], "airflow.schedule": "@hourly"}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        assert run.run.wait(60).state is RunState.DONE
+        assert run.run.wait().state is RunState.DONE
 
 
 def test_a_change_of_a_config_with_values_of_airflow_ends_the_run(environment: RunEnvironment, unique: str) -> None:
@@ -227,7 +410,7 @@ def test_a_change_of_a_config_with_values_of_airflow_ends_the_run(environment: R
     with staying(environment, config) as run:
         eventually(lambda: len(values_of(environment.bootstrap, unique)) == 5)
         claim_as_a_verb(environment, lambda store: None)
-        assert run.run.wait(60).state is RunState.DONE
+        assert run.run.wait().state is RunState.DONE
 
 
 def test_a_sink_reads_a_topic_and_partitions_that_come_later(
@@ -238,12 +421,12 @@ def test_a_sink_reads_a_topic_and_partitions_that_come_later(
         eventually(lambda: environment.states() == {0: "RUNNING"})
         make_topic(environment.bootstrap, unique)
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"], 30)
+        eventually(lambda: environment.lines() == ["one"])
         admin = AdminClient({"bootstrap.servers": environment.bootstrap})
         admin.create_partitions([NewPartitions(unique, 2)])[unique].result(30)
         eventually(lambda: len(admin.list_topics(unique, timeout=10).topics[unique].partitions) == 2)
         send(environment.bootstrap, unique, ["two"], partitions=2, first=1)
-        eventually(lambda: environment.lines() == ["one", "two"], 30)
+        eventually(lambda: environment.lines() == ["one", "two"])
         assert run.claims == run.claims[:1]
         assert run.end().state is RunState.STOPPED
 
@@ -255,10 +438,13 @@ def test_a_deleted_connector_ends_its_run(environment: RunEnvironment, unique: s
         eventually(lambda: environment.lines() == ["one"])
         with ConfigStore(environment.settings) as store:
             store.delete_connector(environment.connector)
-        assert run.run.wait(60).state is RunState.STOPPED
+        assert run.run.wait().state is RunState.STOPPED
 
 
-def test_lines_of_a_file_are_delivered_as_they_are_written(environment: RunEnvironment, unique: str) -> None:
+def test_lines_of_a_file_are_delivered_as_they_are_written(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(renewal, "SIGNAL_CHECK_SECONDS", STAYS_SECONDS)  # only the signal of the file ends a wait
     make_topic(environment.bootstrap, unique)
     environment.file.write_text("line 0\n")
     with staying(environment, environment.file_source(unique)) as run:
@@ -266,7 +452,7 @@ def test_lines_of_a_file_are_delivered_as_they_are_written(environment: RunEnvir
         for number in range(1, 4):
             with environment.file.open("a") as file:
                 file.write(f"line {number}\n")
-            eventually(lambda: len(values_of(environment.bootstrap, unique)) == number + 1, 10)  # noqa: B023
+            eventually(lambda: len(values_of(environment.bootstrap, unique)) == number + 1)  # noqa: B023
         result = run.end()
     assert values_of(environment.bootstrap, unique) == [f"line {number}" for number in range(4)]
     assert (result.state, [task.records for task in result.tasks]) == (RunState.STOPPED, [4])
@@ -280,11 +466,11 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
         send(environment.bootstrap, unique, ["fine", "also fine"], partitions=2)
         eventually(lambda: sorted(environment.lines()) == ["also fine", "fine"])
         send(environment.bootstrap, unique, ["broken", "still fine"], partitions=2)
-        eventually(lambda: sorted(environment.states().values()) == ["FAILED", "RUNNING"], 30)
+        eventually(lambda: sorted(environment.states().values()) == ["FAILED", "RUNNING"])
         failed = next(task for task, state in environment.states().items() if state == "FAILED")
         send(environment.bootstrap, unique, ["sibling"], partitions=2, first=1)
-        eventually(lambda: "sibling" in environment.lines(), 15)
-        assert [len(traces) for traces in run.failures] == [1]
+        eventually(lambda: "sibling" in environment.lines())
+        eventually(lambda: [len(traces) for traces in run.failures] == [1])
         assert "the destination is gone" in run.failures[0][0]
 
         before = environment.statuses().task(environment.connector, failed)
@@ -293,7 +479,7 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
             statuses.put_task(TaskStatus(environment.connector, failed, State.RESTARTING, "127.0.0.1:1"))
             statuses.flush(10)
         eventually(
-            lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED, 30
+            lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED
         )
         eventually(lambda: [len(traces) for traces in run.failures] == [1, 0, 1])
         result = run.end()
@@ -305,7 +491,7 @@ def test_a_connector_whose_tasks_have_all_failed_ends_the_run(environment: RunEn
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.picky_sink(unique)) as run:
         send(environment.bootstrap, unique, ["broken"])
-        result = run.run.wait(60)
+        result = run.run.wait()
     assert result.state is RunState.FAILED
     assert result.error
     assert environment.states() == {0: "FAILED"}
@@ -321,9 +507,37 @@ def test_a_config_that_cannot_be_planned_ends_the_run_with_its_error(
         eventually(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], **change}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        result = run.run.wait(60)
+        result = run.run.wait()
     assert result.state is RunState.FAILED
     assert next(iter(change.values())) in (result.error or "")
     connector = environment.statuses().connector(environment.connector)
     assert connector is not None
     assert connector.state is State.FAILED
+
+
+@pytest.mark.parametrize("kind", ["sink", "source"])
+def test_a_run_with_an_idle_timeout_delivers_what_comes_while_it_waits_and_ends(
+    environment: RunEnvironment, unique: str, kind: str
+) -> None:
+    make_topic(environment.bootstrap, unique)
+    config = environment.file_sink(unique) if kind == "sink" else environment.file_source(unique)
+
+    def deliver(line: str) -> None:
+        if kind == "sink":
+            send(environment.bootstrap, unique, [line])
+            eventually(lambda: line in environment.lines())
+        else:
+            with environment.file.open("a") as file:
+                file.write(f"{line}\n")
+            eventually(lambda: line in values_of(environment.bootstrap, unique))
+
+    environment.file.write_text("")
+    run = UnderWay(environment.application(config, idle_seconds=20.0))
+    try:
+        for number in range(2):
+            deliver(f"line {number}")
+        result = run.wait(120)
+    finally:
+        run.application.request_end()
+    assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [2])
+    assert environment.states() == {0: "RUNNING"}

@@ -52,6 +52,7 @@ CORE, SPARK = ("Airflow", "apache-airflow-core"), ("apache-airflow-providers-apa
         ("api_server.access", CORE),
         ("api_server.attempts", CORE),
         ("api_server.dags", CORE),
+        ("api_server.delivery_events", CORE),
         ("api_server.run_logs", CORE),
         ("api_server.runs", CORE),
         ("api_server.serialized_dags", CORE),
@@ -80,6 +81,7 @@ def test_a_module_names_the_version_that_it_was_checked_with(module: str, produc
         (SerializedDAG.create_dagrun, "run_id run_after conf run_type triggered_by state session"),
         (SparkSubmitHook.submit, "application kwargs"),
         (TaskInstance.set_state, "state session"),
+        (TaskInstance.register_asset_changes_in_db, "ti task_outlets outlet_events session"),
         (TaskLogReader.read_log_chunks, "ti try_number metadata"),
         (Team.get_all_team_names, "session"),
         (coerce_to_core_timetable, ""),
@@ -171,7 +173,7 @@ def test_the_spark_provider_has_what_the_operator_reads() -> None:
 _PROGRAM = """#!/bin/sh
 for argument in "$@"; do echo "argument $argument"; done
 env | sed -n 's/^AIRFLOW_CONN.*/a secret of Airflow/p'
-ps -o pid=,pgid= -p $$ | sed 's/^/group /'
+ps -o ppid=,pgid= -p $$ | sed 's/^/group /'
 echo last words
 exit 3
 """
@@ -193,7 +195,7 @@ def test_an_application_is_submitted_and_its_exit_code_and_log_are_read(tmp_path
     }
     assert "a secret of Airflow" not in log
     (group,) = [line.split()[1:] for line in log if line.startswith("group ")]
-    assert group[0] == group[1], "a process group of its own"
+    assert group[0] == group[1] != str(os.getpgrp()), "in the process group of its keeper"
 
 
 def test_the_log_of_an_application_keeps_its_levels_and_loggers(

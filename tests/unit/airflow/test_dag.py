@@ -254,6 +254,12 @@ def test_a_run_stays_whether_dag_or_config_has_the_schedule(
     assert (type(dag.timetable).__name__ == "ContinuousTimetable") is (seconds is not None)
 
 
+@pytest.mark.parametrize(("schedule", "expected"), [("@continuous", None), ("@hourly", timedelta(minutes=5))])
+def test_a_default_timeout_of_tasks_ends_no_run_that_stays(schedule: str, expected: timedelta | None) -> None:
+    dag = ConnectorDag("orders", CONFIG, schedule=schedule, default_args={"execution_timeout": timedelta(minutes=5)})
+    assert dag.get_task("run").execution_timeout == expected
+
+
 def test_what_only_a_run_that_ends_can_have_is_refused_with_the_schedule_of_the_dag() -> None:
     with pytest.raises(ConfigException, match=r"tasks\.per\.application"):
         ConnectorDag("orders", {**CONFIG, "tasks.per.application": "2"}, schedule="@continuous")

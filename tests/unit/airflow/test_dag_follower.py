@@ -95,7 +95,7 @@ def follower(database: Database, control: Refusals, clock: list[float], refused:
     def check(name: str, _config: object) -> dict[str, list[str]]:
         return {"airflow.queue": [f"no DAG of {name}"]} if name in refused else {}
 
-    return DagFollower(database.sessions, "connectors", None, check=check, control=control, now=lambda: clock[0])
+    return DagFollower(database.sessions, "connectors", None, worker={}, check=check, control=control, now=lambda: clock[0])
 
 
 def test_a_dag_that_cannot_be_run_takes_back_no_run_of_another(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,11 @@ import pytest
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.dag_settings import (
+    ApplicationSettings,
     DagLimits,
+    application_errors,
+    application_settings,
+    asset_seconds,
     check_definition,
     dag_settings,
     default_schedule,
@@ -137,6 +141,13 @@ def test_what_airflow_and_its_database_do_not_keep_is_refused(key: str, text: st
         ("airflow.pool.slots", "9", {}, "airflow.max.pool.slots allows 8"),
         ("airflow.priority.weight", "101", {}, "airflow.max.priority.weight allows 100"),
         ("airflow.schedule", "@continuous", {}, "the worker setting airflow.allowed.continuous is false"),
+        (
+            "airflow.run.idle.timeout",
+            "30s",
+            {},
+            "the worker setting airflow.allowed.continuous is false; ask an admin to set it to true, or omit",
+        ),
+        ("airflow.application", "crm", {"applications": frozenset({"erp"})}, "airflow.allowed.applications does not name it"),
         ("airflow.schedule", "9s", {}, "9s apart, and the worker setting airflow.min.schedule.interval is 10s"),
     ],
 )
@@ -160,6 +171,8 @@ def test_what_is_beyond_the_workers_limits_names_their_setting(key: str, text: s
         ("airflow.priority.weight", "100", {}),
         ("airflow.schedule", "10s", {}),
         ("airflow.schedule", "@continuous", {"continuous": True}),
+        ("airflow.run.idle.timeout", "30s", {"continuous": True}),
+        ("airflow.application", "crm", {"applications": frozenset({"crm"})}),
         ("airflow.schedule", "1s", {"min_interval_seconds": 0.0}),
         ("airflow.schedule", "none", {}),
         ("airflow.tags", "t" * 100, {}),
@@ -332,3 +345,63 @@ def test_what_only_runs_that_end_can_have_is_refused_for_one_that_stays(keys: di
 def test_how_long_a_run_stays_has_no_effect_on_one_that_ends() -> None:
     with pytest.raises(ConfigException, match=r"airflow\.run\.max\.duration: it has no effect without airflow\.schedule=@continuous"):
         dag_settings("orders", {**CONFIG, "airflow.run.max.duration": "2h"})
+
+
+def test_asset_events_of_a_run_that_stays_have_an_interval() -> None:
+    stays = {**CONFIG, "airflow.schedule": "@continuous"}
+    assert (dag_settings("orders", stays).asset_seconds, asset_seconds(stays)) == (60.0, 60.0)
+    assert dag_settings("orders", {**stays, "airflow.asset.interval": "5m"}).asset_seconds == 300.0
+    assert asset_seconds({**stays, "airflow.asset.interval": "5m"}) == 300.0
+    assert asset_seconds({**stays, "airflow.asset.interval": "9s"}) == 60.0  # as another worker may have accepted it
+    assert steering_errors("orders", {**stays, "airflow.asset.interval": "10s"}, DagLimits(continuous=True)) == {}
+    with pytest.raises(ConfigException, match=r"Invalid value 9s for configuration airflow\.asset\.interval"):
+        dag_settings("orders", {**stays, "airflow.asset.interval": "9s"})
+    with pytest.raises(ConfigException, match=r"airflow\.asset\.interval: a run that ends has its asset events at its end: .* or omit it"):
+        dag_settings("orders", {**CONFIG, "airflow.asset.interval": "5m"})
+
+
+def test_runs_of_a_member_of_a_shared_application_stay() -> None:
+    settings = dag_settings("orders", {**CONFIG, "airflow.application": "crm-2"}, "5m")
+    assert (settings.application, settings.schedule, settings.stays_seconds) == ("crm-2", "@continuous", 86_400.0)
+    assert dag_settings("orders", {**CONFIG, "airflow.application": "crm", "airflow.schedule": "@continuous"}).application == "crm"
+
+
+@pytest.mark.parametrize(
+    ("keys", "key", "reason"),
+    [
+        ({"airflow.application": "a" * 300}, "airflow.application", "1 to 100 letters"),
+        ({"airflow.application": "../crm"}, "airflow.application", "1 to 100 letters"),
+        ({"airflow.application": "crm", "airflow.schedule": "5m"}, "airflow.schedule", "omit it, or write @continuous"),
+        ({"airflow.application": "crm", "airflow.engine": "process"}, "airflow.engine", "airflow.application.crm.engine"),
+        ({"airflow.application": "crm", "tasks.per.application": "1"}, "tasks.per.application", "share one application"),
+    ],
+)
+def test_what_a_member_of_a_shared_application_cannot_have_is_refused(keys: dict[str, str], key: str, reason: str) -> None:
+    with pytest.raises(ConfigException, match=reason) as raised:
+        dag_settings("orders", {**CONFIG, **keys})
+    assert key in str(raised.value)
+    assert len(str(raised.value)) < 600
+
+
+def test_worker_settings_configure_a_shared_application() -> None:
+    worker = {
+        "airflow.application.crm.engine": "process",
+        "airflow.application.crm.spark.connection": "big",
+        "airflow.application.crm.run.max.duration": "12h",
+        "airflow.application.erp.pool": "p",
+    }
+    assert application_settings("crm", worker) == ApplicationSettings(engine="process", spark_conn_id="big", run_seconds=43_200)
+    assert application_settings("hr", worker) == ApplicationSettings()
+    wrong = {
+        "airflow.application.crm.engine": "fast",
+        "airflow.application.crm.size": "2",
+        "airflow.application.crm.run.max.duration": "1s",
+    }
+    assert sorted(application_errors(wrong)) == sorted(wrong)
+
+
+def test_a_run_on_a_schedule_may_wait_for_new_records() -> None:
+    settings = dag_settings("orders", {**CONFIG, "airflow.run.idle.timeout": "30s", "airflow.run.max.duration": "2h"})
+    assert (settings.idle_seconds, settings.run_seconds, settings.stays_seconds) == (30.0, 7200.0, None)
+    with pytest.raises(ConfigException, match=r"airflow\.run\.idle\.timeout: with airflow\.schedule=@continuous.*without a limit: omit it"):
+        dag_settings("orders", {**CONFIG, "airflow.run.idle.timeout": "30s", "airflow.schedule": "@continuous"})

@@ -13,6 +13,6 @@ def test_airflows_masker_gets_the_secrets_and_ours_their_spellings(monkeypatch: 
     monkeypatch.setattr(planning, "mask_secret", given.append)  # it compiles all that it has for each text
     monkeypatch.setattr(planning, "mask_output", lambda _: None)
     mask = Mask()
-    planning._hide_in_logs(mask)(["the second secret", "the first secret"])
+    planning.hide_in_logs(mask)(["the second secret", "the first secret"])
     assert given == [["the first secret", "the second secret"]]
     assert mask(f"Basic {b64encode(b'the first secret').decode()}") == "Basic [hidden]"

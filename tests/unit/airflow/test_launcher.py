@@ -14,6 +14,7 @@ from airflow_provider_connect.api_server.launcher import NO_BUNDLE, AirflowLaunc
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
 
 FILES = {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}}
+NO_APPLICATION = "Application crm, which airflow.application names, has no DAG and never runs"
 STORED = {"name": "mine", "classpath": BUNDLE, "kwargs": {}}
 
 
@@ -33,7 +34,7 @@ def launcher() -> AirflowLauncher:
             session.add(DagModel(dag_id=f"connect.{name}", bundle_name="dags-folder", fileloc="/x.py", is_stale=is_stale))
         session.add(DagModel(dag_id="connect.stays", bundle_name="dags-folder", fileloc="/x.py", timetable_summary="@continuous"))
         session.commit()
-    return AirflowLauncher(sessions)
+    return AirflowLauncher(sessions, lambda: {"hosted": "crm"})
 
 
 def test_no_run_is_queued_behind_one_that_stays(launcher: AirflowLauncher) -> None:
@@ -49,6 +50,8 @@ def test_no_run_is_queued_behind_one_that_stays(launcher: AirflowLauncher) -> No
         ([FILES], "unknown", NO_BUNDLE),
         ([FILES], "gone", NO_BUNDLE),
         ([FILES], "defined", None),
+        ([FILES], "hosted", NO_BUNDLE.replace("Connectors created over REST have no DAGs and never run", NO_APPLICATION)),
+        ([FILES, STORED], "hosted", None),
         ([FILES, STORED], None, None),
         ([FILES, STORED], "unknown", None),
     ],

@@ -110,7 +110,7 @@ def test_a_server_that_never_answers_keeps_no_other_notifier_from_its_notice(
         settings(monkeypatch, first={"text": f"silent:{server.getsockname()[1]}"}, last={"text": "sent"})
         notify("first,last")
         assert [text for text, _ in sent] == ["sent"]
-    assert "notifier first has sent no notice of its failure: RetriableException: Notifier first took more than 0.5 s" in caplog.text
+    assert "notifier first has sent no notice of its failure: CallOverdueException: Notifier first took more than 0.5 s" in caplog.text
 
 
 def test_settings_that_cannot_be_read_are_logged(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:

@@ -129,7 +129,8 @@ def test_secrets_that_a_killed_run_has_left_are_removed_when_the_next_one_starts
         directory.write_spec(RunSpec("orders", {}, "run"))
     for directory in (killed, others):
         (directory.path / PID_FILE).write_text("1")  # its driver has read the file
-    (killed.path / f".{RUN_FILE}").write_text("half written")
+    (killed.path / f".{RUN_FILE}.partial").write_text("half written")
+    (killed.path / "digest.answered").write_text("a secret that no driver has read")
     now = (waiting.path / RUN_FILE).stat().st_mtime
     forget_secrets_left(tmp_path, "a", now=now + 60)
     assert [path.name for path in killed.path.iterdir()] == [PID_FILE]

@@ -117,8 +117,7 @@ def test_other_packings_are_refused(encoding: str) -> None:
 
 
 def test_an_import_from_such_a_server_ends_by_name(url: str) -> None:
-    arguments = SimpleNamespace(
-        create=False, dags=None, handover=False, handback=False, source=f"{url}/endless", source_user=None, names=[]
-    )
+    nothing = dict.fromkeys(("create", "dags", "handover", "handback", "takeover", "application", "source_user", "source_url"))
+    arguments = SimpleNamespace(**nothing, source=f"{url}/endless", names=[])
     with pytest.raises(ConnectException, match="the body is larger than"):
         import_connectors.__wrapped__(arguments, SimpleNamespace())  # type: ignore[attr-defined]

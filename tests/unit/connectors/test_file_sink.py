@@ -155,6 +155,18 @@ def test_at_least_once_appends_and_keeps_no_state(tasks: Tasks, path: Path) -> N
     assert os.listdir(path.parent) == ["out.txt"]
 
 
+def test_at_least_once_continues_in_a_new_file_and_writes_removed_lines_again(tasks: Tasks, path: Path) -> None:
+    task = tasks.opened(exactly_once=False)
+    deliver(task, "one", upto=1)
+    path.rename(path.with_suffix(".1"))
+    deliver(task, "two", upto=2)
+    assert (path.with_suffix(".1").read_text(), path.read_text()) == ("one\n", "two\n")
+    task.put(batch("three"))
+    path.unlink()
+    with pytest.raises(RetriableException, match="was removed or replaced"):
+        task.pre_commit({ZERO: 3})
+
+
 def test_half_a_line_of_a_killed_task_swallows_nothing(tasks: Tasks, path: Path) -> None:
     path.write_text("whole\nha")
     deliver(tasks.opened(exactly_once=False), "half", upto=2)
@@ -353,12 +365,25 @@ def test_removed_file_is_begun_anew_though_its_inode_comes_again(tasks: Tasks, p
     assert tasks(3).open([ZERO]) == {ZERO: 2}
 
 
-def test_file_moved_while_it_is_written_to_is_noticed(tasks: Tasks, path: Path) -> None:
+def test_lines_of_a_file_that_is_moved_before_their_commit_are_delivered(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(1)
+    task.put(batch("one"))
     path.rename(path.with_suffix(".1"))
-    task.put(batch("x"))
-    with pytest.raises(FencedException, match="is not the file that claim"):
+    assert task.pre_commit({ZERO: 1}) == {ZERO: 1}
+    path.write_text("longer than the moved file\n")
+    deliver(task, "two", upto=2)
+    task.stop()
+    assert tasks(2).open([ZERO]) == {ZERO: 2}
+    assert (path.with_suffix(".1").read_text(), path.read_text()) == ("one\n", "longer than the moved file\ntwo\n")
+
+
+def test_lines_of_a_file_that_is_removed_before_their_commit_are_not_delivered(tasks: Tasks, path: Path) -> None:
+    task = tasks.opened(1)
+    task.put(batch("one"))
+    path.unlink()
+    with pytest.raises(FencedException, match="was removed or replaced while claim"):
         task.pre_commit({ZERO: 1})
+    assert tasks(2).open([ZERO]) == {}
 
 
 def test_unreadable_state_is_an_error(tasks: Tasks, path: Path) -> None:
@@ -436,6 +461,29 @@ def test_several_tasks_of_a_claim_share_the_file(tasks: Tasks, path: Path) -> No
     second.stop()
     assert path.read_text() == "kept\nb1\na1\na2\n"
     assert tasks(2, tasks=2).open([ZERO, ONE]) == {ZERO: 2, ONE: 1}
+
+
+def test_tasks_that_share_a_moved_file_continue_in_a_new_one(tasks: Tasks, path: Path) -> None:
+    first, second = tasks.opened(1, tasks=2), tasks.opened(1, tasks=2)
+    deliver(first, "one", upto=1)
+    second.put(batch("two"))
+    second.pre_commit({ONE: 1})
+    path.rename(path.with_suffix(".1"))
+    first.stop()
+    first = tasks.opened(1, tasks=2)
+    deliver(first, "three", upto=2)  # the committed length is now that of the new file
+    second.put(batch("four"))
+    second.pre_commit({ONE: 2})
+    path.rename(path.with_suffix(".2"))
+    path.write_text("another program's longer line\n")
+    second.put(batch("five"))
+    second.pre_commit({ONE: 3})
+    deliver(first, "six", upto=3)
+    moved = [path.with_suffix(suffix).read_text() for suffix in (".1", ".2")]
+    assert [*moved, path.read_text()] == ["one\ntwo\n", "three\nfour\n", "another program's longer line\nfive\nsix\n"]
+    for task in (first, second):
+        task.stop()
+    assert tasks(2, tasks=2).open([ZERO, ONE]) == {ZERO: 3, ONE: 3}
 
 
 def test_dead_siblings_half_commit_is_written_over(tasks: Tasks, path: Path) -> None:

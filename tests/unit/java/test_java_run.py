@@ -147,6 +147,13 @@ def test_an_endless_run_ends_by_its_reason_alone() -> None:
     assert (run.records, task.asked["stop"], task.is_paused) == (10, 1, False)
 
 
+def test_an_endless_run_with_an_idle_timeout_ends_after_that_time_without_a_record() -> None:
+    task = Task(records=10)
+    run = task.run(endless=True, idle_seconds=30.0)
+    assert (run.records, task.asked["stop"]) == (10, 1)
+    assert 30 <= task.now < 90
+
+
 @pytest.mark.parametrize(
     ("given", "used"),
     [

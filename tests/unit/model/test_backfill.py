@@ -37,6 +37,8 @@ LIVE = {
     "airflow.on.deadline": "team",
     "airflow.defined.in": "orders.py",
     "batch.max.records": "5",
+    "airflow.application": "crm",
+    "airflow.run.idle.timeout": "30s",
     "airflow.run.max.duration": "2h",
     "consumer.override.group.id": "orders-readers",
     "consumer.override.fetch.min.bytes": "1",

@@ -1,6 +1,7 @@
 """Every statement of the mirror is one that MySQL has too, within its limits."""
 
 from contextlib import nullcontext
+from dataclasses import replace
 
 import pytest
 from sqlalchemy import Connection, Table, event
@@ -8,8 +9,9 @@ from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import CreateIndex, CreateTable
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
+from airflow_provider_connect.runtime.model.batches import BatchRecord, Stay
 from airflow_provider_connect.runtime.model.cost import Span
-from airflow_provider_connect.runtime.sql_mirror import lag_rows, queries
+from airflow_provider_connect.runtime.sql_mirror import delivery_rows, lag_rows, queries
 from airflow_provider_connect.runtime.sql_mirror.changes import Entry, Kind, write_history
 from airflow_provider_connect.runtime.sql_mirror.config_rows import take_configs
 from airflow_provider_connect.runtime.sql_mirror.follower import (
@@ -29,7 +31,7 @@ from tests.unit.sql_mirror.records import BATCHES, CONFIGS, OFFSETS, STATUSES
 
 MYSQL = mysql.dialect()
 LONGEST_KEY = 3072  # bytes, of an InnoDB index
-BYTES = {"BIGINT": 8, "INTEGER": 4}
+BYTES = {"BIGINT": 8, "BOOL": 1, "INTEGER": 4}
 
 each_table = pytest.mark.parametrize("table", metadata.sorted_tables, ids=lambda table: table.name)
 
@@ -74,6 +76,12 @@ def test_every_statement_compiles(database: Connection, statements: list[str]) -
     for take, records in ((take_configs, CONFIGS), (take_statuses, STATUSES), (take_offsets, OFFSETS), (take_batches, BATCHES)):
         for record in records:  # one by one, so that rows are added, changed and removed
             write_history(database, take(database, [record]))
+    for end in (20, 30):  # an event is added, then changed
+        value = BATCHES[0].value
+        assert isinstance(value, BatchRecord)
+        take_batches(database, [replace(BATCHES[0], value=replace(value, stay=Stay.OPEN, ranges={"lines": {0: (0, end)}}))])
+        assert list(delivery_rows.pending_connectors(database)) == ["orders"]
+        assert len(delivery_rows.take_deliveries(database, "orders", now_ms=1)) == 1
     write_history(database, [Entry(Kind.MIRROR, "", 0, (at, -1))])
     queries.changes(database, "orders", kinds=[Kind.OFFSET], before_id=99)
     queries.offsets_before(database, "orders", 1)

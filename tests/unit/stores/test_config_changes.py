@@ -3,6 +3,7 @@
 import pytest
 
 from airflow_provider_connect.errors import AlreadyExistsException, ConflictException, FencedException, NotFoundException
+from airflow_provider_connect.runtime.model.config_snapshot import ConfigSnapshot
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, FencingRecord, TargetStateRecord, TaskRecord
 from airflow_provider_connect.runtime.model.run import Claim
@@ -141,7 +142,9 @@ def test_follower_sees_what_concerns_its_claim(store: MemoryConfigStore) -> None
     store.put_target_state("c", TargetState.STARTED)
     assert follower.poll() is None
     store.put_target_state("c", TargetState.STOPPED)
-    newer = store.claim("c")
+    verb = store.claim("c")
+    assert follower.poll() == Change(ChangeKind.INTERRUPTED, verb)
+    newer = store.claim("c", owner="a run")
     assert follower.poll() == Change(ChangeKind.CLAIMED, newer)
     store.delete_connector("c")
     assert follower.poll() == Change(ChangeKind.DELETED)
@@ -167,6 +170,36 @@ def test_a_run_claims_again_after_a_verb_and_not_after_another_run(store: Memory
     assert store.read().claims["c"] == newest
     store.claim("c")
     assert "c" not in store.read().owners
+
+
+def test_a_handover_belongs_to_one_claim(store: MemoryConfigStore) -> None:
+    claim = store.claim("c", owner="older")
+    follower, of_task = store.follow("c", claim), store.follow("c", claim)
+    store.put_successor("c", "", claim)
+    assert not follower.has_changed("older"), "the run's own offer"
+    assert store.request_handover("c", "newer")
+    assert follower.has_changed("older")
+    assert of_task.poll() is None, "the tasks end when their run has them end"
+    assert ConfigSnapshot.from_json(ConfigSnapshot.of(store._fold).to_json()).log().state.successors == {"c": "newer"}
+    newest = store.claim("c")
+    assert store.read().successors == {}
+    with pytest.raises(FencedException):
+        store.hand_over("c", claim)
+    store.put_successor("c", None, newest)
+    assert not store.hand_over("c", newest)
+    assert store.read().claims["c"] == newest
+
+
+def test_a_connector_that_is_not_started_is_not_handed_over(store: MemoryConfigStore) -> None:
+    claim = store.claim("c", owner="older")
+    store.put_successor("c", "", claim)
+    assert store.request_handover("c", "newer")
+    store.put_fencing_count("c", 4, claim)
+    assert store.read().successors == {"c": "newer"}, "another count of tasks leaves the handover as it is"
+    store.put_target_state("c", TargetState.PAUSED)
+    assert not store.request_handover("c", "another")
+    assert not store.hand_over("c", claim)
+    assert store.read().claims["c"] == claim
 
 
 def test_a_run_that_stays_is_told_of_what_concerns_it(store: MemoryConfigStore) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import DataException
-from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType
+from airflow_provider_connect.runtime.model.batches import BatchRecord, BatchReset, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.offsets import OffsetRecord
 from airflow_provider_connect.runtime.model.records import (
@@ -52,6 +52,13 @@ def test_a_claim_of_a_run_carries_its_owner() -> None:
     assert wire.headers == [("owner", b"a" * 64)]
     assert config_topic.decode(*wire, offset=50) == FencingRecord("c", 3, owner="a" * 64)
     assert config_topic.decode(wire.key, wire.value, [("owner", b"\xff")]) == FencingRecord("c", 3, owner="\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("successor", ["", "b" * 16])
+def test_a_handover_is_a_header(successor: str) -> None:
+    wire = config_topic.encode(FencingRecord("c", 3, CLAIM, owner="a", successor=successor))
+    assert wire.headers == [("claim", b"qxMbM7u3Q5W:42"), ("owner", b"a"), ("successor", successor.encode())]
+    assert config_topic.decode(*wire, offset=50) == FencingRecord("c", 3, CLAIM, owner="a", successor=successor)
 
 
 def test_decoded_record_knows_its_offset_and_is_equal_without_it() -> None:
@@ -220,6 +227,17 @@ def test_batch_log_entry_has_ranges_and_every_position_known() -> None:
         [],
     )
     assert batch_topic.decode(*wire) == entry
+
+
+def test_entry_of_a_run_that_stays_has_its_state_and_datasets() -> None:
+    datasets = (("file", "/a"), ("postgres://h:1", "shop.public.a"))
+    entry = BatchRecord(ConnectorTaskId("c", 0), "r1", CLAIM, ConnectorType.SOURCE, 1, 2, stay=Stay.OVER, datasets=datasets)
+    wire = batch_topic.encode(entry)
+    assert wire.value is not None
+    assert wire.value.endswith(b'"stay":"over","datasets":[["file","/a"],["postgres://h:1","shop.public.a"]]}')
+    assert batch_topic.decode(*wire) == entry
+    for wrong in (b'"datasets":["file"]', b'"datasets":7', b'"stay":"maybe"'):
+        assert isinstance(batch_topic.decode(wire.key, wire.value[:-1] + b"," + wrong + b"}"), Unreadable)
 
 
 def test_reset_of_the_batch_log_is_a_tombstone() -> None:

@@ -19,7 +19,7 @@ from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceCont
 from airflow_provider_connect.runtime.worker.task.renewal import Renewal
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext
-from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, OffsetReader, SourceConnector, Type
+from airflow_provider_connect.sdk import Config, ConfigDef, ConfigKey, DataSignal, OffsetReader, SourceConnector, Type
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext
 
 TEXTS = {"pages": "5", "deep": "true", "password": "the secret", "other": "x"}
@@ -79,9 +79,12 @@ def renewal_of(
     stop: Stop | None = None,
     records: Iterator[int] | None = None,
     offsets_written: Iterator[int] | None = None,
-    sleep: Callable[[float], None] = lambda _: None,
+    waits: list[float] | None = None,
+    idle_seconds: float | None = None,
 ) -> Renewal:
+    """A renewal whose time passes in ``waits`` alone."""
     task: Any = "a new task"
+    passed: list[float] = [] if waits is None else waits
     signal: Any = stop or Stop()
     counts = records or repeat(0)
     written = offsets_written or count()
@@ -95,7 +98,9 @@ def renewal_of(
         records=lambda: next(counts),
         offsets_written=lambda: next(written),
         mask=mask,
-        sleep=sleep,
+        sleep=passed.append,
+        now=lambda: sum(passed),
+        idle_seconds=idle_seconds,
     )
 
 
@@ -113,13 +118,13 @@ def test_the_wait_for_new_data_doubles_up_to_that_of_the_connector() -> None:
     waits: list[float] = []
     connector = Answers(False, False, False, False, True)
     connector.check_seconds = 0.1  # type: ignore[misc]  # of this instance alone
-    assert renewal_of(connector, sleep=waits.append)() == "a new task"
-    assert waits == [0.02, 0.04, 0.08, 0.1, 0.1]
+    assert renewal_of(connector, waits=waits)() == "a new task"
+    assert waits == pytest.approx([0.02, 0.04, 0.08, 0.1, 0.1])
 
 
 def test_the_wait_is_short_again_after_a_record_was_read() -> None:
     waits: list[float] = []
-    renewal = renewal_of(Answers(False, False, True, None, True, True), records=iter([5, 5, 6, 6]), sleep=waits.append)
+    renewal = renewal_of(Answers(False, False, True, None, True, True), records=iter([5, 5, 6, 6]), waits=waits)
     for _ in range(4):
         assert renewal() == "a new task"
     assert waits == pytest.approx([0.02, 0.04, 0.08, 0.1, 0.06, 0.02, 0.04])
@@ -127,14 +132,100 @@ def test_the_wait_is_short_again_after_a_record_was_read() -> None:
 
 def test_a_source_without_offsets_is_not_read_again_at_once() -> None:
     waits: list[float] = []
-    renewal = renewal_of(Answers(True, True, True), records=iter([5, 10, 15]), offsets_written=repeat(0), sleep=waits.append)
+    renewal = renewal_of(Answers(True, True, True), records=iter([5, 10, 15]), offsets_written=repeat(0), waits=waits)
     for _ in range(3):
         assert renewal() == "a new task"
     assert sum(waits) == pytest.approx(0.02 + 300 + 300)
 
 
+def test_a_wait_with_an_idle_timeout_ends_after_that_time_without_a_record() -> None:
+    waits: list[float] = []
+    answers = Answers(*[False] * 20, True, *[False] * 200)
+    renewal = renewal_of(answers, records=iter([5, 6]), waits=waits, idle_seconds=60.0)
+    assert renewal() == "a new task"
+    begun = sum(waits)
+    assert renewal() is StopReason.IDLE
+    assert begun < 60
+    assert sum(waits) - begun == pytest.approx(60.0)
+
+
 def test_a_wait_ends_with_the_reason_to_stop() -> None:
     assert renewal_of(Answers(False, False, False), stop=Stop(after=3))() is StopReason.PAUSED
+
+
+class Signalled(Answers):
+    """With a signal that is up after each of ``seconds``, and then fails."""
+
+    check_seconds = 0.1
+
+    def __init__(self, waits: list[float], seconds: list[float], *answers: bool | None) -> None:
+        super().__init__(*answers)
+        self.waits, self.seconds, self.closed = waits, seconds, 0
+
+    def open_data_signal(self, config: Config) -> DataSignal | None:
+        self.given = config
+        return self
+
+    def wait(self, timeout_seconds: float) -> bool:
+        if not self.seconds:
+            raise OSError("the secret is out")
+        self.waits.append(min(timeout_seconds, self.seconds[0]))
+        self.seconds[0] -= self.waits[-1]
+        if self.seconds[0] <= 0:
+            self.seconds.pop(0)
+            return True
+        return False
+
+    def close(self) -> None:
+        self.closed += 1
+
+
+def test_a_signal_ends_the_wait_and_checks_go_on_beside_it() -> None:
+    waits: list[float] = []
+    connector = Signalled(waits, [0.0, 0.3, 1.2], True, True, False, False, True)
+    renewal = renewal_of(connector, waits=waits, records=iter([1, 2, 3]))
+    for _ in range(3):
+        assert renewal() == "a new task"
+    assert waits == pytest.approx([0.0, 0.3, 0.5, 0.5, 0.2])
+    assert connector.given["pages"] == 5
+    renewal.close()
+    assert connector.closed == 1
+
+
+def test_a_signal_without_data_or_with_data_that_no_task_can_read_keeps_no_core_busy() -> None:
+    waits: list[float] = []
+    connector = Signalled(waits, [0.0] * 100, *[False] * 3, *[True] * 10)
+    renewal = renewal_of(connector, waits=waits)
+    for _ in range(4):
+        assert renewal() == "a new task"
+    assert [seconds for seconds in waits if seconds] == [0.005] * 3 + [0.02] * 3
+
+
+def test_a_signal_that_fails_is_logged_once_and_the_waits_are_those_without_it(caplog: pytest.LogCaptureFixture) -> None:
+    waits: list[float] = []
+    connector = Signalled(waits, [], False, False, False, False, True)
+    renewal = renewal_of(connector, Mask({"the secret"}), waits=waits)
+    assert renewal() == "a new task"
+    renewal.close()
+    assert waits == pytest.approx([0.005, 0.04, 0.08, 0.1, 0.1])
+    assert connector.closed == 1
+    [record] = caplog.records
+    assert record.getMessage() == "Task c-0: without a signal of new data, it checks every 0.1 s: [hidden] is out"
+
+
+def test_a_signal_does_not_shorten_the_wait_of_a_source_without_offsets() -> None:
+    waits: list[float] = []
+    connector = Signalled(waits, [0.0], True, True)
+    renewal = renewal_of(connector, records=iter([5, 10]), offsets_written=repeat(0), waits=waits)
+    assert [renewal(), renewal()] == ["a new task"] * 2
+    assert sum(waits) == pytest.approx(300)
+
+
+def test_a_stop_is_noticed_within_half_a_second_of_a_wait_for_a_signal() -> None:
+    waits: list[float] = []
+    connector = Signalled(waits, [9.0])
+    assert renewal_of(connector, stop=Stop(after=2), waits=waits)() is StopReason.PAUSED
+    assert waits == [0.5]
 
 
 @pytest.mark.parametrize("kind", [Parsed, Unannotated])

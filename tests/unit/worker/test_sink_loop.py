@@ -74,8 +74,12 @@ class Delivery:
     def deliver(self, task: SinkTask, batch: Batch, positions: Mapping[TopicPartition, int]) -> None:
         task.put(batch)
 
-    def commit(self, task: SinkTask, positions: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+    def __init__(self) -> None:
+        self.of_group: list[bool] = []  # for each commit, whether it includes the group's offsets
+
+    def commit(self, task: SinkTask, positions: Mapping[TopicPartition, int], *, with_group: bool = True) -> Mapping[TopicPartition, int]:
         task.flush(dict(positions))
+        self.of_group.append(with_group)
         return positions
 
 
@@ -268,6 +272,29 @@ def test_an_endless_loop_commits_as_soon_as_there_is_nothing_to_read() -> None:
     assert task.commits == [5, 10, 10]
 
 
+class CatchingUp(Seekable):
+    """Needs 0.4 s for each batch. No record waits after the second batch, and from then on."""
+
+    def read(self, timeout_seconds: float) -> list[RawBatch]:
+        self._clock.sleep(0.4)
+        return super().read(timeout_seconds)
+
+    @property
+    def is_caught_up(self) -> bool:
+        return self.positions[PARTITION] >= 10
+
+
+def test_an_endless_loop_commits_to_the_destination_when_no_record_waits_and_the_group_follows() -> None:
+    task, clock = Asking(), Clock()
+    tested = asking_loop([5, 5, 5, 5, 0, 0], task)
+    tested.endless = tested.commits_when_caught_up = True
+    tested.reader = CatchingUp(clock, [5, 5, 5, 5, 0, 0])  # type: ignore[assignment]
+    tested.now, tested.delivery = clock.now, (delivery := Delivery())
+    tested.stop = Ends(tested.reader)  # type: ignore[assignment]
+    assert tested.run() is StopReason.PAUSED
+    assert (task.commits, delivery.of_group) == ([10, 15, 20, 20, 20], [False, True, False, True, True])
+
+
 def test_an_endless_loop_without_partitions_waits() -> None:
     waits: list[float] = []
     tested = asking_loop([], Asking())
@@ -283,3 +310,13 @@ def test_an_endless_loop_ends_when_it_has_other_partitions() -> None:
     assert tested.run() is StopReason.OUTDATED
     assert asked == []
     assert set(task.commits) == {5}
+
+
+def test_an_endless_loop_with_an_idle_timeout_ends_after_that_time_without_a_record() -> None:
+    task, clock = Asking(), Clock()
+    tested = asking_loop([], task)
+    tested.reader = Seekable(clock, [5, *[0] * 8, 5, *[0] * 2000])  # type: ignore[assignment]
+    tested.endless, tested.idle_seconds, tested.now = True, 5.0, clock.now
+    assert tested.run() is None
+    assert set(task.commits) == {5, 10}
+    assert clock.seconds == pytest.approx(4 + 5)

@@ -123,7 +123,7 @@ class Run:
                 max_records,
                 topics=noted,
                 active_topics=noted,
-                batch_log_entry=lambda: [object()],  # type: ignore[list-item]
+                batch_log_entry=lambda ranges, stay: [object()],  # type: ignore[list-item]
                 copy_offsets=lambda: self.events.append("copy"),
             ),
             stop=stop,
@@ -294,3 +294,42 @@ def test_an_aborted_transaction_loses_its_records_and_keeps_its_offsets() -> Non
     assert run.end() is None
     assert run.delivery.records == ["3"]
     assert [event for event in run.events if event.startswith(("commit", "drop"))][:3] == ["drop", "commit 3", "commit 4"]
+
+
+def test_a_task_whose_polls_stay_empty_ends_a_run_with_an_idle_timeout() -> None:
+    seconds = iter(range(1000))
+    run = Run(*[lambda _: []] * 3, polled(2), *[lambda _: []] * 100)
+    run.loop.idle_seconds, run.loop.now = 5.0, lambda: float(next(seconds))
+    assert run.end() is StopReason.IDLE
+    assert (run.delivery.records, run.events.count("sleep")) == (["0", "1"], 3 + 4)
+
+
+def test_a_requested_call_is_made_after_the_commit_of_its_poll() -> None:
+    run = Run(polled(2), polled(1), due=False)
+    poll = run.task.poll
+
+    def requesting() -> object:
+        run.loop.after_commit.add(lambda: run.events.append("call"))
+        return poll()
+
+    run.task.poll = requesting  # type: ignore[method-assign]
+    assert run.end() is None
+    kinds = [event.partition(" ")[0] for event in run.events]
+    assert kinds.index("call") > kinds.index("commit")
+    assert kinds.count("call") == 3, "of two polls with records, and of the last"
+
+
+def test_a_call_of_a_failed_poll_is_dropped() -> None:
+    run = Run(polled(2), due=False)
+    poll = run.task.poll
+
+    def failing() -> object:
+        run.loop.after_commit.add(lambda: run.events.append("call"))
+        if any(event.startswith("commit") for event in run.events):
+            raise ValueError("broken")
+        return poll()
+
+    run.task.poll = failing  # type: ignore[method-assign]
+    with pytest.raises(ValueError, match="broken"):
+        run.end()
+    assert [event for event in run.events if event == "call"] == ["call"]

@@ -165,3 +165,24 @@ def test_a_run_that_stays_needs_a_core_of_this_machine_for_each_task(context: Co
     assert ran == []
     SparkEngine("orders").run(replace(staying, hosted=2))
     assert len(ran) == 1
+
+
+def test_connectors_of_a_shared_application_have_their_own_plugins_and_find_a_free_core_or_wait(
+    context: Context, ran: list[TaskPayload], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    locations = [tmp_path / "one", tmp_path / "two"]
+    for location in locations:
+        location.mkdir()
+        (location / "plugin.py").write_text("")
+    engine = SparkEngine("crm")
+    for location in [*locations, locations[0]]:
+        engine.run(payload(location))
+    assert context.sent == 2
+    folders = ["connect-plugins-0", "connect-plugins-1", "connect-plugins-0"]
+    assert [Path(one.locations[0]).relative_to(tmp_path / "files").parts[0] for one in ran] == folders
+
+    context.master = "local[1]"
+    staying = replace(payload(), stays=True, hosted=1)
+    monkeypatch.setattr(context, "collect", lambda: [engine.run(staying)])
+    with pytest.raises(RetriableException, match=r"No core is free.*local\[1\] has 1.*occupy them"):
+        engine.run(staying)

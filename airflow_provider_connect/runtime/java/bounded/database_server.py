@@ -27,7 +27,7 @@ _OTHER_KEYS: Final = {
     "connection.password": "database.password",
 }
 
-Within = Callable[[float, Callable[[], object], str], None]
+Within = Callable[[float, Callable[[], object], str], object]
 """Arguments: a number of seconds, a function, and a description. Calls the function, and raises RetriableException after that time. The
 description is used in the message."""
 

@@ -22,10 +22,10 @@ class FileStream:
         """Empty, because the task needs no defaults."""
         return {}
 
-    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> None:
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., object]) -> None:
         """None, because the source has no goal."""
 
-    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., object]) -> bool | None:
         """Whether the file is longer than the committed position. None if only a run can find out: for standard input, for a file that is
         missing on this host or shorter than before, and for files that are not regular. Reads no content of the file."""
         path = config.get(_FILE) or ""
@@ -42,5 +42,5 @@ class FileStream:
             return None
         return found[0].st_size > position
 
-    def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+    def retained_wal(self, config: Mapping[str, str], within: Callable[..., object]) -> None:
         """None: nothing is retained."""

@@ -45,16 +45,16 @@ class Mirror:
         """See ``BoundedSource``."""
         return _FOR_SHORT_RUNS if self._class_name == CHECKPOINT_CLASS else {}
 
-    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> Goal:
+    def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., object]) -> Goal:
         if self._class_name == SOURCE_CLASS:
             return LagGoal(config)
         return FirstRecordGoal() if self._class_name == HEARTBEAT_CLASS else StoresReadGoal(config)
 
-    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., None]) -> bool | None:
+    def has_new_data(self, config: Mapping[str, str], offsets: OffsetReader, within: Callable[..., object]) -> bool | None:
         """None, because only a run can find out. The connector's clients have settings of their own."""
         return None
 
-    def retained_wal(self, config: Mapping[str, str], within: Callable[..., None]) -> None:
+    def retained_wal(self, config: Mapping[str, str], within: Callable[..., object]) -> None:
         return None
 
 

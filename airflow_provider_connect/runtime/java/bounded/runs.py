@@ -83,7 +83,7 @@ class JavaRun(Generic[Reason]):
     reports whether the reason forbids further commits. ``goal`` is the source's goal, if it has one. The run ends when the goal is
     DELIVERED, even if more records come. Before the goal is RECEIVED, no empty poll ends the run. ``is_at_goal`` is set after a run that
     has delivered everything up to the goal. ``has_left_poll``: the run has abandoned a poll, so the task cannot be stopped cleanly.
-    ``tick`` is called in each iteration.
+    ``tick`` is called in each iteration. An ``endless`` run ends for a reason alone, or after ``idle_seconds`` without a record.
     """
 
     worker: ConnectWorker
@@ -99,6 +99,7 @@ class JavaRun(Generic[Reason]):
     poll_seconds: float | None = None
     note_long_poll: Callable[[float], None] = lambda _: None
     endless: bool = False
+    idle_seconds: float | None = None
     has_left_poll: bool = False
     is_at_goal: bool = False
     records: int = 0
@@ -147,11 +148,19 @@ class JavaRun(Generic[Reason]):
             self._stop(reason)
             return reason
 
-    def _run_endless(self, count: Callable[[], int]) -> Reason:
+    def _run_endless(self, count: Callable[[], int]) -> Reason | None:
+        """Returns None after ``idle_seconds`` without a record."""
+        last, since = 0, self.now()
         while (reason := self.stop_reason()) is None:
             self._refuse_failed()
             self.tick()
             self.sleep(STATUS_SECONDS)
+            if self.idle_seconds is None:
+                continue
+            if (total := count()) != last:
+                last, since = total, self.now()
+            elif self.now() - since >= self.idle_seconds and self.is_done():
+                break
         self._read_metrics(count)
         self._stop(reason)
         return reason

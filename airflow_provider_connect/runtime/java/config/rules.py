@@ -12,7 +12,7 @@ from typing import Final
 from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS, SCHEDULE
+from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, IDLE_TIMEOUT, SCHEDULE
 
 
 def _words(text: str) -> frozenset[str]:
@@ -204,7 +204,7 @@ def needs_continuous(class_name: str) -> str | None:
 def refused_end(class_name: str, config: Mapping[str, str | None]) -> str | None:
     """The reason why a source of this class cannot run with this ``config``: its runs would end. None: it can."""
     reason = needs_continuous(class_name)
-    if reason is None or (config.get(SCHEDULE) or "").strip() == CONTINUOUS:
+    if reason is None or (config.get(SCHEDULE) or "").strip() == CONTINUOUS or APPLICATION in config or IDLE_TIMEOUT in config:
         return None
     return f"{reason}, so its runs must stay: set {STAY}"
 

@@ -7,7 +7,9 @@ topics, records and their offsets. As with ``connect_herder``, only version 4.3.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,8 +22,13 @@ from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerd
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 
 _FORCED: Final = {"exactly.once.source.support": "enabled"}
+_FRAME: Final = re.compile(r"\sat (?:[^\s/()]*/)*([^\s/()]+\([^()]*\))")
+_OF_JAVA: Final = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
+_OF_CONNECT: Final = ("org.apache.kafka.connect.runtime.", "org.apache.kafka.common.", "py4j.")
 _POLLS: Final = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
 _DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not closed before its last long poll is answered
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,6 +240,30 @@ class ConnectWorker:
         """Have the task commit and stop. After ``task.shutdown.graceful.timeout.ms``, the task is cancelled without a commit."""
         with self.jvm.calls():
             self._worker.stopAndAwaitTask(self._id(task))
+        if self.status(task).state == "RUNNING":  # cancelled: Connect reports no other state
+            text = "Task %s-%d did not end within task.shutdown.graceful.timeout.ms, so its JVM is ended; it was at %s"
+            log.warning(text, task.connector, task.number, self.line_of_plugin(task.connector))
+
+    def seconds_since_poll(self, task: JavaTask) -> float:
+        """For how long the sink task has not returned to its consumer. 0: it has not polled yet, or its consumer has another name."""
+        client, attribute = name_in_bean(f"connector-consumer-{task.connector}-{task.number}"), "last-poll-seconds-ago"
+        found = self.mbean_attributes(f"kafka.consumer:type=consumer-metrics,client-id={client}", [attribute]).get(attribute)
+        return max(0.0, found) if isinstance(found, float) else 0.0
+
+    def line_of_plugin(self, connector: str) -> str:
+        """The line of a plugin that runs now in a thread of the connector or its tasks, or for a call into Java."""
+        prefixes = (f"connector-thread-{connector}", f"task-thread-{connector}-", "Thread-")  # the last ones are Py4J's
+        with self.jvm.calls():
+            lang = self.jvm.java.java.lang
+            for thread in lang.Thread.getAllStackTraces().keySet():
+                if str(thread.getName()).startswith(prefixes):
+                    stack = lang.Throwable()
+                    stack.setStackTrace(thread.getStackTrace())
+                    writer = self.jvm.java.java.io.StringWriter()
+                    stack.printStackTrace(self.jvm.java.java.io.PrintWriter(writer))
+                    if found := plugin_line(str(writer.toString())):
+                        return found
+        return "no line of a plugin"
 
     def remove_member(self, settings: Mapping[str, str], group: str, member: str) -> None:
         """Remove an ended static member from its consumer group."""
@@ -282,6 +313,29 @@ class ConnectWorker:
 
     def _runnable(self) -> Any:
         return self.jvm.java.java.lang.Class.forName("java.lang.Runnable")
+
+
+def name_in_bean(client: str) -> str:
+    """The id of a client as Kafka writes it in the names of its MBeans."""
+    if re.fullmatch(r"[\w\-%. \t]*", client, re.ASCII):
+        return client
+    return '"' + re.sub(r'["*?\\]', r"\\\g<0>", client).replace("\n", "\\n") + '"'
+
+
+def plugin_line(stack: str) -> str:
+    """The line of a plugin that Kafka Connect has called, and the innermost line outside of Java if it is another one. Empty: the stack is
+    not in a plugin, or Connect has not called it."""
+    outside: list[str] = []
+    for frame in _FRAME.findall(stack):
+        if frame.startswith(_OF_CONNECT):
+            break
+        if not frame.startswith(_OF_JAVA):
+            outside.append(frame)
+    else:
+        return ""
+    if len(outside) < 2:
+        return "".join(outside)
+    return f"{outside[-1]}, and in it at {outside[0]}"
 
 
 def texts_of(given: Mapping[object, object]) -> dict[str, str]:

@@ -10,8 +10,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import re
+import signal
 import subprocess
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -19,10 +23,10 @@ from typing import Any, Final
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException, TaskMemoryException
+from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, JavaException, RetriableException, TaskMemoryException
 from airflow_provider_connect.runtime.java.jvm.class_data import OPTIONS
 from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
-from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, parse_line
+from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, RepeatedLines, parse_line
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import gateway_jar
 from airflow_provider_connect.runtime.spark.class_data import ClassData, note_exit
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
@@ -46,7 +50,7 @@ _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc
 
 class Jvm:
     """One JVM. ``java`` is Py4J's view of the JVM's classes. Its type is Any because the types are Java's. ``hide`` hides secrets in each
-    log line."""
+    log line. ``title`` names the plugin in errors."""
 
     def __init__(
         self,
@@ -58,14 +62,15 @@ class Jvm:
         class_data: ClassData | None = None,
         writes: Path | None = None,
         call_seconds: float = CALL_SECONDS,
+        title: str = "the Java plugins",
     ) -> None:
         """Returns when the JVM accepts calls. ``class_data`` is the archive of this class path. ``writes`` is the path to which the JVM
-        writes a new archive when it ends. A call without an answer fails after ``call_seconds``. Raises RetriableException if the JVM does
-        not start."""
+        writes a new archive when it ends. A call without an answer fails after ``call_seconds``, and the JVM is killed. Raises
+        RetriableException if the JVM does not start."""
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
-        self._hide, self._heap = hide, heap
+        self._hide, self._heap, self._title, self._call_seconds = hide, heap, title, call_seconds
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
@@ -100,6 +105,24 @@ class Jvm:
                 self._cpu_seconds = sum(map(int, times)) / os.sysconf("SC_CLK_TCK")
         return self._cpu_seconds
 
+    @property
+    def threads(self) -> int:
+        """The number of its threads. 0: the JVM has ended, or the system does not count them."""
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            return int(Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[17]) if self.is_alive else 0
+        return 0
+
+    def limit_threads(self, most: int) -> None:
+        """Kill the JVM if it has more than ``most`` threads. Then raises RetriableException, which has their most frequent name."""
+        if (count := self.threads) <= most:
+            return
+        name, same = _most_frequent_thread(self.pid)
+        self.kill()
+        raise RetriableException(
+            f"The JVM of {self._title} had {count} threads, more than the {most} of the worker setting java.threads.max, and was ended. "
+            f"{same} of them were named like {name}. Does a plugin start threads that never end? A later try may succeed."
+        )
+
     def array(self, of: Any, length: int) -> Any:
         """A Java array of the class ``of``. For the type Any, see ``java``."""
         assert self._gateway is not None
@@ -109,20 +132,31 @@ class Jvm:
     def calls(self) -> Iterator[None]:
         """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException if the heap was exhausted, and
         RetriableException if the JVM has ended or does not answer."""
+        began = time.monotonic()
         try:
             yield
         except Py4JJavaError as error:
             raise JavaException(self._hide(self._trace_of(error))) from None
         except (Py4JError, OSError) as error:
-            code = None if self._process is None else _exit_code(self._process)
-            if code == _OUT_OF_MEMORY:
-                raise TaskMemoryException(
-                    f"java.lang.OutOfMemoryError: the JVM of the Java plugins needed more than its heap of {self._heap}, and ended. What "
-                    "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
-                    "java.memory.max"
-                ) from None
-            why = f"does not answer: {error}" if code is None else f"ended with exit code {code}"
-            raise RetriableException(f"The JVM of the Java plugins {why}. A later try may succeed.") from None
+            raise self._failure(error, time.monotonic() - began) from None
+
+    def _failure(self, error: Exception, seconds: float) -> ConnectException:
+        """The exception for a call that failed with ``error`` after ``seconds``, although Java raised nothing."""
+        code = None if self._process is None else _exit_code(self._process)
+        if code == _OUT_OF_MEMORY:
+            return TaskMemoryException(
+                f"java.lang.OutOfMemoryError: the JVM of {self._title} needed more than its heap of {self._heap}, and ended. What "
+                "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
+                "java.memory.max"
+            )
+        if code is not None:
+            why = _ending(code)
+        elif seconds >= self._call_seconds:
+            self.kill()  # otherwise, each further call, such as those of its regular end, would take as long
+            why = f"did not answer for {seconds:.0f} s, and was killed"
+        else:
+            why = f"does not answer: {error}"
+        return RetriableException(f"The JVM of {self._title} {why}. A later try may succeed.")
 
     def _trace_of(self, error: Py4JJavaError) -> str:
         writer = self.java.java.io.StringWriter()
@@ -146,7 +180,7 @@ class Jvm:
         _ = self.cpu_seconds
         if self._process is not None:
             if note_exit(self._class_data, self._process.poll()):
-                log.warning("The JVM of the Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
+                log.warning("A JVM of Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
             self._process.kill()
             self._process.wait()
         if gateway is not None:
@@ -168,10 +202,12 @@ class Jvm:
     def _read_log(self, process: subprocess.Popen[bytes]) -> None:
         """Pass each line to the logger of its Java class, below ``java``."""
         assert process.stderr is not None
+        repeated = RepeatedLines()
         for raw in bounded_lines(process.stderr):
             line = self._hide(raw.decode(errors="replace").rstrip("\n"))  # masked again after unescaping: a secret may have either form
             level, name, text = parse_line(line)
-            logging.getLogger(name).log(level, "%s", _cut(self._hide(text)))  # masked first, because part of a secret is not recognized
+            _log(repeated.admitted(level, name, self._hide(text)))  # masked first, because part of a secret is not recognized
+        _log(repeated.rest())
 
 
 def _start_child(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
@@ -218,6 +254,24 @@ def _exit_code(process: subprocess.Popen[bytes]) -> int | None:
         return None
 
 
+def _ending(code: int) -> str:
+    """How a JVM with this exit code of ``subprocess`` ended, in words."""
+    number = -code if code < 0 else code - 128  # Java exits with such a code after SIGTERM
+    with contextlib.suppress(ValueError):
+        return f"was ended by {signal.Signals(number).name}"
+    return f"ended with exit code {code}, as if a plugin had called System.exit"
+
+
+def _most_frequent_thread(pid: int) -> tuple[str, int]:
+    """The name that most threads of the process have, with # for digits, and their number. The kernel has 15 characters of a name."""
+    names: Counter[str] = Counter()
+    with contextlib.suppress(OSError):
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            with contextlib.suppress(OSError):  # the thread has ended since
+                names[re.sub(r"\d+", "#", (thread / "comm").read_text().strip())] += 1
+    return names.most_common(1)[0] if names else ("", 0)
+
+
 def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Port and token of the gateway, which the JVM prints first. Text that plugins print later is discarded."""
     assert process.stdout is not None
@@ -237,6 +291,11 @@ def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
 def _drain(output: Any) -> None:
     while output.read1(_READ_BYTES):
         pass
+
+
+def _log(lines: Iterator[tuple[int, str, str]]) -> None:
+    for level, name, text in lines:
+        logging.getLogger(name).log(level, "%s", _cut(text))
 
 
 def _cut(text: str) -> str:

@@ -1,8 +1,14 @@
-"""Log lines of a JVM with Kafka Connect's classes: the log4j pattern, and the Python level, logger and text of a line."""
+"""Log lines of a JVM with Kafka Connect's classes: the log4j pattern, the Python level, logger and text of a line, and which repeated lines
+are dropped."""
 
 from __future__ import annotations
 
 import logging
+import math
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
 from typing import Final
 
 LOG4J: Final = """\
@@ -19,6 +25,13 @@ appender.err.layout.pattern = |%p|%c|%enc{%X{connector.context}%m%n%ex}{CRLF}%n
 cannot be initialized, log4j fails with dozens of lines."""
 _LEVELS: Final = {"FATAL": logging.CRITICAL, "ERROR": logging.ERROR, "WARN": logging.WARNING, "INFO": logging.INFO}
 _SCANNED: Final = "org.apache.kafka.connect.runtime.isolation."
+MOST_LINES: Final = 10
+"""The lines of one kind that are logged within ``WINDOW_SECONDS``."""
+MOST_LINES_OF_LOGGER: Final = 200
+"""The lines of one logger that are logged within ``WINDOW_SECONDS``, whatever their kinds."""
+WINDOW_SECONDS: Final = 60.0
+_VARIES: Final = re.compile(r"[\d=\"']")
+_EXAMPLE_CHARACTERS: Final = 200
 _RETRIED: Final = ("org.apache.kafka.clients.NetworkClient", "reported a recoverable issue", "UNKNOWN_TOPIC_OR_PARTITION")
 
 
@@ -39,6 +52,53 @@ def parse_line(line: str) -> tuple[int, str, str]:
     elif name == _RETRIED[0] and all(part in text for part in _RETRIED[1:]):
         level = min(level, logging.INFO)
     return level, f"java.{name}", text
+
+
+class RepeatedLines:
+    """Drops lines that a plugin repeats without an end, because they would fill the disk of Airflow's logs. Lines of one kind have the same
+    logger, and the same text except for words with digits or values. ``now`` is a clock in seconds."""
+
+    def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
+        self._now = now
+        self._until = -math.inf
+        self._logged: Counter[str] = Counter()  # by logger
+        self._kinds: Counter[tuple[str, str]] = Counter()  # by logger and kind, as many as were logged
+        self._dropped: dict[tuple[str, str], _Dropped] = {}
+
+    def admitted(self, level: int, name: str, text: str) -> Iterator[tuple[int, str, str]]:
+        """The lines to log now: what was dropped, if a window has ended, and this line, unless it is dropped."""
+        if self._now() >= self._until:
+            yield from self.rest()
+            self._until = self._now() + WINDOW_SECONDS
+        kind = (name, _kind(text))
+        if self._logged[name] >= MOST_LINES_OF_LOGGER:
+            kind = (name, "")
+        elif self._kinds[kind] < MOST_LINES:
+            self._logged[name] += 1
+            self._kinds[kind] += 1
+            yield level, name, text
+            return
+        self._dropped.setdefault(kind, _Dropped(level, text)).count += 1
+
+    def rest(self) -> Iterator[tuple[int, str, str]]:
+        """One line for each kind of lines that were dropped since the last call."""
+        for (name, kind), dropped in self._dropped.items():
+            like = f"lines like: {dropped.example}" if kind else "lines of this logger"
+            yield dropped.level, name, f"{dropped.count} more {like} (dropped, because a minute may have {MOST_LINES} of a kind)"
+        self._logged.clear()
+        self._kinds.clear()
+        self._dropped.clear()
+
+
+class _Dropped:
+    def __init__(self, level: int, text: str) -> None:
+        self.level, self.example, self.count = level, text.partition("\n")[0][:_EXAMPLE_CHARACTERS], 0
+
+
+def _kind(text: str) -> str:
+    """The first line without what varies. The frames of a trace that a plugin prints, each of which is a line, are not of one kind."""
+    first = text.partition("\n")[0][:_EXAMPLE_CHARACTERS]
+    return first if first[:1].isspace() else " ".join("*" if _VARIES.search(word) else word for word in first.split())
 
 
 def _with_cause_alone(text: str) -> str:

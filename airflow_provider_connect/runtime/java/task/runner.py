@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException, FencedException, JavaException
+from airflow_provider_connect.errors import ConnectException, FencedException, JavaException, RetriableException
 from airflow_provider_connect.runtime.config.client_settings import client_config
 from airflow_provider_connect.runtime.config.dag_settings import POLL_TIMEOUT, java_seconds
 from airflow_provider_connect.runtime.config.internal_topics import KAFKAS_OWN
@@ -26,7 +26,7 @@ from airflow_provider_connect.runtime.java.bounded.runs import CHECK_SECONDS, Go
 from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
 from airflow_provider_connect.runtime.java.config.connector import guarded_sink, guarded_source, java_config, java_settings
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
-from airflow_provider_connect.runtime.java.task.connector_jvm import start_connect_worker
+from airflow_provider_connect.runtime.java.task.connector_jvm import line_within, start_connect_worker
 from airflow_provider_connect.runtime.model.ids import consumer_group
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
@@ -54,6 +54,10 @@ requests of a killed producer with the same id arrive late."""
 _COMMIT_SECONDS: Final = 10.0
 _COORDINATOR_SECONDS: Final = 10.0
 _TOPICS_SECONDS: Final = 1.0
+_LIMITS_SECONDS: Final = 1.0
+_LONG_START_SECONDS: Final = 60.0
+_MAX_POLL: Final = "max.poll.interval.ms"
+_DEFAULT_MAX_POLL_MS: Final = 300_000  # of Kafka's consumer
 _LONG_POLL: Final = (
     "Task %s: a poll has not returned for %d s, and the run ends after it. If the connector waits for records in its poll, set "
     f"{POLL_TIMEOUT}=5s, or as long as it needs to find existing records"
@@ -91,7 +95,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
         self._task_defaults: Mapping[str, str] = {}
         self._owner = transactional_producer(environment)
         self._topics: list[str] = []
-        self._topics_due = 0.0
+        self._topics_due = self._limits_due = 0.0
         self._active_topics = environment.active_topics()
 
     def take_over(self) -> None:
@@ -124,10 +128,15 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             now=time.monotonic,
             sleep=time.sleep,
             goal=self._goal,
-            tick=partial(self._tick, worker, ProgressLog(self._name, self._metrics, count=lambda: self._count(worker))),
+            tick=partial(
+                self._tick,
+                worker,
+                ProgressLog(self._name, self._metrics, count=lambda: self._count(worker), endless=environment.payload.endless),
+            ),
             poll_seconds=java_seconds(environment.checked.resolved, POLL_TIMEOUT) if self._goal is None else None,
             note_long_poll=self._note_long_poll,
             endless=environment.payload.endless,
+            idle_seconds=environment.payload.idle_seconds,
         )
         self._open.callback(_leave_poll, started, worker)
         self._open.callback(self._note_topics, worker)
@@ -182,6 +191,7 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
     def _await_running(self, worker: ConnectWorker) -> None:
         """Wait until the task runs. A source's gate is opened only after a check that the claim is the newest, because the task has just
         fenced other tasks."""
+        began, limit = time.monotonic(), _LONG_START_SECONDS
         while (status := worker.status(self._task)).state != "RUNNING":
             if status.state == "FAILED":
                 raise task_failure(status.trace, is_source=self._task.is_source)
@@ -190,14 +200,33 @@ class JavaTaskRunner(TaskRunner[None, JavaLoop]):
             if self._task.is_source and worker.is_at_gate(self._task):
                 self._environment.refuse_old_claim()
                 worker.open_gate(self._task)
+            if (waited := time.monotonic() - began) >= limit:
+                log.warning("Task %s: its start has not returned for %.0f s; it is at %s", self._name, waited, self._line(worker))
+                limit *= 2
+            self._check_limits(worker)
             time.sleep(CHECK_SECONDS)
 
     def _tick(self, worker: ConnectWorker, progress: ProgressLog) -> None:
         progress.tick()
+        self._check_limits(worker)
         now = time.monotonic()
         if self._environment.payload.endless and now >= self._topics_due:  # other runs record active topics at their end
             self._note_topics(worker)
             self._topics_due = now + _TOPICS_SECONDS
+
+    def _check_limits(self, worker: ConnectWorker) -> None:
+        """Raises RetriableException after the end of a JVM that exceeds its limits. Checks them every ``_LIMITS_SECONDS``."""
+        if (now := time.monotonic()) >= self._limits_due:
+            self._limits_due = now + _LIMITS_SECONDS
+            worker.jvm.limit_threads(self._environment.settings.java_threads_max)
+            self._limit_calls(worker)
+
+    def _limit_calls(self, worker: ConnectWorker) -> None:
+        """Raises RetriableException after the end of a JVM in which a call of the plugin's code has exceeded its limit. The poll of a
+        source has no limit, because it may wait for records."""
+
+    def _line(self, worker: ConnectWorker) -> str:
+        return line_within(worker, self._task.connector)
 
     def _note_long_poll(self, seconds: float) -> None:
         log.warning(_LONG_POLL, self._name, seconds)
@@ -361,6 +390,22 @@ class JavaSinkRunner(JavaTaskRunner):
                 time.sleep(CHECK_SECONDS)
             self._environment.refuse_old_claim()
             worker.remove_member(java_settings(self._environment.settings), self._group, self._member)
+
+    def _limit_calls(self, worker: ConnectWorker) -> None:
+        """See ``JavaTaskRunner``. A member that has not polled for ``max.poll.interval.ms`` has lost its partitions, so what its ``put``
+        delivers would be read again for ever."""
+        checked, settings = self._environment.checked, self._environment.settings
+        text = checked.resolved.get(f"consumer.override.{_MAX_POLL}") or settings.values.get(f"consumer.{_MAX_POLL}")
+        seconds = (int(text) if text is not None and text.strip().isdigit() else _DEFAULT_MAX_POLL_MS) / 1000
+        if (passed := worker.seconds_since_poll(self._task)) <= seconds + _LIMITS_SECONDS:
+            return
+        line, plugin = self._line(worker), checked.plugin
+        worker.jvm.kill()
+        raise RetriableException(
+            f"{plugin.class_name} ({plugin.origin}) has not returned from put or another call for {passed:.0f} s, longer than the "
+            f"{seconds:g} s of consumer.override.{_MAX_POLL}, so other members got its partitions, and its JVM was ended. It was then at "
+            f"{line}. If it needs that long, raise this setting, or lower consumer.override.max.poll.records. A later try may succeed."
+        )
 
     def _is_done(self) -> bool:
         committed = self._committed()

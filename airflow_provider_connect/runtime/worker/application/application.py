@@ -26,10 +26,12 @@ from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
+from airflow_provider_connect.runtime.worker.application.handover import REHEARSAL_SECONDS, Leave, request_handover
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
 from airflow_provider_connect.runtime.worker.application.remote_task import TaskRunner, run_remotely
 from airflow_provider_connect.runtime.worker.application.staying_run import StayingRun
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial, preview_in_subprocess
+from airflow_provider_connect.runtime.worker.bounded_call import within
 from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
 
@@ -42,7 +44,8 @@ class Application:
     result that the application would have if it ended now. In this result, tasks that still run have ``UNREPORTED`` as their trace.
     Of a run that stays, ``on_failures`` receives the traces of what is FAILED, whenever they change.
     ``mask`` receives the secrets of the run before any code that knows them runs. ``java`` keeps the JVM of a Java connector's plan for a
-    task in this process. None: tasks run elsewhere."""
+    task in this process. None: tasks run elsewhere. ``owner`` identifies the run in its claims. None: a new owner. With ``leave``, a run
+    that stays hands its connector over to the next one (``handover``)."""
 
     def __init__(
         self,
@@ -56,11 +59,13 @@ class Application:
         backing: Backing | None = None,
         mask: Mask | None = None,
         java: JavaHost | None = None,
+        owner: str | None = None,
+        leave: Leave | None = None,
     ) -> None:
         self._spec = spec
         self._settings = WorkerSettings.of(spec.settings, spec.secrets)
         self._backing = backing or TopicBacking(self._settings, known=received_snapshot(spec), only=spec.connector)
-        self._engine = _StartingEngine(start_engine)
+        self._engine = StartingEngine(start_engine)
         self._stop_server = StopServer(host)
         self._on_claim = on_claim
         self._on_progress = on_progress
@@ -72,9 +77,10 @@ class Application:
         self._has_new_config = False
         self._failures: dict[int, int] = {}
         self._state: ClusterConfigState | None = None
-        self._owner = secrets.token_hex(8)
+        self._owner = owner or secrets.token_hex(8)
+        self._leave = leave
         self._staying: StayingRun | None = None
-        self._is_end_requested = False
+        self._is_end_requested = self._is_offer_requested = False
 
     def request_end(self) -> None:
         """Have every task end after its current batch. Safe in a signal handler."""
@@ -82,6 +88,17 @@ class Application:
         self._stop_server.request_stop()
         if self._staying is not None:
             self._staying.request_end()
+
+    def request_handover(self) -> None:
+        """Have a run that stays end its time now, so that the next run takes its connector over. Safe in a signal handler."""
+        if self._staying is not None:
+            self._staying.request_handover()
+
+    def request_offer(self) -> None:
+        """Have a run that stays offer its connector to the next run, and end once that run has it. Thread-safe."""
+        self._is_offer_requested = True
+        if self._staying is not None:
+            self._staying.request_offer()
 
     def run(self) -> RunResult:
         """Steps: 1 claim the connector; 2 plan its tasks; 3 run the tasks; 4 report the result. Never raises, because failures are in the
@@ -100,7 +117,7 @@ class Application:
             self._backing.ensure()
             store = self._backing.configs()
             planner = self._planner(store, java=self._java)
-            claimed = planner.claim(spec)  # 1
+            claimed = self._handed_over(planner) or planner.claim(spec)  # 1
             if isinstance(claimed, NoPlan):
                 log.info("Connector %s: nothing to run: %s", spec.connector, claimed.reason)
                 return RunResult(spec.connector, RunState.SKIPPED, error=claimed.reason)
@@ -115,12 +132,29 @@ class Application:
                 spec = self._spec = dataclasses.replace(spec, tasks=None)
             if spec.stays_seconds is not None and not trial.is_trying:
                 return self._stay(spec.stays_seconds, store, claim)
+            if trial.is_trying:
+                self._spec = dataclasses.replace(spec, idle_seconds=None)
             return self._run_claimed(planner, store, claim, trial)
         except FencedException as error:
             log.warning("Connector %s: %s", spec.connector, self._mask(str(error)))
             return RunResult(spec.connector, RunState.STOPPED, claim, error=self._mask(str(error)))
         except Exception as error:  # (the boundary: the run's result reports it)
             return self._connector_failed(claim, error, trial)
+
+    def _handed_over(self, planner: Planner) -> Claim | None:
+        """The claim that the run before this one has made for it. None: there is no such run."""
+        spec, store = self._spec, planner.store
+        if spec.stays_seconds is None or spec.connector not in store.read().successors:
+            return None
+        engine = self._engine.wait()
+        try:
+            within(REHEARSAL_SECONDS, lambda: engine(planner.rehearsal(spec)), f"loading the code of connector {spec.connector}")
+        except Exception as error:  # (the connector's own code; its plan reports the error)
+            log.info("Connector %s: its code was not loaded before its start: %s", spec.connector, self._mask(message_of(error)))
+        graceful_seconds = self._settings.task_shutdown_graceful_timeout_ms / 1000
+        return request_handover(
+            store, spec.connector, self._owner, graceful_seconds=graceful_seconds, is_ending=lambda: self._is_end_requested
+        )
 
     def _run_claimed(self, planner: Planner, store: ConfigChanges, claim: Claim, trial: UpgradeTrial) -> RunResult:
         spec = self._spec
@@ -170,9 +204,12 @@ class Application:
             on_claim=self._on_claim,
             on_failures=self._on_failures,
             failures=self._failures,
+            leave=self._leave,
         )
         if self._is_end_requested:
             self._staying.request_end()
+        if self._is_offer_requested:
+            self._staying.request_offer()
         return self._staying.run(seconds)
 
     def _read_statuses(self) -> list[str] | None:
@@ -233,7 +270,7 @@ class Application:
         return result
 
 
-class _StartingEngine:
+class StartingEngine:
     """Starts the engine in a thread. ``wait`` returns the engine, or raises the exception of its start."""
 
     def __init__(self, start: Callable[[], TaskRunner]) -> None:

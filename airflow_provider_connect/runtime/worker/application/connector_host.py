@@ -345,9 +345,9 @@ class ConnectorHost:
             if is_outdated:
                 return
             if triggered:
-                self._put_status(State.RUNNING, hosted.plan)
+                self._put_state(hosted.plan)
             self._restart(hosted, restarts)
-            if not triggered and _is_over(hosted):
+            if not triggered and self._is_over(hosted):
                 return
             again = time.monotonic() + REPLAN_SECONDS
 
@@ -358,7 +358,7 @@ class ConnectorHost:
             left = until - time.monotonic()
             with self._changed:
                 is_due = self._changed.wait_for(
-                    lambda: self._closed or self._triggered or _is_over(hosted),
+                    lambda: self._closed or self._triggered or self._is_over(hosted),
                     max(0.0, left if java is None else min(left, _JAVA_SECONDS)),
                 )
             if is_due or java is None or left <= 0:
@@ -366,9 +366,14 @@ class ConnectorHost:
             before, asks = java.failure, java.asks()
             if java.failure != before:
                 self.failure = java.failure
-                self._put_status(State.RUNNING if java.failure is None else State.FAILED, hosted.plan, java.failure)
+                self._put_state(hosted.plan)
             if asks:
                 return
+
+    def _is_over(self, hosted: HostedConnector) -> bool:
+        """Whether all tasks have ended. A Java connector that stays may ask for tasks even if it has none."""
+        may_ask = hosted.plan.connector.is_java and self._planner.staying is not None
+        return all(task.has_ended for task in hosted.tasks.values()) and (bool(hosted.plan.tasks) or not may_ask)
 
     def _is_outdated(self, hosted: HostedConnector) -> bool:
         """Whether there is a newer claim, or the connector needs other tasks than it has."""
@@ -412,6 +417,10 @@ class ConnectorHost:
         with self._changed:
             self._changed.notify_all()
 
+    def _put_state(self, plan: Plan) -> None:
+        """The connector's state while its tasks run."""
+        self._put_status(State.RUNNING if self.failure is None else State.FAILED, plan, self.failure)
+
     def _put_status(self, state: State, plan: Plan, trace: str | None = None) -> None:
         with self._backing.status_notes(plan.claim) as statuses:
             version = plan.connector.plugin.version
@@ -420,7 +429,3 @@ class ConnectorHost:
     @property
     def _graceful_seconds(self) -> float:
         return self._settings.task_shutdown_graceful_timeout_ms / 1000
-
-
-def _is_over(hosted: HostedConnector) -> bool:
-    return all(task.has_ended for task in hosted.tasks.values())

@@ -29,6 +29,7 @@ from airflow_provider_connect.runtime.model.log_levels import apply_levels
 from airflow_provider_connect.runtime.model.log_lines import LineReader, write_logs
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunSpec
 from airflow_provider_connect.runtime.model.status import FailedStatuses
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.stores.backing import TopicBacking
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
@@ -97,15 +98,6 @@ def main(directory: Path) -> None:
     except Exception as error:  # (the connector's own code may raise anything)
         answer = {"error": mask(f"{type(error).__name__}: {message_of(error)}"), "retriable": is_transient(error), "config": False}
     write_private(directory / RESULT_FILE, json.dumps(answer))
-
-
-def write_private(path: Path, text: str) -> None:
-    """Write a small file of a run atomically, readable only by its owner: under another name with mode 0600, then renamed."""
-    unfinished = path.with_name(f".{path.name}.partial")
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(descriptor, "w") as file:
-        file.write(text)
-    unfinished.rename(path)
 
 
 def _answer(spec: RunSpec, mask: Mask) -> dict[str, object]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
-from airflow_provider_connect.errors import ConfigException, FencedException, MissingException
+from airflow_provider_connect.errors import ConfigException, FencedException, MissingException, TaskException
 from airflow_provider_connect.runtime.config.masking import HideSecrets, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
@@ -21,6 +21,8 @@ from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence
+from airflow_provider_connect.runtime.worker.bounded_call import CallOverdueException, within
+from airflow_provider_connect.runtime.worker.errors.traces import line_of_author
 from airflow_provider_connect.runtime.worker.missing import missing_of, warn_missing
 from airflow_provider_connect.runtime.worker.task.checked_connector import (
     CheckedConnector,
@@ -31,6 +33,8 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import (
 )
 from airflow_provider_connect.runtime.worker.task.task_configs import PlanningContext, task_configs
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, require_newest_claim
+
+_MOST_UNRETURNED = 10  # plans of a connector that hang; each keeps a thread of the driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +67,9 @@ class Plan:
             needs_spark=self.connector.connector.needs_spark,
             hosted=len(self.tasks),
             is_java=self.connector.is_java,
+            endless=spec.idle_seconds is not None,
+            idle_seconds=spec.idle_seconds,
+            longest_seconds=spec.longest_seconds,
         )
 
 
@@ -103,6 +110,7 @@ class Planner:
         self._hide = hide
         self._backing = backing
         self._fence = fence
+        self._unreturned = set[object]()  # calls of the connector's code that are running, or that hang
 
     def claim(self, spec: RunSpec) -> Claim | NoPlan:
         """Steps: 1 define the connector, if a DAG file defines it and the topic has no config; 2 check the target state; 3 claim the
@@ -162,6 +170,15 @@ class Planner:
         tasks = [task for task in range(len(configs)) if not planned or spec.tasks is None or task in spec.tasks]
         return Plan(checked, claim, guarantee, configs, tasks)
 
+    def rehearsal(self, spec: RunSpec) -> TaskPayload:
+        """A payload with which an engine loads what the connector's tasks need, without running them. Raises ConfigException."""
+        state = self.store.read()
+        raw, version = state.connector_config(spec.connector) or {}, state.version_in_force(spec.connector)
+        checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
+        tasks = range(max(1, state.task_counts.get(spec.connector, 0)))
+        plan = Plan(checked, state.claims[spec.connector], "", [{} for _ in tasks], tasks)
+        return replace(plan.payload(spec, 0), is_rehearsal=True)
+
     def is_outdated(self, spec: RunSpec, plan: Plan) -> bool:
         """Whether the connector needs other tasks than those of ``plan``. Writes and fences nothing, because these tasks run. A Java
         connector is asked only if it has asked for other tasks. Raises what ``plan`` raises."""
@@ -173,7 +190,9 @@ class Planner:
             return self.staying is not None and self.staying.is_outdated(plan.task_configs)
         version = state.version_in_force(spec.connector)
         checked = check_connector(spec.connector, raw, self._settings, spec.secrets, version=version, hide=self._hide)
-        return task_configs(checked, PlanningContext(checked.name, partial(self._offsets, checked)), self._settings) != plan.task_configs
+        if self._unreturned:  # another call would also keep a thread; a verb may make one
+            return False
+        return self._task_configs(checked, PlanningContext(checked.name, partial(self._offsets, checked))) != plan.task_configs
 
     def _generated(self, checked: CheckedConnector, claim: Claim) -> list[Mapping[str, str]]:
         if checked.is_java:
@@ -186,11 +205,36 @@ class Planner:
             return java_task_configs(checked, self._settings, self._java, is_valid=is_valid, mask=self._mask)
         context = PlanningContext(checked.name, partial(self._offsets, checked), take_over=partial(self._end_open, checked, claim))
         try:
-            configs = task_configs(checked, context, self._settings)
+            configs = self._task_configs(checked, context)
         except ConfigException as error:  # the config was checked, so something outside it is wrong
             raise MissingException(error.message, errors=error.errors) from error
         warn_missing(checked.name, missing_of(checked.connector, self._mask))
         return configs
+
+    def _task_configs(self, checked: CheckedConnector, context: PlanningContext) -> list[Mapping[str, str]]:
+        """Raises TaskException if the connector's code exceeds ``plugin.plan.timeout.ms``, or if too many earlier calls have not returned:
+        each of them keeps a thread."""
+        seconds, plugin = self._settings.plugin_plan_timeout_ms / 1000, checked.plugin
+        if len(self._unreturned) >= _MOST_UNRETURNED:
+            text = f"{plugin.class_name} ({plugin.origin}) has not returned from its last {_MOST_UNRETURNED} plans. Restart its application"
+            raise TaskException(text)
+        call = object()
+
+        def plan() -> list[Mapping[str, str]]:
+            self._unreturned.add(call)
+            try:
+                return task_configs(checked, context, self._settings)
+            finally:
+                self._unreturned.discard(call)
+
+        try:
+            return within(seconds, plan, f"plan of connector {checked.name}")
+        except CallOverdueException as error:
+            line = line_of_author(error.stack) or " no line of its own"
+            raise TaskException(
+                f"{plugin.class_name} ({plugin.origin}) took more than the {seconds:g} s of plugin.plan.timeout.ms to start and to name "
+                f"its tasks. It was then at{line}. Restart the connector once what it waits for responds."
+            ) from None
 
     def _offsets(self, checked: CheckedConnector, settle_seconds: float | None) -> SourceOffsets:
         with closing(self._backing.offsets(OffsetLocation.of(self._settings, checked.resolved), settle_seconds=settle_seconds)) as store:

@@ -68,7 +68,7 @@ class Readiness:
     """``state`` is ``work``, ``no-work``, ``not-started`` or ``waiting`` (after failures). ``reason`` is for the log. ``config`` is the raw
     config that was checked, and ``secrets`` the values of its variables. Both are empty for a connector that is not started. ``version`` is
     the version that has worked, if an upgrade decides the plugin's version. ``missing`` is what the connector waits for. ``known`` is the
-    part of the config topic that was read. The run continues to read after it."""
+    part of the config topic that was read. The run continues to read after it. ``wait_seconds`` is the rest of the wait after failures."""
 
     state: str
     reason: str
@@ -77,6 +77,7 @@ class Readiness:
     version: str | None = None
     missing: str | None = None
     known: ConfigSnapshot | None = field(default=None, repr=False)
+    wait_seconds: float = 0.0
 
 
 class UnreadyException(MissingException):
@@ -136,6 +137,35 @@ def check_readiness(
     warn_missing(connector, found.missing)
     _note_missing(settings, connector, found)
     return found
+
+
+def check_hosted(settings: WorkerSettings, connector: str, cache: ConfigCache) -> Readiness:
+    """Whether a shared application must be asked to host the connector again, because the connector or all of its tasks have FAILED. Has no
+    work while the application hosts the connector, or is about to. Raises StoreTimeoutException if no broker answers."""
+    known = _config_snapshot(settings, connector, cache)
+    raw, found = _known(known, connector, None)
+    if raw is None or known is None:
+        return found
+    if (waiting := _waiting(settings, connector)) is not None:
+        return waiting
+    with closing(StatusStore(settings, only=connector)) as store:
+        statuses = store.read()
+    claim, status = known.log(connector).state.claims.get(connector), statuses.connector(connector)
+    tasks = statuses.task_map(connector).values()
+    if status is not None and status.state is State.FAILED and status.claim == claim:
+        left = status.timestamp / 1000 + _FIRST_WAIT_SECONDS - time.time()
+        if 0 < left <= _FIRST_WAIT_SECONDS + _CLOCK_SECONDS:
+            return Readiness(WAITING, f"it has FAILED, and is hosted again in {math.ceil(left)} s", wait_seconds=left)
+        return Readiness(WORK, "it has FAILED")
+    if tasks and all(task.state is State.FAILED and task.claim == claim for task in tasks):
+        return Readiness(WORK, "all of its tasks have FAILED")
+    return Readiness(NO_WORK, "the application hosts it")
+
+
+def request_hosting(settings: WorkerSettings, connector: str) -> None:
+    """Have the shared application host a FAILED connector again: claims the connector, as a verb does."""
+    with ConfigStore(settings, only=connector) as store:
+        store.claim(connector)
 
 
 def _known(known: ConfigSnapshot | None, connector: str, define: Mapping[str, str] | None) -> tuple[Mapping[str, str] | None, Readiness]:
@@ -227,6 +257,7 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
         WAITING,
         f"its tasks have FAILED {failures} times in a row, so the next application starts in {math.ceil(wait)} s at the earliest. A "
         "restart (POST /connectors/«name»/restart?includeTasks=true), a run by hand and a change of its config start one at once",
+        wait_seconds=wait,
     )
 
 

@@ -14,6 +14,7 @@ from airflow_provider_connect.errors import ConnectException, is_transient, trac
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.worker.application.connector_host import StayingTask
+from airflow_provider_connect.runtime.worker.application.task_processes import TaskProcessLost
 from airflow_provider_connect.runtime.worker.metrics import merge_results
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopServer
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
@@ -45,7 +46,10 @@ def run_remotely(
 
 
 def _lost_trace(error: Exception) -> str:
-    """The useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the last line alone."""
+    """How the process ended. With Spark, the useful first lines of a Py4J error, which repeats the JVM's whole stack. Logs and UIs show the
+    last line alone."""
+    if isinstance(error, TaskProcessLost):
+        return f"{error}. A later try may succeed."
     last = "its Spark job was lost: the Python worker or the executor ended without a result. A later try may succeed."
     return "\n".join([*str(error).splitlines()[:40], last])
 

@@ -8,10 +8,12 @@ SparkContext starts. Stopping the JVM's context directly saves the second for wh
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -36,12 +38,14 @@ _PLUGINS: Final = "connect-plugins"
 class SparkEngine:
     """One SparkContext. ``run`` may be called from several threads at the same time. If all cores are busy, a job waits."""
 
-    def __init__(self, connector: str, mask: Mask | None = None) -> None:
-        """``mask`` hides the secrets of tasks that run in this process, and masks the process's output."""
-        self._context = _context(connector)
-        self._threads = TaskThreads(mask or Mask(), fenced=True)
+    def __init__(self, application: str, mask: Mask | None = None, *, is_shared: bool = False) -> None:
+        """``mask`` hides the secrets of tasks that run in this process, and masks the process's output. ``is_shared``: the process is not
+        killed when tasks that run in it exceed their memory limit, because it hosts other connectors."""
+        self._context = _context(application)
+        self._threads = TaskThreads(mask or Mask(), fenced=not is_shared)
         self._lock = threading.Lock()
-        self._sent: Sequence[str] = ()
+        self._archives: dict[tuple[str, ...], str] = {}  # the sent archives, by the locations of their plugins
+        self._staying = 0
 
     @property
     def is_local(self) -> bool:
@@ -51,16 +55,20 @@ class SparkEngine:
         """Run the task as a Spark job. Raises if the job is lost because its Python worker or its executor died."""
         if payload.needs_spark:
             return self._threads.run(payload)
-        if payload.stays:
-            self._require_cores(payload.hosted)
+        if not payload.stays:
+            return self._run_job(payload)
+        with self._core(payload):
+            return self._run_job(payload)
+
+    def _run_job(self, payload: TaskPayload) -> TaskResult:
         name = f"{payload.connector}-{payload.task}"
         self._context.setLocalProperty("spark.job.description", name)
         run = body
         if not self.is_local:
-            self._send(payload.locations)
+            archive = self._send(payload.locations)
             allowed = allowed_locations(payload.settings)
             java = [allowed(Path(path)) for path in payload.locations]  # decided here, because links lead elsewhere on another machine
-            run = partial(body, sent=java, keeps_log=True)
+            run = partial(body, sent=java, archive=archive, keeps_log=True)
         result, *lines = self._context.parallelize([payload], 1).mapPartitions(run).collect()
         reader = LineReader()
         for line in lines:
@@ -68,49 +76,69 @@ class SparkEngine:
         assert isinstance(result, TaskResult)
         return result
 
-    def _require_cores(self, tasks: int) -> None:
-        """Raise ConfigException if the tasks of a run that stays cannot all run on this machine at the same time. The others would never
-        start."""
-        cores = self._context.defaultParallelism
-        if self.is_local and tasks > cores:
-            reason = f"the run stays, so each task needs a core of its own, and the master {self._context.master} has {cores}"
-            raise ConfigException.of("tasks.max", str(tasks), f"{reason}: lower tasks.max, or write more cores into the Spark connection")
+    @contextmanager
+    def _core(self, payload: TaskPayload) -> Iterator[None]:
+        """Count a task that stays, which occupies a core. Raises ConfigException if the connector's tasks can never run on this machine at
+        the same time, RetriableException if other connectors occupy the cores. The task would not start."""
+        cores = self._context.defaultParallelism if self.is_local else math.inf
+        reason = f"the run stays, so each task needs a core of its own, and the master {self._context.master} has {cores}"
+        if payload.hosted > cores:
+            fix = "lower tasks.max, or write more cores into the Spark connection"
+            raise ConfigException.of("tasks.max", str(payload.hosted), f"{reason}: {fix}")
+        with self._lock:
+            if self._staying >= cores:
+                raise RetriableException(
+                    f"No core is free: {reason}, and other tasks occupy them. Write more cores into the Spark connection"
+                )
+            self._staying += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._staying -= 1
 
-    def _send(self, locations: Sequence[str]) -> None:
-        """Have Spark unpack the plugins of the run next to each executor's other files. All tasks of a run have the same plugins.
+    def _send(self, locations: Sequence[str]) -> str:
+        """Have Spark unpack the plugins next to each executor's other files. Returns the name of the folder. Connectors with the same
+        plugins share it.
 
         Executors fetch the archive from this host. Spark removes it at the end.
         """
         from pyspark import SparkFiles
 
+        if not locations:
+            return ""
         with self._lock:
-            if not locations or self._sent == locations:
-                return
-            archive = os.path.join(SparkFiles.getRootDirectory(), f"{_PLUGINS}.zip")
+            if (sent := self._archives.get(tuple(locations))) is not None:
+                return sent
+            name = f"{_PLUGINS}-{len(self._archives)}"
+            archive = os.path.join(SparkFiles.getRootDirectory(), f"{name}.zip")
             try:
                 write_archive(locations, archive)
             except OSError as error:
                 raise RetriableException(
                     f"The plugins that this run began with cannot be read, to be sent to executors: {error}"
                 ) from error
-            self._context.addArchive(f"{archive}#{_PLUGINS}")
-            self._sent = locations
+            self._context.addArchive(f"{archive}#{name}")
+            self._archives[tuple(locations)] = name
+            return name
 
     def stop(self) -> None:
         """Stop the JVM's context, without the second that ``SparkContext.stop`` sleeps. The process must end right after this call."""
         self._context._jsc.sc().stop()
 
 
-def body(payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), keeps_log: bool = False) -> Iterator[TaskResult | str]:
-    """Run the tasks. Spark calls this in the Python worker. The plugin locations of the run came with the job. ``sent`` states for each
-    location whether its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver does not have the
-    worker's output."""
+def body(
+    payloads: Iterable[TaskPayload], *, sent: Sequence[bool] = (), archive: str = "", keeps_log: bool = False
+) -> Iterator[TaskResult | str]:
+    """Run the tasks. Spark calls this in the Python worker. The plugin locations of the run came with the job, in the folder ``archive``.
+    ``sent`` states for each location whether its Java plugins are allowed. ``keeps_log``: log lines follow each result, because the driver
+    does not have the worker's output."""
     from pyspark import SparkFiles, TaskContext
 
     context = TaskContext.get()
     refuse_second_attempt(context.attemptNumber() if context is not None else 0)
     for given in payloads:
-        payload = _unpacked(given, SparkFiles.get(_PLUGINS), sent) if sent else given
+        payload = _unpacked(given, SparkFiles.get(archive), sent) if sent else given
         if payload.locations:
             from airflow_provider_connect.runtime.plugins.loading.plugin_loader import prepend_native_locations
 
@@ -157,8 +185,10 @@ def exit_at_once(code: int) -> None:
     os._exit(code)
 
 
-def start_engine(connector: str, started: list[SparkEngine], mask: Mask | None = None) -> Callable[[TaskPayload], TaskResult]:
+def start_engine(
+    application: str, started: list[SparkEngine], mask: Mask | None = None, *, is_shared: bool = False
+) -> Callable[[TaskPayload], TaskResult]:
     """Start the engine and return a function that runs tasks. Adds the engine to ``started``. The owner of ``started`` stops the engine."""
-    engine = SparkEngine(connector, mask)
+    engine = SparkEngine(application, mask, is_shared=is_shared)
     started.append(engine)
     return engine.run

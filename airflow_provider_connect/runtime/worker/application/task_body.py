@@ -12,10 +12,10 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_connect.errors import (
     FencedException,
@@ -52,6 +52,9 @@ from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_c
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopConnection, StopReason, StopSignal
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
+if TYPE_CHECKING:
+    from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
+
 log = logging.getLogger(__name__)
 TAKE_OVERS = 3
 _IMPORT = threading.Lock()  # a thread that waits for another thread's failing import would get half a module, and report that instead
@@ -77,6 +80,11 @@ class TaskHost:
     fenced: int = 0
     fence: SharedFence | None = None
 
+    @property
+    def cpu_clock(self) -> Callable[[], float]:
+        """The CPU time of the task: that of its own thread, if tasks of other connectors share the process."""
+        return time.process_time if self.fence is None else time.thread_time
+
 
 def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
     """Run the task and return its result. A failure of the task is part of the result, and is never raised.
@@ -84,26 +92,46 @@ def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHo
     ``host`` None: the task has a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
     ``step`` surrounds each step of a commit. ``fenced``: the task's own process is killed when the task exceeds its memory limit.
     """
-    started, cpu = time.monotonic(), time.process_time()
     settings = WorkerSettings.of(payload.settings, payload.secrets)
     host = host or own_process_host(payload, fenced=fenced)
     host.mask.add(payload.secrets.values())
+    started, cpu = time.monotonic(), host.cpu_clock()
     with _fence(payload, settings, host) as fence:
         result = _run(payload, settings, host, host.mask, step=step, fence=fence)
     result.seconds = time.monotonic() - started
-    result.cpu_seconds += time.process_time() - cpu
+    result.cpu_seconds += host.cpu_clock() - cpu
     return result
+
+
+def rehearse_task(payload: TaskPayload, mask: Mask) -> None:
+    """Load the connector's code and the modules of its tasks, so that the next task in this process starts sooner. ``mask`` receives the
+    task's secrets. Raises ConfigException."""
+    mask.add(payload.secrets.values())
+    settings = WorkerSettings.of(payload.settings, payload.secrets)
+    checked = check_connector(
+        payload.connector, payload.connector_config, settings, payload.secrets, versions=payload.versions, hide=mask.add
+    )
+    with _IMPORT:
+        _runner_class(checked)
+    if not checked.is_java:
+        create_converters(checked, settings)
 
 
 def own_process_host(payload: TaskPayload, *, fenced: bool = False) -> TaskHost:
     """The host of a task that has a process of its own. Sets up the log and output of the process. ``fenced``: see ``run_task``."""
-    sys.setswitchinterval(_SWITCH_SECONDS)
-    write_logs()
-    mask = Mask(payload.secrets.values())
-    mask_output(mask)
+    mask = own_output(payload.secrets.values())
     if payload.known is not None:
         apply_levels(payload.known.log_levels().values())
     return replace(_executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, fenced=int(fenced))
+
+
+def own_output(secrets: Iterable[str]) -> Mask:
+    """Set up the log and output of a process that belongs to tasks. Returns the mask that hides ``secrets`` in them."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
+    write_logs()
+    mask = Mask(secrets)
+    mask_output(mask)
+    return mask
 
 
 def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskFence | None]:
@@ -135,7 +163,9 @@ def _executor_host(payload: TaskPayload, settings: WorkerSettings, backing: Back
 
 def _driver_connection(payload: TaskPayload) -> StopConnection | None:
     """Connect to the driver. A task also runs without a connection, because the config topic has every reason to end except the
-    application's own."""
+    application's own. None also for a rehearsal, which ends by itself."""
+    if payload.is_rehearsal:
+        return None
     try:
         return StopConnection(payload.stop_address, payload.stop_token)
     except OSError as error:
@@ -158,6 +188,8 @@ def _run(
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
             result.records += sum(metrics.records_committed for metrics in counted[:-1])  # delivered before a takeover of the task's id
+            if result.stopped_by == StopReason.IDLE:  # the end of the data
+                result.stopped_by = None
             if result.stopped_by == StopReason.PAUSED:
                 environment.report(State.PAUSED)
                 result.state = State.PAUSED
@@ -236,22 +268,22 @@ _EXPIRED = (
 
 def _run_once(environment: TaskEnvironment) -> TaskResult:
     with _IMPORT:
-        run = _runner(environment)
-    return run()
+        runner = _runner_class(environment.checked)(environment)
+    return runner.run()
 
 
-def _runner(environment: TaskEnvironment) -> Callable[[], TaskResult]:
-    if environment.checked.is_java:
+def _runner_class(checked: CheckedConnector) -> Callable[[TaskEnvironment], TaskRunner[Any, Any]]:
+    if checked.is_java:
         from airflow_provider_connect.runtime.java.task.runner import JavaSinkRunner, JavaSourceRunner
 
-        return (JavaSourceRunner if environment.checked.is_source else JavaSinkRunner)(environment).run
-    if environment.checked.is_source:
+        return JavaSourceRunner if checked.is_source else JavaSinkRunner
+    if checked.is_source:
         from airflow_provider_connect.runtime.worker.task.source_runner import SourceTaskRunner
 
-        return SourceTaskRunner(environment).run
+        return SourceTaskRunner
     from airflow_provider_connect.runtime.worker.task.sink_runner import SinkTaskRunner
 
-    return SinkTaskRunner(environment).run
+    return SinkTaskRunner
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +334,8 @@ def _environment(
         fence.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
-    seconds = math.inf if payload.endless else _max_seconds(checked.settings, settings)
+    longest = math.inf if payload.longest_seconds is None else payload.longest_seconds
+    seconds = longest if payload.endless else _max_seconds(checked.settings, settings)
     with store.follow(payload.connector, payload.claim) as follower:
         deadline = time.monotonic() + seconds
         stop = StopSignal(FollowedConfig(follower), host.connection, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
@@ -322,6 +355,7 @@ def _environment(
                     mask=mask,
                     counted=counted,
                     watch=host.watch,
+                    cpu_clock=host.cpu_clock,
                     step=step,
                     java=host.java,
                     fence=fence,

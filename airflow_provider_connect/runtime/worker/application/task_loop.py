@@ -6,6 +6,7 @@ again. A retriable failure is retried here, with a growing wait. Any other failu
 
 from __future__ import annotations
 
+import gc
 import logging
 import time
 from collections.abc import Callable
@@ -13,9 +14,10 @@ from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.errors import RetriableException, StoreTimeoutException, trace_of
+from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, own_process_host, run_task
+from airflow_provider_connect.runtime.worker.application.task_body import TaskHost, own_process_host, rehearse_task, run_task
 from airflow_provider_connect.runtime.worker.metrics import merge_results
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
@@ -34,6 +36,9 @@ def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, fenced: b
 
     ``host`` None and ``fenced``: see ``run_task``.
     """
+    if payload.is_rehearsal:
+        rehearse_task(payload, Mask() if host is None else host.mask)
+        return TaskResult(payload.task)
     if not payload.stays:
         return run_task(payload, host, fenced=fenced)
     host = host or own_process_host(payload, fenced=fenced)
@@ -65,7 +70,9 @@ class TaskLoop:
         """Run to the end. Returns the counts of all runs of the body, with the state and the reason of the end. Raises the exception of a
         store that cannot be read."""
         with closing(self._connection), self._host.backing.configs().follow(self._payload.connector, self._payload.claim) as follower:
-            return self._until_stopped(FollowedConfig(follower))
+            result = self._until_stopped(FollowedConfig(follower))
+        gc.collect()  # Kafka clients in reference cycles would keep their threads and connections, if the process lives on
+        return result
 
     def _until_stopped(self, followed: FollowedConfig) -> TaskResult:
         retry, idle, total = _FIRST_RETRY_SECONDS, _STEP_SECONDS, TaskResult(self._payload.task)

@@ -10,7 +10,7 @@ import os
 import pickle
 import subprocess
 import sys
-from typing import BinaryIO, Final
+from typing import IO, BinaryIO, Final
 
 from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
@@ -31,15 +31,7 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
     """
     reading, writing = os.pipe()
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", _PROGRAM, str(writing)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            pass_fds=[writing],
-            text=False,
-            preexec_fn=dies_with_parent(),  # in this process's group, which Airflow kills  # noqa: PLW1509
-        )
+        process = start_program(_PROGRAM, writing)
     except OSError as error:
         os.close(reading)
         raise RetriableException(f"The process of task {payload.connector}-{payload.task} does not start: {error}") from error
@@ -53,15 +45,36 @@ def run_in_process(payload: TaskPayload) -> TaskResult:
             process.stdin.close()
         except BrokenPipeError:  # the process has ended: its exit code follows
             pass
-        for line in bounded_lines(process.stdout):  # to the end of the output, because the process writes its result at its end
-            sys.stdout.write(line.decode("utf-8", "replace"))
-            sys.stdout.flush()
+        show(process.stdout)  # to the end of the output, because the process writes its result at its end
         text = answered.read()
         code = process.wait()
     if not text:
-        how = f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
-        raise TaskProcessLost(f"The process of task {payload.connector}-{payload.task} {how}")
+        raise TaskProcessLost(f"The process of task {payload.connector}-{payload.task} {ending(code)}")
     return RunResult.from_json(text.decode()).tasks[0]
+
+
+def start_program(module: str, descriptor: int) -> subprocess.Popen[bytes]:
+    """Start ``module`` as a program that inherits ``descriptor``, its argument. The child dies with the calling thread. Raises OSError."""
+    return subprocess.Popen(
+        [sys.executable, "-m", module, str(descriptor)],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        pass_fds=[descriptor],
+        preexec_fn=dies_with_parent(),  # in this process's group, which Airflow kills  # noqa: PLW1509
+    )
+
+
+def show(output: IO[bytes]) -> None:
+    """Print what a process prints, until it ends."""
+    for line in bounded_lines(output):
+        sys.stdout.write(line.decode("utf-8", "replace"))
+        sys.stdout.flush()
+
+
+def ending(code: int) -> str:
+    """How a process with this exit code of ``subprocess`` ended, in words."""
+    return f"was ended by signal {-code}" if code < 0 else f"ended with exit code {code}"
 
 
 def answer(asked: BinaryIO, descriptor: int) -> None:

@@ -6,12 +6,14 @@ Knows nothing of converters, groups or commits.
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 
 import pyarrow as pa
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.data.records import TopicPartition
@@ -46,7 +48,8 @@ FORCED_SETTINGS = {
     "auto.offset.reset": "error",  # the reader decides where a range begins; records that retention removes before the read are reported
 }
 _ANSWER_SECONDS = 30.0
-_WAIT_SECONDS = 0.1  # how often errors and callbacks of the consumer are served
+_LEADERS_SECONDS = 2.0
+_WAIT_SECONDS = 0.5  # how often errors and callbacks of the consumer are served
 
 
 class KafkaReader:
@@ -77,6 +80,7 @@ class KafkaReader:
         self._client = ClientMessages(consumer, columns, only)
         self._native = None if library is None else ConsumerQueue(consumer, library, columns, on_error)
         try:
+            self._learn_leaders()
             self._assign()
         except BaseException:
             self.close()  # otherwise the consumer waits for this queue when it ends
@@ -91,6 +95,16 @@ class KafkaReader:
     def exhausted(self) -> bool:
         """Whether every partition that is not held is done. Held partitions may never be resumed."""
         return not self._open - self.held
+
+    @property
+    def known_lag(self) -> int:
+        """How many offsets follow the positions, as the client knows from its last fetches. Sends no request, and leaves out ``held``."""
+        lag = 0
+        for partition, position in self.positions.items():
+            if partition not in self.held:
+                _, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), cached=True) or (0, 0)
+                lag += max(0, high - position)
+        return lag
 
     def hold(self, partitions: frozenset[TopicPartition]) -> None:
         """Until the next call, do not read these partitions, but read all others."""
@@ -132,6 +146,15 @@ class KafkaReader:
             left -= _WAIT_SECONDS
             if consumed is not None or left <= 0:
                 return consumed
+
+    def _learn_leaders(self) -> None:
+        """Ask the brokers for the leaders of all topics. Of a topic that is unknown at its assignment, librdkafka may ask a second later,
+        and a broker's connection would be opened after that. The offsets of the answer are not used."""
+        now_ms = int(time.time() * 1000)
+        one_of_each = {partition.topic: ClientPartition(*partition, now_ms) for partition in self._open}
+        if one_of_each:
+            with suppress(KafkaException):  # the assignment meets the same fault, and reports it
+                self._consumer.offsets_for_times([*one_of_each.values()], timeout=_LEADERS_SECONDS)
 
     def _assign(self) -> None:
         wanted = sorted(self._open - self.held)
@@ -240,12 +263,19 @@ class AheadReader:
         """Whether every partition that is not held is done."""
         return self._exhausted
 
+    @property
+    def is_caught_up(self) -> bool:
+        """Whether no record is waiting in the client, and few are waiting in the broker."""
+        is_waiting = self._next is not None and self._next.done() and bool(self._next.result())
+        return not is_waiting and self._reader.known_lag < BATCH_RECORDS
+
     def read(self, timeout_seconds: float) -> list[RawBatch]:
-        """As ``KafkaReader.read``, but the read may have begun before the call."""
+        """As ``KafkaReader.read``, but the read may have begun before the call. After a read without records, the next one begins with its
+        call: a task at rest does not need a second thread."""
         pending, self._next = self._next, None
         raws = self._reader.read(timeout_seconds) if pending is None else pending.result()
         self._note()
-        if not self._exhausted:
+        if raws and not self._exhausted:
             self._next = self._thread.submit(self._reader.read, timeout_seconds)
         return raws
 

@@ -100,11 +100,12 @@ class GroupCommit:
 
 
 class SinkDelivery(Protocol):
-    """Accepts batches. ``commit`` makes everything up to ``positions`` durable and returns what was committed."""
+    """Accepts batches. ``commit`` makes everything up to ``positions`` durable and returns what was committed. Without ``with_group``, the
+    group's offsets stay as they are."""
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None: ...
 
-    def commit(self, task: SinkTask, positions: Offsets) -> Offsets: ...
+    def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets: ...
 
 
 class CommitAfterPut:
@@ -124,14 +125,14 @@ class CommitAfterPut:
         with self._step(CommitStep.PUT):  # 1
             task.put(batch)
 
-    def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+    def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
         self._check()
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
         self._warn_unread_offsets(vouched, positions)
         offsets = {p: n for p, n in vouched.items() if p in positions and n <= positions[p]}
         changed = {p: n for p, n in offsets.items() if self._committed.get(p) != n}
-        if changed:
+        if changed and with_group:
             with self._step(CommitStep.COMMIT_GROUP):  # 3
                 self._group.commit(changed)
             self._committed.update(changed)
@@ -167,10 +168,11 @@ class CommitBeforePut:
                     f"{batch.num_records} records of topic {batch.topic} may be lost: at most once never puts again"
                 ) from error
 
-    def commit(self, task: SinkTask, positions: Offsets) -> Offsets:
+    def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
         task.flush(dict(positions))
-        with self._step(CommitStep.COMMIT_GROUP):
-            self._group.commit(positions)
+        if with_group:
+            with self._step(CommitStep.COMMIT_GROUP):
+                self._group.commit(positions)
         return positions
 
 

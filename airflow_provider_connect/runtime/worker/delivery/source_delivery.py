@@ -156,10 +156,12 @@ class AtLeastOnce:
         self._step = step
         self._last = now()
         self._offsets = _LatestOffsets()
+        self._is_unacknowledged = False
 
     def deliver(self, batches: Sequence[EncodedBatch], offsets: Sequence[SourceOffset]) -> None:
         with self._step(CommitStep.WRITE_RECORDS):
             for batch in batches:
+                self._is_unacknowledged = True
                 self._writer.write(batch)
             self._offsets.add(offsets)
 
@@ -168,14 +170,15 @@ class AtLeastOnce:
 
     def commit(self, closing: Sequence[ProducerRecord] = ()) -> bool:
         """Steps: 1 wait until every record is acknowledged; 2 commit the offsets."""
-        if not self._offsets and not closing:
+        if not self._offsets and not closing and not self._is_unacknowledged:
             return False
         with self._step(CommitStep.ACKNOWLEDGE_RECORDS):  # 1
             self._writer.flush(self._flush)
+        self._is_unacknowledged = False
         if self._offsets:
             with self._step(CommitStep.COMMIT_OFFSETS):  # 2
                 _commit(self._producer, [*self._encode(self._offsets.all()), *closing])
-        else:
+        elif closing:
             _close(self._producer, closing)
         self._offsets.clear()
         self._last = self._now()

@@ -278,10 +278,10 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
 
     Raises ConfigException if the requested guarantee, or ``exactly.once.support=required``, is not possible.
     """
-    supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     asked = checked.settings.delivery_guarantee
     if checked.is_java:
-        return _of_java(checked, asked, supported if checked.is_source else "")
+        return _of_java(checked, asked, "" if exactly_once or not checked.is_source else _LOCAL)
+    supported = _exactly_once_reason(checked, settings) if exactly_once else _LOCAL
     required = checked.is_source and checked.settings.requires_exactly_once
     if supported and (required or asked == Guarantee.EXACTLY_ONCE):
         key = "exactly.once.support" if required else "delivery.guarantee"
@@ -292,8 +292,8 @@ def guarantee_of(checked: CheckedConnector, settings: WorkerSettings, *, exactly
 
 
 def _of_java(checked: CheckedConnector, asked: Guarantee | None, refusal: str) -> Guarantee:
-    """A Java source delivers exactly once, because only transactions fence an earlier run. A Java sink delivers at least once, as in Kafka
-    Connect."""
+    """A Java source delivers exactly once, because only transactions fence an earlier run, also on a worker that has disabled exactly-once
+    support, as Kafka Connect has by default. A Java sink delivers at least once, as in Kafka Connect."""
     only = Guarantee.EXACTLY_ONCE if checked.is_source else Guarantee.AT_LEAST_ONCE
     what = "source" if checked.is_source else "sink"
     if refusal:

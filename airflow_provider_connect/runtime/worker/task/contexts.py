@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import SinkPipeline
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
+from airflow_provider_connect.runtime.worker.task.after_commit import AfterCommit
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.task import ErrantRecordReporter, RangeReader, TransactionContext
@@ -74,12 +75,14 @@ class TaskSourceContext:
         transaction_context: TransactionContext | None = None,
         *,
         kafka: WorkersKafka | None = None,
+        after_commit: AfterCommit | None = None,
         is_preview: bool = False,
     ) -> None:
         self.config = config
         self.claim = str(claim)
         self.is_preview = is_preview
         self._kafka = kafka
+        self.after_commit = (after_commit or AfterCommit()).add
         self.transaction_context = transaction_context
         self.stopping = stopping
         self._offsets = offsets

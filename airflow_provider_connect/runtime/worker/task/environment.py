@@ -32,8 +32,9 @@ _log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class TaskEnvironment:
-    """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clocks. ``step`` surrounds each step of a
-    commit. ``java`` may contain the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
+    """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clock and of ``cpu_clock``, which counts
+    the CPU time of the task. ``step`` surrounds each step of a commit.
+    ``java`` may contain the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -51,8 +52,12 @@ class TaskEnvironment:
     step: StepHook
     java: JavaHost | None = None
     fence: TaskFence | None = None
+    cpu_clock: Callable[[], float] = time.process_time
     started: float = field(default_factory=time.monotonic)
-    started_cpu: float = field(default_factory=time.process_time)
+    started_cpu: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started_cpu = self.cpu_clock()
 
     def metrics(self, *, is_source: bool) -> TaskMetrics:
         """New counters for the task, which its host may watch."""

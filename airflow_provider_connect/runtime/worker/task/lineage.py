@@ -20,8 +20,8 @@ log = logging.getLogger(__name__)
 
 
 def task_datasets(name: str, task: SourceTask | SinkTask, hide: Callable[[str], str]) -> list[dict[str, Any]]:
-    """The datasets of ``task``, as JSON. ``hide`` masks secrets. ``name`` is the task's name for the log. Called once, at the end of a
-    run."""
+    """The datasets of ``task``, as JSON. ``hide`` masks secrets. ``name`` is the task's name for the log. Called at the end of a
+    run, and once a minute in a run that stays."""
     try:
         with plugin_code():
             found = list(islice(task.datasets(), MOST_DATASETS))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 import os
 import subprocess
 import sys
@@ -107,12 +108,13 @@ class MemoryFence:
 
 class SharedFence:
     """The fence around a process that hosts tasks of several connectors, each in a thread. Its limit is the sum of the running tasks'
-    limits, and at least ``each``. A kill ends all of these tasks. The report of the kill names them with their positions, the latest
-    position first."""
+    limits, at least ``each`` and at most ``most``. A kill ends all of these tasks. The report of the kill names them with their positions,
+    the latest position first."""
 
-    def __init__(self, title: str, each: int) -> None:
+    def __init__(self, title: str, each: int, *, most: float = math.inf) -> None:
         self._fence = MemoryFence(title, 0, each)
         self._each = each
+        self._most = most
         self._lock = Lock()
         self._shares: dict[str, tuple[int, str]] = {}
 
@@ -139,7 +141,7 @@ class SharedFence:
             self._shares.pop(task, None)
             if share is not None:
                 self._shares[task] = share
-            limit = max(self._each, sum(each for each, _ in self._shares.values()))
+            limit = int(min(self._most, max(self._each, sum(each for each, _ in self._shares.values()))))
             positions = (f"{name}: {position}" for name, (_, position) in reversed(self._shares.items()))
             self._fence.set(limit, "; ".join(positions) or "no task")
 

@@ -16,7 +16,8 @@ LIMIT = struct.Struct("q")
 """The beginning of the note: the limit in bytes. The task and its position follow as JSON."""
 NOTE_BYTES = 4096
 _LOGGER = "airflow_provider_connect.runtime.worker.task.memory_fence"
-WATCH_SECONDS = 0.05
+WATCH_SECONDS, _LONGEST_SECONDS = 0.05, 0.5  # between two looks; the longer, the farther the process is from its limit
+_BYTES_A_SECOND = 8 << 30  # no process allocates faster
 _PS_SECONDS = 0.5
 _COUNTED = (b"RssAnon:", b"RssShmem:", b"VmSwap:")
 
@@ -61,7 +62,8 @@ def watch(pid: int, note: int, connection: int, halt: int, kill: int) -> None:
                 finally:
                     os.kill(pid, kill)
             return
-        time.sleep(WATCH_SECONDS if status is not None else _PS_SECONDS)
+        wait = min(max(WATCH_SECONDS, (limit - used) / _BYTES_A_SECOND), _LONGEST_SECONDS)
+        time.sleep(wait if status is not None else _PS_SECONDS)
 
 
 def _note(note: int) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""A log line every ten seconds of a task's work: the amount, the speed, and the distance to the end. Knows nothing of Kafka."""
+"""Log lines of a task's work: the amount, the speed, and the distance to the end. Knows nothing of Kafka."""
 
 from __future__ import annotations
 
@@ -13,6 +13,8 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.sdk.task import SourceTask
 
 INTERVAL_SECONDS = 10.0
+ENDLESS_SECONDS = 600.0
+"""Between the lines of a task without an end."""
 _UNITS = ("B", "kB", "MB", "GB", "TB")
 
 log = logging.getLogger(__name__)
@@ -36,7 +38,8 @@ def distance_of(task: SourceTask) -> Distance | None:
 
 class ProgressLog:
     """Logs the progress of task ``name``. ``distance`` returns what is left until the end of the run. None: not known. ``count`` updates
-    the metrics if another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than the interval logs nothing."""
+    the metrics if another process counts. ``now`` is a monotonic clock, in seconds. A run shorter than ten seconds logs nothing. An
+    ``endless`` task logs every ten minutes, and only if it has delivered records since the last line."""
 
     def __init__(
         self,
@@ -46,23 +49,27 @@ class ProgressLog:
         distance: Callable[[], Distance | None] = end_not_known,
         count: Callable[[], None] = lambda: None,
         now: Callable[[], float] = time.monotonic,
-        interval_seconds: float = INTERVAL_SECONDS,
+        endless: bool = False,
     ) -> None:
         self._name = name
         self._metrics = metrics
         self._distance = distance
         self._count = count
         self._now = now
-        self._interval = interval_seconds
+        self._endless = endless
         self._last, self._records = now(), 0
+        self._counted = self._last
 
     def tick(self) -> None:
         """Log if a line is due. Called by the task's loop once per turn."""
         now = self._now()
-        if now - self._last < self._interval:
+        if now - self._counted < INTERVAL_SECONDS:
             return
+        self._counted = now
         self._count()
         records = self._metrics.records_out
+        if self._endless and (now - self._last < ENDLESS_SECONDS or records == self._records):
+            return
         rate = (records - self._records) / (now - self._last)
         self._last, self._records = now, records
         log.info("Task %s: %s", self._name, progress_text(records, self._metrics.bytes, rate, self._distance()))

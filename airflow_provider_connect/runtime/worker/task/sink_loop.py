@@ -26,6 +26,7 @@ from airflow_provider_connect.sdk.task import Refusal, SinkTask
 
 Result = TypeVar("Result")
 READ_SECONDS = 0.5
+GROUP_SECONDS = 1.0  # how often a sink that ``commits_when_caught_up`` commits the group's offsets
 RECHECK_SECONDS, FIRST_RECHECK_SECONDS = 300.0, 5.0  # for other partitions; for the first ones
 PUT = "put"
 
@@ -35,11 +36,15 @@ class SinkLoop:
     """Runs one sink task until its reader is exhausted, its limit is reached, or ``stop`` gives a reason.
 
     Steps: 1 read; 2 convert and transform; 3 ``put``, repeated with the same batch after a RetriableException; 4 commit under the
-    guarantee. The loop commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. A fenced
-    loop commits nothing. A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
+    guarantee. The loop commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. If
+    ``commits_when_caught_up``, an endless loop also commits to the destination after each batch after which no record waits. The group's
+    offsets follow every ``GROUP_SECONDS``. A fenced loop commits nothing.
+
+    A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
     record for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail
     alone. If ``errors`` retains much data, the commit comes early. ``tick`` is called in each turn, ``note_position`` before the work on
-    each batch. With an ``endless`` reader, ``is_outdated`` is called every ``RECHECK_SECONDS``, and the loop ends if it returns True.
+    each batch. With an ``endless`` reader, ``is_outdated`` is called every ``RECHECK_SECONDS``, and the loop ends if it returns True. It
+    also ends after ``idle_seconds`` without a record.
     """
 
     task: SinkTask
@@ -55,6 +60,8 @@ class SinkLoop:
     max_records: int | None
     now: Callable[[], float]
     endless: bool = False
+    idle_seconds: float | None = None
+    commits_when_caught_up: bool = False
     is_outdated: Callable[[], bool] = lambda: False
     sleep: Callable[[float], None] = time.sleep
     errors: SinkErrors = field(default_factory=SinkErrors)
@@ -75,7 +82,7 @@ class SinkLoop:
 
     def _until_end(self) -> StopReason | None:
         committed, silence = self.now(), 0.0
-        checked = committed
+        checked = received = committed
         while self.endless or not self.reader.exhausted:
             reason = self.stop.reason()
             if reason is not None:
@@ -95,14 +102,21 @@ class SinkLoop:
             for raw in raws:
                 if not self._deliver(raw):
                     return self.stop.reason()
+                received = self.now()
             self._apply_requests()
             is_quiet = self.endless and self._is_uncommitted and not raws
             is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
             if self.context.take_commit_wanted() or is_due:
                 self._commit()
                 committed = self.now()
+            elif self.endless and self.commits_when_caught_up and self._is_uncommitted and self.reader.is_caught_up:
+                with_group = self.now() - committed >= GROUP_SECONDS
+                self._commit(with_group=with_group)
+                committed = self.now() if with_group else committed
             if self.max_records is not None and self.metrics.records_in >= self.max_records:
                 return None
+            if self.idle_seconds is not None and not self._is_uncommitted and self.now() - received >= self.idle_seconds:
+                break
         self._delivered.update(self.reader.positions)
         return None
 
@@ -179,10 +193,10 @@ class SinkLoop:
                 retries.succeeded()
                 return result
 
-    def _commit(self) -> None:
+    def _commit(self, *, with_group: bool = True) -> None:
         if self._delivered:
             positions = dict(self._delivered)
             with self.metrics.timed_commit(), self.errors.committing(positions):
-                committed = self.delivery.commit(self.task, positions)
+                committed = self.delivery.commit(self.task, positions, with_group=with_group)
             self.errors.committed(committed)
-            self._is_uncommitted = False
+            self._is_uncommitted = not with_group

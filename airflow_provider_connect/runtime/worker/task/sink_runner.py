@@ -12,6 +12,7 @@ from functools import partial
 from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import ConnectException, RetriableException, StoreTimeoutException
 from airflow_provider_connect.runtime.model.backfill import read_partitions
+from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
 from airflow_provider_connect.runtime.model.run import TaskResult
@@ -95,7 +96,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def __init__(self, environment: TaskEnvironment) -> None:
         super().__init__(environment, is_source=False)
         payload, settings = environment.payload, environment.settings
-        self._input = SinkInput(environment.checked, settings, client_id=f"connector-consumer-{self._name}")
+        self._input = SinkInput(environment.checked, settings, client_id=f"connector-consumer-{self._name}", endless=payload.endless)
         connection = self._admin_connection(sink_admin_overrides(environment.checked.resolved), ANSWER_SECONDS)
         self._admin = TopicAdmin(settings, connection=connection)
         self._groups = GroupOffsets(settings, connection=connection)
@@ -205,10 +206,12 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             max_records=environment.max_records,
             now=time.monotonic,
             endless=is_endless,
+            idle_seconds=payload.idle_seconds if is_endless else None,
+            commits_when_caught_up=task.commits_when_caught_up,
             is_outdated=partial(self._has_other_partitions, partitions),
             errors=errors,
             note_position=environment.note_position,
-            tick=ProgressLog(str(self._name), self._metrics, distance=distance).tick,
+            tick=ProgressLog(str(self._name), self._metrics, distance=distance, endless=is_endless).tick,
         )
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:
@@ -343,7 +346,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _batch_log_of(self, offsets: Offsets) -> Sequence[ProducerRecord]:
         self._logged.update(offsets)
         ranges = {p: [self._starts[p], n] for p, n in self._logged.items() if n > self._starts.get(p, n)}
-        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids, self._destination)
+        stay = Stay.OPEN if self._environment.payload.stays else None
+        return self._batch_log(by_topic(ranges), by_topic(self._logged), self._topic_ids, self._destination, stay)
 
 
 def _settings_of_destination(connector: SinkConnector, raw: Mapping[str, str]) -> dict[str, str]:

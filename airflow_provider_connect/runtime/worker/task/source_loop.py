@@ -7,11 +7,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 from airflow_provider_connect.data.records import SourceRecord
-from airflow_provider_connect.errors import DataException, FencedException, RetriableException, plugin_code, trace_of
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, plugin_code, trace_of
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep, StepHook, unobserved
 from airflow_provider_connect.runtime.worker.delivery.encoded_batch import EncodedBatch
 from airflow_provider_connect.runtime.worker.delivery.record_limits import Excess, RecordLimits
@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.worker.delivery.transaction_boundary impor
 from airflow_provider_connect.runtime.worker.errors.failures import RetriedByNextRunException, unread
 from airflow_provider_connect.runtime.worker.errors.retries import Retries
 from airflow_provider_connect.runtime.worker.errors.tolerance import StoppedWhileRetrying, Tolerance
+from airflow_provider_connect.runtime.worker.task.after_commit import AfterCommit
 from airflow_provider_connect.runtime.worker.task.run_progress import RunProgress
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
 from airflow_provider_connect.sdk.batch import Batch
@@ -29,6 +30,11 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 0.1  # after a poll that returned nothing
+
+
+Renew = Callable[[Callable[[], None]], SourceTask | StopReason]
+"""Waits for new data. Calls its argument several times a second meanwhile. Returns the task that reads the new data, or a reason to
+stop."""
 
 
 class Pipeline(Protocol):
@@ -59,7 +65,9 @@ class SourceLoop:
     end. ``limits`` knows which records client or broker would refuse. The error rules decide about such records before any record of the
     same poll is written. None: no record is checked. ``sleep`` is called after a poll without records. ``mask`` masks secrets in log lines.
     ``step`` surrounds the call of ``task.commit``. In a run that stays, ``renew`` is called when the task has no more records. It waits for
-    new data, and returns the task that reads the new data, or a reason to stop. ``renew`` None: the run ends.
+    new data, and returns the task that reads the new data, or a reason to stop. ``renew`` None: the run ends. A task that returns empty
+    polls for ``idle_seconds`` also ends the run. Calls in ``after_commit`` have a commit made at once. A run that stays reports its
+    deliveries when it is quiet, not only with its commits.
 
     A poll that fails, or whose records cannot be encoded, does not affect earlier polls: their records are committed, then the exception is
     raised. Retries of ``poll`` that end without success raise RetriedByNextRunException in the same way.
@@ -75,7 +83,10 @@ class SourceLoop:
     sleep: Callable[[float], None] = time.sleep
     mask: Callable[[str], str] = str
     step: StepHook = unobserved
-    renew: Callable[[], SourceTask | StopReason] | None = None
+    renew: Renew | None = None
+    idle_seconds: float | None = None
+    after_commit: AfterCommit = field(default_factory=AfterCommit)
+    now: Callable[[], float] = time.monotonic
     _is_within_transaction: bool = False
     _next_poll: float = -math.inf
     _failure: Exception | None = None
@@ -89,6 +100,7 @@ class SourceLoop:
                 return reason
             self._end_last_transaction()
             self._commit(is_last=True)
+            self._report_all_deliveries()
             if self._failure is not None:
                 raise self._failure
             if reason is StopReason.TIME:
@@ -108,14 +120,17 @@ class SourceLoop:
             return None
 
     def _until_end(self) -> StopReason | None:
+        received = self.now()
         while True:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
             self.progress.log_progress()
+            self._report_deliveries()
             with _failing_alone():
                 batches = self._poll()
             if batches is None:
+                self.after_commit.delivered()
                 if self.renew is None or self._failure is not None:
                     return None
                 if (reason := self._renew(self.renew)) is not None:
@@ -123,19 +138,28 @@ class SourceLoop:
                 continue
             if batches:
                 self._deliver(batches)
+                received = self.now()
+            elif self._is_idle(self.now() - received):
+                return StopReason.IDLE
             elif not self._end_transaction(None if self.transactions is None else self.transactions.boundary.take_last()):
                 self.sleep(IDLE_SECONDS)
-            if self.delivery.is_due():
+            self.after_commit.delivered()
+            if self.delivery.is_due() or (self.after_commit.is_due and self.transactions is None):
                 self._commit()
             if self.progress.has_reached_limit and not self._is_within_transaction:
                 return None
 
-    def _renew(self, renew: Callable[[], SourceTask | StopReason]) -> StopReason | None:
+    def _is_idle(self, seconds: float) -> bool:
+        """Whether a run with ``idle_seconds`` ends after ``seconds`` without a record. A retry or a transaction keeps it."""
+        is_retrying = self._retries.now() < self._next_poll
+        return self.idle_seconds is not None and seconds >= self.idle_seconds and not is_retrying and not self._is_within_transaction
+
+    def _renew(self, renew: Renew) -> StopReason | None:
         """Commit, wait, and continue with another task; or return why the loop ends."""
         self._end_last_transaction()
         self._commit()
         with _failing_alone():
-            renewed = renew()
+            renewed = renew(self._report_deliveries)
         if isinstance(renewed, StopReason):
             return renewed
         self.task = renewed
@@ -151,8 +175,10 @@ class SourceLoop:
             try:
                 polled = self.task.poll()
             except RetriableException as error:
+                self.after_commit.drop()
                 return self._poll_later(error)
             except DataException as error:
+                self.after_commit.drop()
                 retries.succeeded()
                 self.pipeline.errors.failed(unread(class_name_of(type(self.task)), error))
                 return []
@@ -233,9 +259,25 @@ class SourceLoop:
     def _commit(self, *, is_last: bool = False) -> None:
         with self.progress.metrics.timed_commit():
             is_committed = self.delivery.commit(self.progress.batch_log_records(is_last=is_last))
+        self.progress.nothing_uncommitted()
         if is_committed:
             self.progress.committed()
             self._notify_task()
+        self.after_commit.committed()
+
+    def _report_deliveries(self) -> None:
+        """In a run that stays: write what was committed to the batch log, once the task is quiet."""
+        if records := self.progress.unreported_records(is_last=False):
+            self.delivery.commit(records)
+
+    def _report_all_deliveries(self) -> None:
+        """The same at the end. A failure is logged, because everything is delivered and committed."""
+        if records := self.progress.unreported_records(is_last=True):
+            try:
+                self.delivery.commit(records)
+            except (ConnectException, FencedException) as error:
+                log.info("The batch log lacks the task's last deliveries: %s", self.mask(str(error)))
+                self.delivery.abort()
 
     def _notify_task(self) -> None:
         """Notify the source task, which can now forget what is committed. An exception of its ``commit`` is logged."""

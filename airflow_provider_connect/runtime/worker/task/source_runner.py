@@ -12,6 +12,7 @@ from confluent_kafka import Producer
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.model.batches import MOST_RANGES, Stay
 from airflow_provider_connect.runtime.model.connector_keys import strip_framework_keys
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee, TransactionBoundary
 from airflow_provider_connect.runtime.model.offsets import OffsetRecord
@@ -40,6 +41,7 @@ from airflow_provider_connect.runtime.worker.delivery.transaction_boundary impor
 )
 from airflow_provider_connect.runtime.worker.errors.tolerance import Tolerance
 from airflow_provider_connect.runtime.worker.pipeline.source_pipeline import SourcePipeline
+from airflow_provider_connect.runtime.worker.task.after_commit import AfterCommit
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceContext, WorkersKafka
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.error_setup import create_tolerance
@@ -59,7 +61,7 @@ from airflow_provider_connect.runtime.worker.task.task_producers import (
     transactional_producer,
 )
 from airflow_provider_connect.runtime.worker.task.task_runner import TaskRunner
-from airflow_provider_connect.runtime.worker.task.written_topics import WrittenTopics
+from airflow_provider_connect.runtime.worker.task.written_topics import Ranges, WrittenTopics
 from airflow_provider_connect.sdk.connector import SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
 
@@ -131,7 +133,8 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         environment = self._environment
         requested = self._boundary if isinstance(self._boundary, RequestedBoundary) else None
         errors = create_tolerance(environment, self._metrics)
-        create_task = partial(self._create_task, errors=errors, requested=requested)
+        after_commit = AfterCommit(environment.mask)
+        create_task = partial(self._create_task, errors=errors, requested=requested, after_commit=after_commit)
         task = create_task(known)
         environment.report(State.RUNNING)
         delivery = self._delivery(errors)
@@ -150,9 +153,10 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
                 environment.max_records,
                 topics=WrittenTopics(environment, self._admin, self._store.topic),
                 active_topics=environment.active_topics(),
+                stays=self._logs_ranges,
                 batch_log_entry=self._entry,
                 copy_offsets=self._offsets.copy,
-                log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance).tick,
+                log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance, endless=environment.payload.endless).tick,
                 note_position=environment.note_position,
             ),
             stop=environment.stop,
@@ -161,9 +165,13 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             mask=environment.mask,
             step=environment.step,
             renew=self._renewal(known, create_task) if environment.payload.endless else None,
+            idle_seconds=environment.payload.idle_seconds,
+            after_commit=after_commit,
         )
 
-    def _create_task(self, known: SourceOffsets, *, errors: Tolerance, requested: RequestedBoundary | None) -> SourceTask:
+    def _create_task(
+        self, known: SourceOffsets, *, errors: Tolerance, requested: RequestedBoundary | None, after_commit: AfterCommit
+    ) -> SourceTask:
         environment, connector = self._environment, self._connector
         context = TaskSourceContext(
             environment.task_config,
@@ -172,6 +180,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             lambda: bool(environment.stop),
             requested,
             kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors, environment.librdkafka),
+            after_commit=after_commit,
         )
         task = configure_task(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
@@ -182,7 +191,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
     def _renewal(self, known: SourceOffsets, create_task: Callable[[SourceOffsets], SourceTask]) -> Renewal:
         self._offsets.follow(known)
         environment, connector = self._environment, self._connector
-        return Renewal(
+        renewal = Renewal(
             self._name,
             connector,
             strip_framework_keys({**connector.default_settings, **environment.checked.resolved}),
@@ -192,7 +201,10 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             records=lambda: self._metrics.records_in,
             offsets_written=lambda: self._offsets.written,
             mask=environment.mask,
+            idle_seconds=environment.payload.idle_seconds,
         )
+        self._open.callback(renewal.close)
+        return renewal
 
     @property
     def _connector(self) -> SourceConnector:
@@ -204,8 +216,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         task = self._task_of_author
         return distance_of(task) if isinstance(task, SourceTask) else None
 
-    def _entry(self) -> Sequence[ProducerRecord]:
-        return self._batch_log(ranges={}, positions={})
+    def _entry(self, ranges: Ranges, stay: Stay | None) -> Sequence[ProducerRecord]:
+        is_too_large = sum(map(len, ranges.values())) > MOST_RANGES
+        return self._batch_log(ranges={} if is_too_large else ranges, positions={}, stay=stay)
 
     def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:
         environment, metrics = self._environment, self._metrics

@@ -35,10 +35,12 @@ class StopReason(StrEnum):
     STOPPED = "stopped"
     DELETED = "deleted"
     FENCED = "a newer claim took over"
+    INTERRUPTED = "the connector was changed or restarted"
     ASKED_TO_END = "the application was asked to end"
     TIME = "batch.max.duration.ms is over"
     EXPIRED = "a value of a config provider has expired"
     NEXT_RUN = "the next run continues"
+    IDLE = "there was no new record for airflow.run.idle.timeout"
     OUTDATED = "the topics or partitions of the task have changed"
 
 
@@ -94,7 +96,7 @@ class StopSignal:
 
     def is_final(self) -> bool:
         """Whether the task no longer owns its work. Then the task waits for no commit."""
-        return self.reason() in {StopReason.FENCED, StopReason.STOPPED, StopReason.DELETED}
+        return self.reason() in {StopReason.FENCED, StopReason.INTERRUPTED, StopReason.STOPPED, StopReason.DELETED}
 
     def _poll(self) -> StopReason | None:
         now = self._now()
@@ -281,6 +283,7 @@ class FollowedConfig:
 
 _REASONS = {
     ChangeKind.CLAIMED: StopReason.FENCED,
+    ChangeKind.INTERRUPTED: StopReason.INTERRUPTED,
     ChangeKind.PAUSED: StopReason.PAUSED,
     ChangeKind.STOPPED: StopReason.STOPPED,
     ChangeKind.DELETED: StopReason.DELETED,

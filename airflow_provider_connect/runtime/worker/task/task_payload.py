@@ -22,7 +22,8 @@ class TaskPayload:
     the task chooses. ``locations`` are the paths of these plugins in ``plugin.path``. ``failures`` is the number of consecutive
     applications before this one in which the task has FAILED. ``known`` is the part of the config topic that the driver has read: the task
     continues from there. ``needs_spark``: the task runs in the driver. ``hosted`` is how many tasks the run has. ``stays``: the task runs
-    until there is a reason to end.
+    until there is a reason to end. ``idle_seconds``: an ``endless`` task ends when it had no new record for that long, or when
+    ``longest_seconds`` are over. ``is_rehearsal``: the task is not run; its process only loads what it needs.
     """
 
     connector: str
@@ -47,6 +48,9 @@ class TaskPayload:
     hosted: int = 1
     is_java: bool = False
     stays: bool = False
+    idle_seconds: float | None = None
+    longest_seconds: float | None = None
+    is_rehearsal: bool = False
 
     def __repr__(self) -> str:
         return f"TaskPayload({self.connector}-{self.task})"

@@ -31,6 +31,7 @@ FAST_PRODUCER: dict[str, Any] = {
     "queue.buffering.max.kbytes": "2097151",
     "delivery.report.only.error": True,
 }
+STAYING_LINGER_MS = "2"  # in runs that stay, latency counts more than the size of batches
 BOUNDED_BY_WRITER = ("queue.buffering.max.messages", "queue.buffering.max.kbytes")  # it waits before: a full queue would be an error
 
 
@@ -76,7 +77,8 @@ def producer_config(environment: TaskEnvironment, overrides: Mapping[str, str], 
     client_id = f"connector-producer-{environment.payload.connector}-{environment.payload.task}"
     config = client_config(environment.settings, "producer", overrides, client_id=client_id, transactional_id=transactional_id)
     chosen = {name.removeprefix("producer.") for name in environment.settings.values if name.startswith("producer.")} | set(overrides)
-    fast = {name: value for name, value in FAST_PRODUCER.items() if name not in chosen or name in BOUNDED_BY_WRITER}
+    faster = {**FAST_PRODUCER, "linger.ms": STAYING_LINGER_MS} if environment.payload.endless else FAST_PRODUCER
+    fast = {name: value for name, value in faster.items() if name not in chosen or name in BOUNDED_BY_WRITER}
     return {**config, **fast, **LastError().callbacks()}
 
 

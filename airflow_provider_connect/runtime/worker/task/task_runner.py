@@ -10,6 +10,7 @@ from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
@@ -24,6 +25,7 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 _MAX_ERROR_LENGTH: Final = 500
+_DATASETS_SECONDS: Final = 60.0
 _Known = TypeVar("_Known")
 _Loop = TypeVar("_Loop", bound="Loop")
 
@@ -49,6 +51,8 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._open = ExitStack()
         self._task_of_author: SourceTask | SinkTask | None = None
         self._distance: Callable[[], Distance | None] = end_not_known
+        self._named: Sequence[tuple[str, str]] = ()
+        self._datasets_due = 0.0
         self._cpu_seconds_elsewhere = 0.0  # CPU time of a process that the task has started
 
     def run(self) -> TaskResult:
@@ -63,7 +67,13 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             datasets = [] if reason is StopReason.FENCED else self._datasets()
         result = self.result(loop, reason)  # 6
         result.datasets, result.failed, result.error = datasets, self._metrics.records_skipped, self._last_error()
+        result.is_logged = self._logs_ranges
         return result
+
+    @property
+    def _logs_ranges(self) -> bool:
+        """Whether the batch log has the task's ranges, because the run stays."""
+        return self._environment.payload.stays and self._has_batch_log
 
     @abstractmethod
     def take_over(self) -> None:
@@ -101,6 +111,19 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         """The error of the last record that was skipped, without secrets. Empty: no record was skipped, or the error is not known."""
         return cut(self._environment.mask(self._metrics.last_error()), _MAX_ERROR_LENGTH)
 
+    @property
+    def _has_batch_log(self) -> bool:
+        environment = self._environment
+        return environment.backing.keeps_batch_log and not is_elsewhere(environment.settings, environment.producer_overrides)
+
+    def _names_of_datasets(self) -> Sequence[tuple[str, str]]:
+        """Namespaces and names of the datasets. Those of a task that has delivered records are read once a minute."""
+        now = time.monotonic()
+        if self._metrics.records_delivered and now >= self._datasets_due:
+            self._datasets_due = now + _DATASETS_SECONDS
+            self._named = [(each["namespace"], each["name"]) for each in self._datasets()]
+        return self._named
+
     def _datasets(self) -> list[dict[str, Any]]:
         """The datasets for lineage. The datasets of a Java task are not known. Any: JSON."""
         return [] if self._task_of_author is None else task_datasets(self._name, self._task_of_author, self._environment.mask)
@@ -111,11 +134,12 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         positions: Mapping[str, Mapping[str, int]],
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         destination: str = "",
+        stay: Stay | None = None,
     ) -> Sequence[ProducerRecord]:
         """The batch log's record of the task's deliveries in this run so far. Empty if the task's transactions do not go to the worker's
         own cluster, which has the batch log."""
         environment, metrics, payload = self._environment, self._metrics, self._environment.payload
-        if not environment.backing.keeps_batch_log or is_elsewhere(environment.settings, environment.producer_overrides):
+        if not self._has_batch_log:
             return []
         partition, key, value = BatchLog.record(
             environment.settings,
@@ -127,7 +151,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             records=metrics.records_delivered,
             size=metrics.bytes,
             seconds=time.monotonic() - environment.started,
-            cpu_seconds=time.process_time() - environment.started_cpu + self._cpu_seconds_elsewhere,
+            cpu_seconds=environment.cpu_clock() - environment.started_cpu + self._cpu_seconds_elsewhere,
             ranges=ranges,
             positions=positions,
             topic_ids=topic_ids,
@@ -135,5 +159,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             failed=metrics.records_skipped,
             error=self._last_error(),
             destination=destination,
+            stay=stay,
+            datasets=() if stay is None else self._names_of_datasets(),
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Mapping
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, StoreException
@@ -12,6 +13,9 @@ from airflow_provider_connect.runtime.model.topic_creation import TopicCreation,
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import OFFSETS_TOPIC
 from airflow_provider_connect.runtime.stores.topic_admin import Creation, TopicAdmin, TopicSpec
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+
+Ranges = dict[str, dict[str, list[int]]]
+"""By topic and partition: the first and the next offset."""
 
 log = logging.getLogger(__name__)
 
@@ -45,14 +49,20 @@ class WrittenTopics:
         is_new = creation is not None and self._create_if_missing(topic, creation)  # 2
         self._before[topic] = {} if is_new else self._ends(topic)  # 3
 
-    def ranges(self) -> dict[str, dict[str, list[int]]]:
+    def ranges(self) -> Ranges:
         """The end of each partition before the run and its end now, by topic and partition. Partitions with equal ends are left out."""
-        found = {topic: spans for topic in sorted(self._before) if (spans := self._spans(topic))}
+        found = self._spans(self._ends(*self._before))
         if self._own is not None:
             self._await_markers(
                 {TopicPartition(topic, int(number)): end for topic, spans in found.items() for number, (_, end) in spans.items()}
             )
         return found
+
+    def committed_ranges(self) -> tuple[Ranges, bool]:
+        """As ``ranges``, but up to the end for readers of committed records, and whether that is the end. Does not wait."""
+        ends = self._ends(*self._before)
+        committed = self._admin.end_offsets(ends)
+        return self._spans(committed), all(committed[partition] >= end for partition, end in ends.items())
 
     def _await_markers(self, ends: dict[TopicPartition, int]) -> None:
         """Wait for the markers of the last commit, which a broker writes after its answer. A sink that starts before the markers are
@@ -96,15 +106,19 @@ class WrittenTopics:
         log.info("Task %s-%s: created topic %s using creation group %s", payload.connector, payload.task, described, group.name)
         return True
 
-    def _spans(self, topic: str) -> dict[str, list[int]]:
-        before = self._before[topic]
-        ends = self._ends(topic)
-        return {str(p.partition): [before.get(p, 0), end] for p, end in sorted(ends.items()) if end > before.get(p, 0)}
+    def _spans(self, ends: Mapping[TopicPartition, int]) -> Ranges:
+        found: Ranges = {}
+        for partition, end in sorted(ends.items()):
+            before = self._before[partition.topic].get(partition, 0)
+            if end > before:
+                found.setdefault(partition.topic, {})[str(partition.partition)] = [before, end]
+        return found
 
-    def _ends(self, topic: str) -> dict[TopicPartition, int]:
-        """The ends by partition. Empty for a topic that does not exist yet."""
-        count = self._admin.partitions([topic]).get(topic, 0)
-        return self._admin.end_offsets([TopicPartition(topic, number) for number in range(count)], read_committed=False)
+    def _ends(self, *topics: str) -> dict[TopicPartition, int]:
+        """The ends by partition. Topics that do not exist yet are left out."""
+        counts = self._admin.partitions(topics)
+        partitions = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
+        return self._admin.end_offsets(partitions, read_committed=False)
 
 
 def _described(topic: str, group: TopicGroup) -> str:

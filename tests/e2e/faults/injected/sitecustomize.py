@@ -4,6 +4,9 @@
 begin as the fault lingers, wherever the process is by then), ``nth`` call, ``signal``, ``victim``
 (worker, driver, jvm; or broker connection, backend, which the process only loses) and ``token``, a file whose creation makes the fault
 happen only once however many processes come by. A ``CommitStep`` is struck by the hook of the deliveries, a method by a wrapper.
+
+A step ``java:Class.method`` is in the JVM of a Java task of ``connector``: the fault strikes when the thread of the task is seen in it
+for the ``nth`` time. Its victims are worker (the process that has started the JVM), driver, and java, the JVM.
 """
 
 import contextlib
@@ -21,11 +24,14 @@ from itertools import count
 from pathlib import Path
 
 FAULT = json.loads(os.environ.get("FAULT", "null"))
+JAVA = "airflow_provider_connect.runtime.java.jvm.connect_worker"
 HOOK = "airflow_provider_connect.runtime.worker.delivery.commit_steps"
 CALLS = count(1)
 
 
 def victim_pid() -> int:
+    if FAULT["victim"] == "java":
+        return int(FAULT["java_pid"])
     if FAULT["victim"] == "worker":
         return os.getpid()
     driver = int((Path(FAULT["run_dir"]) / "driver.pid").read_text())
@@ -68,7 +74,7 @@ def lose_connections() -> bool:
 def module_name() -> str:
     """The module that is changed right after it is executed."""
     name, colon, _ = FAULT["step"].partition(":")
-    return name if colon else HOOK
+    return JAVA if name == "java" else name if colon else HOOK
 
 
 @contextlib.contextmanager
@@ -86,7 +92,42 @@ def around(step: str) -> Iterator[None]:
         strike()
 
 
+def watch_java(worker: object, task: object) -> None:
+    """Strike when the thread of the task is in the step. Ends with the JVM."""
+    name, step = f"task-thread-{task.connector}-{task.number}", f".{FAULT['step'].partition(':')[2]}("  # type: ignore[attr-defined]
+    lang, writers = worker.jvm.java.java.lang, worker.jvm.java.java.io  # type: ignore[attr-defined]
+    thread, was_in = None, False
+    with contextlib.suppress(Exception):
+        while True:
+            if thread is None:
+                thread = next((each for each in lang.Thread.getAllStackTraces().keySet() if each.getName() == name), None)
+                continue
+            stack, text = lang.Throwable(), writers.StringWriter()
+            stack.setStackTrace(thread.getStackTrace())
+            stack.printStackTrace(writers.PrintWriter(text))
+            is_in = step in text.toString()
+            if is_in and not was_in and next(CALLS) == FAULT["nth"]:
+                FAULT["java_pid"] = worker.jvm.pid  # type: ignore[attr-defined]
+                strike()
+                return
+            was_in = is_in
+
+
+def wrap_java(module: object) -> None:
+    original = module.ConnectWorker.start_task  # type: ignore[attr-defined]
+
+    def start_task(worker: object, task: object, *args: object, **kwargs: object) -> None:
+        if task.connector == FAULT["connector"]:  # type: ignore[attr-defined]
+            threading.Thread(target=watch_java, args=(worker, task), daemon=True).start()
+        original(worker, task, *args, **kwargs)
+
+    module.ConnectWorker.start_task = start_task  # type: ignore[attr-defined]
+
+
 def wrap(module: object) -> None:
+    if FAULT["step"].startswith("java:"):
+        wrap_java(module)
+        return
     if ":" not in FAULT["step"]:
         module.unobserved = around  # type: ignore[attr-defined]
         return

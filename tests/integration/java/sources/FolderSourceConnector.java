@@ -15,7 +15,8 @@ import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.source.SourceTask;
 
-/** A task for each file of a folder. A thread of the connector asks for other tasks when there are other files; a file "fail" is an error. */
+/** A task for each file of a folder. A thread of the connector asks for other tasks when there are other files. A file "fail" is
+ * an error, a file "exit" ends the JVM, and while there is a file "hang", the connector does not name its tasks. */
 public class FolderSourceConnector extends SourceConnector {
     private volatile boolean running;
     private volatile List<String> files;
@@ -40,6 +41,13 @@ public class FolderSourceConnector extends SourceConnector {
 
     @Override
     public List<Map<String, String>> taskConfigs(int most) {
+        while (has("hang")) {
+            try {
+                Thread.sleep(50);
+            } catch (InterruptedException ended) {
+                throw new ConnectException(ended);
+            }
+        }
         return files.stream().map(file -> Map.of("topic", config.get("topic"), "file", file)).toList();
     }
 
@@ -66,9 +74,16 @@ public class FolderSourceConnector extends SourceConnector {
         }
     }
 
+    private boolean has(String file) {
+        return Files.exists(Path.of(config.get("folder"), file));
+    }
+
     private void watch() {
         while (running) {
-            if (Files.exists(Path.of(config.get("folder"), "fail"))) {
+            if (has("exit")) {
+                System.exit(7);
+            }
+            if (has("fail")) {
                 context.raiseError(new ConnectException("the folder is out of order: " + config.get("topic.password")));
                 return;
             }
@@ -85,7 +100,7 @@ public class FolderSourceConnector extends SourceConnector {
         }
     }
 
-    /** The lines of one file. */
+    /** The lines of one file, fifty in a poll. */
     public static class Lines extends SourceTask {
         private Map<String, String> config;
         private long line;
@@ -107,7 +122,7 @@ public class FolderSourceConnector extends SourceConnector {
             List<SourceRecord> records = new ArrayList<>();
             try {
                 List<String> lines = Files.readAllLines(Path.of(config.get("file")));
-                while (line < lines.size()) {
+                while (line < lines.size() && records.size() < 50) {
                     String text = lines.get((int) line++);
                     Map<String, Object> offset = Map.of("line", line);
                     records.add(new SourceRecord(

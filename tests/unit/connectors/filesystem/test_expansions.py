@@ -28,6 +28,7 @@ def found() -> Any:
     return json.loads(subprocess.run(command, cwd=CHECKOUT, check=True, capture_output=True, text=True).stdout)
 
 
+@pytest.mark.soak  # a minute of a processor; a limit of each reader by itself: test_formats, test_broken_files
 @pytest.mark.parametrize("name", FILES)
 def test_a_small_file_cannot_become_more_than_a_process_bears(found: dict[str, Any], name: str) -> None:
     one = found[name]

@@ -18,11 +18,11 @@ GIVEN = {"dataclass": dataclass, "datetime": datetime, "SourceConnectorSuite": S
 def test_each_block_declares_what_it_shows(tmp_path: Path) -> None:
     names: dict[str, Any] = dict(GIVEN)
     blocks = re.findall(r"^```python[^\n]*\n(.*?)^```$", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     for block in blocks:
         exec(compile(block, str(PAGE), "exec"), names)
     for kind, found in (
-        (SourceConnector, ("orders", "prices", "sold")),
+        (SourceConnector, ("orders", "prices", "sold", "events")),
         (SinkConnector, ("shelf",)),
         (Transformation, ("later", "shouted")),
     ):

@@ -944,3 +944,51 @@ def test_no_rows_may_come_before_the_first_ones() -> None:
         yield []
 
     assert [record.value["id"] for record in run(late(), {"topic": "t"}).records] == [1]
+
+
+def confirmed_after_polls(function: type[FunctionSource]) -> list[tuple[int, list[str]]]:
+    """For each poll: how many rows it has returned, and the calls after the next commit that it has requested."""
+    task = task_of(function)
+    polls: list[tuple[int, list[str]]] = []
+    while (batches := task.poll()) is not None:
+        requested = [call() for call in task.context.calls_after_commit]
+        task.context.calls_after_commit.clear()
+        polls.append((sum(batch.num_records for batch in batches), requested))
+    return polls
+
+
+def test_a_call_after_the_commit_waits_for_the_rows_that_are_yielded_next() -> None:
+    @source(topic="t")
+    def mixed(context: Any) -> Iterator[Any]:
+        context.after_commit(lambda: "a")
+        yield [{"id": 1}, {"id": 2}]
+        context.after_commit(lambda: "b")
+        yield {"id": 3}
+        context.after_commit(lambda: "c")
+        yield {"id": 4}
+        context.after_commit(lambda: "d")
+        yield [{"id": 5}]
+        context.after_commit(lambda: "end")
+
+    assert confirmed_after_polls(mixed) == [(2, ["a"]), (2, ["b", "c"]), (1, ["d"])]
+
+
+def test_a_call_waits_for_rows_whose_fields_have_no_type_yet() -> None:
+    @source(topic="t")
+    def late(context: Any) -> Iterator[Any]:
+        context.after_commit(lambda: "a")
+        yield [{"id": None}]
+        context.after_commit(lambda: "b")
+        yield [{"id": 1}]
+
+    assert confirmed_after_polls(late) == [(2, ["a", "b"])]
+
+
+def test_a_source_whose_last_rows_wait_has_no_call_after_a_commit() -> None:
+    @source(topic="t", cursor="id")
+    def sorted_rows(context: Any) -> Iterator[Any]:
+        context.after_commit(lambda: None)
+        yield [{"id": 1}]
+
+    with pytest.raises(ConnectException, match="after_commit needs a source without cursor="):
+        task_of(sorted_rows).poll()
