@@ -13,6 +13,7 @@ from airflow_provider_connect.dev.stack import Stack
 COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000", "--rows", "2000"]
 
 
+@pytest.mark.soak  # files and tables through a real Airflow: integration/airflow; its DAGs in the wheel: test_wheel
 @pytest.mark.timeout(1200)
 def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
     done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=1100, check=False)
