@@ -247,6 +247,7 @@ def test_a_run_that_a_user_marked_as_failed_names_the_user(airflow: Airflow, cre
     assert "restart?includeTasks=true" in task["trace"]
 
 
+@pytest.mark.soak  # a killed run: test_runs; what the herder makes of it: unit/herder/test_lifecycle
 def test_a_killed_run_does_not_stay_running(airflow: Airflow, created: str, file_source: Connector) -> None:
     wait_until(lambda: has_no_run(airflow, created), "its first run is over")
     long_input(file_source[0])
@@ -291,7 +292,8 @@ _SOON_TOO = [
 ]
 
 
-@pytest.mark.parametrize("orders", [_SOON, pytest.param(_SOON_TOO, marks=pytest.mark.soak)], ids=["two", "eight"])
+@pytest.mark.soak  # one call at a time: test_a_pause_in_airflow_is_a_pause_over_rest_and_the_other_way_round
+@pytest.mark.parametrize("orders", [_SOON, _SOON_TOO], ids=["two", "eight"])
 def test_calls_that_follow_each_other_at_once_leave_no_failed_run(
     airflow: Airflow, created: str, file_source: Connector, orders: list[tuple[str, ...]]
 ) -> None:

@@ -19,7 +19,7 @@ Connector = tuple[Path, dict[str, str]]
 _MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "sql-mirror.md").read_text()
 INTERVALS_AND_OFFSETS = re.findall(r"```sql\n(.*?)```", _MIRROR.partition("### Intervals and offsets")[2].partition("\n## ")[0], re.DOTALL)
 """The queries that the page shows: by the run, by the offset (PostgreSQL), and how far a sink was behind."""
-ENGINES = pytest.mark.parametrize("engine", ["spark", pytest.param("process", marks=pytest.mark.soak)])
+ENGINES = pytest.mark.parametrize("engine", [pytest.param("spark", marks=pytest.mark.soak), "process"])  # Spark: e2e/test_processes_end
 
 
 def test_lines_go_from_a_file_to_a_topic_and_on_into_a_file_and_then_no_spark_starts(
