@@ -196,7 +196,8 @@ def test_the_hook_reports_whether_kafka_answers(airflow: Airflow) -> None:
     assert "127.0.0.1:1" in found["127.0.0.1:1"]
 
 
-@pytest.mark.parametrize("arguments", [pytest.param((), marks=pytest.mark.soak), ("--use-migration-files",)])
+@pytest.mark.soak  # each step of the migration: sql_mirror/test_migrations
+@pytest.mark.parametrize("arguments", [(), ("--use-migration-files",)])
 def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
     environment = inherited | {
