@@ -22,6 +22,7 @@ from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 SINK, SOURCE = "com.mongodb.kafka.connect.MongoSinkConnector", "com.mongodb.kafka.connect.MongoSourceConnector"
 POSTGRES, MONGODB = "io.debezium.connector.postgresql.PostgresConnector", "io.debezium.connector.mongodb.MongoDbConnector"
 NOWHERE = "mongodb://127.0.0.1:1/?serverSelectionTimeoutMS=200"
+pytestmark = pytest.mark.soak  # answers of Debezium's for PostgreSQL: test_java_probe; that runs must stay: unit/java/test_java_configs
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +51,6 @@ def errors(answer: Mapping[str, Any]) -> dict[str, list[str]]:
     return {each["value"]["name"]: each["value"]["errors"] for each in answer["configs"] if each["value"]["errors"]}
 
 
-@pytest.mark.soak
 @pytest.mark.parametrize(("plugin", "keys", "more"), [(SINK, 73, {"topics": "orders"}), (SOURCE, 76, {})])
 def test_mongodbs_own_connectors_have_all_their_keys(url: str, plugin: str, keys: int, more: dict[str, str]) -> None:
     answer = validated(url, {"connector.class": plugin, "connection.uri": NOWHERE, "database": "shop", **more})
