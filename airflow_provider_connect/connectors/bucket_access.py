@@ -87,9 +87,9 @@ def text_of(value: Any) -> str | None:  # Any: a text or a password
 
 
 def without_user(address: str) -> str:
-    """A URL for a message, without user, password and query."""
-    scheme, _, rest = address.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+    """A URL or path for a message, without the URL's user, password and query."""
+    scheme, separator, rest = address.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 @contextmanager

@@ -35,7 +35,8 @@ class AllowedPaths:
     """The folders that a worker's connectors may reach, as absolute paths. Without folders no path is allowed; ``/`` allows all.
 
     Each method gets ``key``, the name of a connector's setting, and ``path``, the setting's value. For a path outside of the allowed
-    folders it raises ConfigException, which names the setting, the path and the allowed folders."""
+    folders it raises ConfigException, which names the setting, the path and the allowed folders. An address such as ``s3://bucket`` is not
+    a path, and raises ConfigException too."""
 
     folders: tuple[str, ...] = ()
 
@@ -60,6 +61,8 @@ class AllowedPaths:
         """The real path, and the allowed folder that equals or contains this path."""
         if "\0" in path:
             raise ConfigException.of(key, path.replace("\0", "\\0"), "A path cannot contain NUL. Remove it.")
+        if "://" in path and not path.startswith("/"):
+            raise ConfigException.of(key, path, "This is an address, not a path: no scheme is allowed. Give the path alone.")
         try:
             encoded = path.encode()
         except UnicodeEncodeError:

@@ -51,6 +51,8 @@ class TestFileSystemSink(SinkConnectorSuite):
         ({"compression": "brotli"}, "compression"),
         ({"url": "/etc"}, "url"),
         ({"url": "ftp://host/folder"}, "url"),
+        ({"url": "relative/folder"}, "url"),
+        ({"url": "file://"}, "url"),
         ({"topics.dir": "../outside"}, "topics.dir"),
         ({"partitioner.class": "com.example.MyPartitioner"}, "partitioner.class"),
         ({"partitioner.class": "FieldPartitioner"}, "partition.field.name"),

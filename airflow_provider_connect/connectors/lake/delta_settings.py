@@ -49,7 +49,7 @@ CONFIG_DEF = ConfigDef(
     *(replace(key, group="Store", doc=_KEY_DOC if key.name == ACCESS_KEY else key.doc) for key in S3_KEYS),
 )
 _BUCKET: Final = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-_FORMS: Final = "Give the path of a folder, or s3://bucket/path"
+_FORMS: Final = "Give the absolute path of a folder, or s3://bucket/path"
 _CREATED_ONCE: Final = {"conditional_put": "etag"}
 """Conditional writes in S3. If several processes create the same version of a table, only one succeeds."""
 
@@ -101,7 +101,7 @@ def _check_address(config: Config, allowed: AllowedPaths) -> None:
     """Raise ConfigException for an invalid or disallowed address, and for incomplete credentials."""
     given = config[PATH]
     if not _is_s3(config):
-        if "://" in given:
+        if not given.startswith("/"):
             raise ConfigException.of(PATH, without_user(given), f"{_FORMS}.")
         allowed.resolve(PATH, given)
         return

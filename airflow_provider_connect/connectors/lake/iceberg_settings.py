@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 from urllib.parse import parse_qsl, quote, unquote, urlencode, urlsplit
 
-from airflow_provider_connect.connectors.bucket_access import scheme_of
+from airflow_provider_connect.connectors.bucket_access import scheme_of, without_user
 from airflow_provider_connect.connectors.lake.iceberg_partitions import PartitionField, partition_fields
 from airflow_provider_connect.connectors.lake.lake_sink import retries_key, upsert_key
 from airflow_provider_connect.connectors.lake.table_offsets import MAIN
@@ -240,8 +240,17 @@ def catalog_options(config: Config, allowed: AllowedPaths) -> dict[str, str]:
         schemes = "http:// or https://" if kind == REST else "thrift://"
         raise ConfigException.of(URI, config[URI], f"The address of a {kind} catalog must begin with {schemes}.")
     if kind != REST and scheme_of(config[WAREHOUSE]) not in S3_SCHEMES:
-        options["warehouse"] = allowed.resolve(WAREHOUSE, config[WAREHOUSE].removeprefix("file://").removeprefix("file:"))
+        options["warehouse"] = allowed.resolve(WAREHOUSE, _warehouse_folder(config[WAREHOUSE]))
     return options
+
+
+def _warehouse_folder(address: str) -> str:
+    """The path of a local warehouse. Raises ConfigException for a relative path, and for an address with another scheme."""
+    path = address.removeprefix("file://").removeprefix("file:")
+    if not path.startswith("/"):
+        reason = "Give the absolute path of a folder (/path or file:///path), or s3://bucket/path (or s3a://, s3n://)."
+        raise ConfigException.of(WAREHOUSE, without_user(address), reason)
+    return path
 
 
 def database_address(config: Config, allowed: AllowedPaths) -> str:

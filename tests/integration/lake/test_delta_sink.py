@@ -170,6 +170,7 @@ REFUSED = {
     "a store of another kind": ({"delta.table.path": "gs://bucket/table"}, "delta.table.path"),
     "no keys": ({"delta.table.path": "s3://bucket/table"}, "aws.access.key.id"),
     "a URL": ({"delta.table.path": "file:///etc/delta"}, "delta.table.path"),
+    "a relative path": ({"delta.table.path": "delta"}, "delta.table.path"),
     "no key": ({"delta.table.upsert-mode-enabled": "true"}, "delta.table.id-columns"),
 }
 

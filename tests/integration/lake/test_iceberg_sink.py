@@ -323,6 +323,8 @@ REFUSED = {
     "a REST catalog in a file": {"iceberg.catalog.type": "rest", "iceberg.catalog.uri": "file:///etc"},
     "a warehouse outside": {"iceberg.catalog.warehouse": "/etc"},
     "a warehouse as a URL of a file": {"iceberg.catalog.warehouse": "file:///etc"},
+    "a warehouse in another store": {"iceberg.catalog.warehouse": "gs://bucket/lake"},
+    "a relative warehouse": {"iceberg.catalog.warehouse": "lake"},
     "a name that leads out": {"iceberg.tables": "..etc.x"},
     "no catalog": {"iceberg.catalog.type": "hadoop"},
     "no partition spec": {"iceberg.tables.default-partition-by": "week(at)"},

@@ -4,6 +4,7 @@ import random
 import re
 from collections.abc import Mapping
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -53,37 +54,48 @@ MORE_KEYS = (
     *("consumer.override.group.id", "consumer.override.max.poll.records", "admin.override.retries"),
     *("airflow.schedule", "airflow.retries", "airflow.retry.delay", "airflow.pool.slots", "airflow.tags", "airflow.doc"),
 )
-URL = {"connection.url": "jdbc:sqlite:/tmp/hostile.db"}
 TRANSFORMATION = {
     "transforms": "a",
     "transforms.a.type": "org.apache.kafka.connect.transforms.HoistField$Value",
     "transforms.a.field": "x",
 }
 PREDICATE = {"predicates": "p", "predicates.p.type": "RecordIsTombstone"}
-CONNECTORS = {
-    FileStreamSourceConnector: {"file": "/tmp/in.txt", "topic": "t"},
-    FileStreamSinkConnector: {"file": "/tmp/out.txt", "topics": "t"},
-    JdbcSourceConnector: {**URL, "mode": "bulk", "topic.prefix": "t"},
-    JdbcSinkConnector: {**URL, "topics": "t"},
-}
+
+
+def configs(folder: Path) -> dict[Any, dict[str, str]]:  # Any: a class of connectors
+    """Valid configs of connectors with files in ``folder``."""
+    url = {"connection.url": f"jdbc:sqlite:{folder}/hostile.db"}
+    return {
+        FileStreamSourceConnector: {"file": f"{folder}/in.txt", "topic": "t"},
+        FileStreamSinkConnector: {"file": f"{folder}/out.txt", "topics": "t"},
+        JdbcSourceConnector: {**url, "mode": "bulk", "topic.prefix": "t"},
+        JdbcSinkConnector: {**url, "topics": "t"},
+    }
 
 
 class InProcess(GivenErrors):
-    """A Probe that runs the built-in connectors' code here."""
+    """A Probe that runs the built-in connectors' code here, which may use files in ``folder``."""
 
-    def __init__(self) -> None:
+    def __init__(self, folder: Path) -> None:
         super().__init__()
-        self._choice = PluginChoice(PluginCatalog(()), WorkerSettings.of({"connectors.allowed.paths": "/tmp"}))
+        self._choice = PluginChoice(PluginCatalog(()), WorkerSettings.of({"connectors.allowed.paths": str(folder)}))
 
     def validate(self, plugin: str, config: Mapping[str, str | None]) -> Validation:
         return validate_config(self._choice, config)
 
 
-def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
-    chance, probe = random.Random(SEED), InProcess()
+@pytest.fixture
+def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The current directory, where a connector that resolved an address as a relative path would be allowed to use it."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_every_setting_takes_hostile_values_or_is_refused_by_name(tmp_path: Path) -> None:
+    chance, probe = random.Random(SEED), InProcess(tmp_path)
     check = partial(steering_errors, limits=DagLimits())
     for _ in range(TRIES):
-        connector, given = chance.choice(list(CONNECTORS.items()))
+        connector, given = chance.choice(list(configs(tmp_path).items()))
         framework = sink_config_def() if "topics" in given else source_config_def()
         keys = [*connector.config_def.keys, *framework.keys, *own_config_def().keys, *MORE_KEYS]
         key, value = chance.choice([each for each in keys if each != "name"]), chance.choice(VALUES)
@@ -98,7 +110,7 @@ def test_every_setting_takes_hostile_values_or_is_refused_by_name() -> None:
 
 S3 = {"aws.access.key.id": "a", "aws.secret.access.key": "b"}
 ICEBERG = {"iceberg.tables": "a.b", "iceberg.catalog.type": "rest", "iceberg.catalog.uri": "http://h", "iceberg.catalog.warehouse": "w"}
-SQL_CATALOG = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "jdbc:sqlite:/tmp/hostile.db"}
+SQL_CATALOG = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "jdbc:postgresql://h/d"}
 
 
 @pytest.mark.parametrize(
@@ -112,9 +124,11 @@ SQL_CATALOG = {"iceberg.catalog.type": "sql", "iceberg.catalog.uri": "jdbc:sqlit
     ],
 )
 @pytest.mark.parametrize("value", ["http://u:p@[", "s3://[", "s3://a]b/c", "jdbc:postgresql://["])
-def test_an_address_that_is_no_url_is_refused_by_name(connector: type, given: dict[str, str], key: str, value: str) -> None:
+def test_an_address_that_is_no_url_is_refused_by_name(
+    working_folder: Path, connector: type, given: dict[str, str], key: str, value: str
+) -> None:
     config = {"name": "c", "connector.class": connector.__name__, "topics": "t", **given, key: value}
-    assert key in _refusal(config, InProcess(), partial(steering_errors, limits=DagLimits()), (key, value))
+    assert key in _refusal(config, InProcess(working_folder), partial(steering_errors, limits=DagLimits()), (key, value))
 
 
 def _refusal(config: Mapping[str, str | None], probe: InProcess, check: DagCheck, about: object) -> str:
@@ -149,10 +163,10 @@ def test_offsets_of_sinks_are_read_or_refused() -> None:
 
 
 @pytest.mark.parametrize("connector_class", [FileStreamSourceConnector, JdbcSourceConnector])
-def test_offsets_of_sources_are_agreed_to_or_refused(connector_class: Any) -> None:
+def test_offsets_of_sources_are_agreed_to_or_refused(tmp_path: Path, connector_class: Any) -> None:
     chance, connector = random.Random(SEED), connector_class()
     connector.allowed_paths = ALL_ALLOWED
-    config = {"name": "c", **CONNECTORS[connector_class]}
+    config = {"name": "c", **configs(tmp_path)[connector_class]}
     names = ("filename", "position", "protocol", "table", "query", "incrementing", "timestamp", "timestamp_nanos", "x")
     for _ in range(TRIES):
         partition, offset = ({chance.choice(names): chance.choice(ODD) for _ in range(2)} for _ in range(2))

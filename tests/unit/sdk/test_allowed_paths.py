@@ -46,6 +46,12 @@ def test_a_file_below_is_opened_wherever_links_within_lead(allowed: AllowedPaths
     assert allowed.resolve("file", f"{inside}/other/new.txt") == f"{inside}/sub/new.txt"
 
 
+@pytest.mark.parametrize("address", ["s3://bucket/a.txt", "file:///etc/passwd", "http://u:p@[", "://a.txt"])
+def test_address_is_refused_as_such_where_a_relative_path_would_be_allowed(address: str) -> None:
+    with pytest.raises(ConfigException, match="configuration file: This is an address, not a path"):
+        ALL_ALLOWED.resolve("file", address)
+
+
 @pytest.mark.parametrize("name", ["secret.txt", "nothing.txt", ""])
 def test_what_leads_out_is_refused_whether_it_is_there_or_not(allowed: AllowedPaths, inside: Path, outside: Path, name: str) -> None:
     (inside / "link").symlink_to(outside)

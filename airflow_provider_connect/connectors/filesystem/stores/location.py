@@ -58,8 +58,8 @@ _PACKAGES: Final = {
     _SFTP: RequiredPackages("SFTP", ("asyncssh",), "sftp"),
 }
 _FORMS: Final = (
-    "a folder's path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder, webhdfs://host:port/folder "
-    "or sftp://host:port/folder"
+    "a folder's absolute path, s3://bucket/folder, gs://bucket/folder, az://container/folder, hdfs://host/folder, "
+    "webhdfs://host:port/folder or sftp://host:port/folder"
 )
 
 STORE_KEYS: Final = (
@@ -119,7 +119,7 @@ class Location:
 def parse_location(config: Config) -> Location:
     """Parse an address. Raises ConfigException, which names the setting, for an invalid address."""
     key, given = _address(config)
-    if "://" not in given:
+    if given.startswith("/"):
         return Location(key, given, "file", "", given)
     try:
         parts = urlsplit(given)
@@ -128,7 +128,8 @@ def parse_location(config: Config) -> Location:
         parts, is_plain = urlsplit(""), False
     folder = unquote(parts.path)
     schemes = ("file", *_BUCKETS.values(), *_HDFS, _SFTP)
-    if not is_plain or (parts.scheme == "file") == bool(parts.netloc) or parts.scheme not in schemes:
+    is_complete = not parts.netloc and folder.startswith("/") if parts.scheme == "file" else bool(parts.netloc)
+    if not is_plain or not is_complete or parts.scheme not in schemes:
         raise ConfigException.of(key, without_user(given), f"It must be {_FORMS}, without credentials.")
     if not {".", ".."}.isdisjoint(folder.split("/")):
         raise ConfigException.of(key, given, "The path must not have the parts . or ... Remove them.")
