@@ -15,16 +15,16 @@ from typing import Final
 
 from py4j.protocol import Py4JError
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX, connect_class_data
 from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory, forget_old, made_once
-from airflow_provider_connect.runtime.spark.class_data import ClassData
+from airflow_provider_connect.runtime.spark.class_data import BUILD_SECONDS, ClassData, slow_build
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 
 _ARCHIVED: Final = "org/apache/kafka/"  # the few classes of other libraries that a run needs are loaded when the worker starts
-_BUILD_SECONDS: Final = 300.0
 _SETTINGS: Final = {
     "bootstrap.servers": "localhost:1",  # no connection is made
     "group.id": "class-data",
@@ -35,7 +35,8 @@ _SETTINGS: Final = {
 
 
 def ensure_archive(cache: Path, java: JavaRuntime) -> ClassData:
-    """Builds the archive if it is missing, in 10 to 30 s. Raises ConnectException if a JVM or Connect does not start."""
+    """Builds the archive if it is missing, in 10 to 30 s. Raises ConnectException if Connect does not start, RetriableException if the JVM
+    does not start, is killed or is slow. The next call then builds again."""
     jars = runtime_jars(cache, java)
     found = connect_class_data(cache, java, jars)
     if not found.is_built:
@@ -56,7 +57,8 @@ def _build(class_data: ClassData, java: JavaRuntime, jars: Sequence[Path]) -> No
             started.worker.start()
             _load(jvm, _classes(jars))
             started.worker.stop()
-        jvm.close(_BUILD_SECONDS)
+        if not jvm.close(BUILD_SECONDS):
+            raise RetriableException(slow_build(BUILD_SECONDS))
     finally:
         jvm.kill()
     if class_data.connect.is_file():
@@ -87,7 +89,11 @@ def _load(jvm: Jvm, names: Iterable[str]) -> None:
 def main() -> None:
     """Prints the archive's path, or the reason why there is no archive."""
     cache = cache_directory()
-    built = ensure_archive(cache, find_java(cache=cache))
+    try:
+        built = ensure_archive(cache, find_java(cache=cache))
+    except RetriableException as error:
+        print(f"no archive: {error}. JVMs start more slowly until this program is run again", file=sys.stderr)
+        return
     print(built.connect if built.is_built else f"no archive with this Java; see {built.folder}. JVMs start more slowly", file=sys.stderr)
 
 

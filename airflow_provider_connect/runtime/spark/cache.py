@@ -56,16 +56,16 @@ def _private(directory: Path) -> Path:
     return directory
 
 
-def made_once(target: Path, make: Callable[[Path], None]) -> Path:
+def made_once(target: Path, make: Callable[[Path], None], *, waits: bool = True) -> Path:
     """Returns ``target``, a file or folder. If it is missing, ``make`` fills a path next to it, which is then renamed.
 
-    If several processes call this at the same time, one process builds, and the others wait. Leftovers of a ``make`` that raised are
-    removed.
+    If several processes call this at the same time, one process builds, and the others wait. After a ``make`` that raised, its leftovers
+    are removed, and the next of the waiting processes builds. Without ``waits``, raises BlockingIOError while another process builds.
     """
     if target.exists():
         return target
     target.parent.mkdir(parents=True, exist_ok=True)
-    with locked(target.with_name(f".{target.name}.lock")):
+    with locked(target.with_name(f".{target.name}.lock"), waits=waits):
         if not target.exists():
             scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
             try:
@@ -92,8 +92,9 @@ def note_use(folder: Path, now: float, *, days: float = 1) -> None:
 
 
 @contextmanager
-def locked(path: Path) -> Iterator[None]:
-    """Hold an inter-process lock on ``path`` during the block. The lock is released if the process dies."""
+def locked(path: Path, *, waits: bool = True) -> Iterator[None]:
+    """Hold an inter-process lock on ``path`` during the block. The lock is released if the process dies. Without ``waits``, raises
+    BlockingIOError if another process holds it."""
     with path.open("a") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(file, fcntl.LOCK_EX if waits else fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield

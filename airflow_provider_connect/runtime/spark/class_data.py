@@ -2,8 +2,8 @@
 
 An archive is valid for one Java, one set of jars and one class path. Its folder is named by a hash of these three. If an archive is not
 valid, a JVM silently ignores it, and is slow. A separate process builds the archive at set-up, or after a run that had no archive, but
-never during a run. A truncated archive crashes the JVM. So sizes are recorded and compared, and an archive is deleted after a crash of a
-JVM that used it.
+never during a run. A build that was killed or took too long leaves nothing, so that a later one can succeed. A truncated archive crashes
+the JVM. So sizes are recorded and compared, and an archive is deleted after a crash of a JVM that used it.
 """
 
 import hashlib
@@ -15,18 +15,23 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.spark.cache import cache_directory, forget_old, made_once, note_use
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
+from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from airflow_provider_connect.runtime.spark.spark_home import SparkHome, find_spark
 
 _DRIVER, _LAUNCHER, _CONNECT, _SIZES, _FAILED = "driver.jsa", "launcher.jsa", "connect.jsa", "sizes.json", "failed.log"
 _CLASS_PATH_VARIABLES = ("SPARK_DIST_CLASSPATH", "HADOOP_CONF_DIR", "YARN_CONF_DIR", "SPARK_PREPEND_CLASSES")
 _CRASHES = frozenset({signal.SIGABRT, signal.SIGSEGV, signal.SIGBUS, signal.SIGILL})
-_BUILD_SECONDS = 180
+_KILLS = frozenset({signal.SIGHUP, signal.SIGINT, signal.SIGKILL, signal.SIGTERM})
+BUILD_SECONDS = 900.0
+"""The limit for a build, which takes ten seconds on a quiet host. It only ends what hangs."""
 _NAME_LENGTH = 20
 QUIET = ("-Xshare:auto", "-Xlog:disable", "-Xlog:all=error:stderr")
 FIRST_COMPILER = "-XX:TieredStopAtLevel=1"
@@ -77,7 +82,7 @@ class ClassData:
 
     @property
     def has_failed(self) -> bool:
-        """Whether building has failed. It is not retried for the same Java and Spark until the folder is deleted."""
+        """Whether this Java has built no archive. It is not retried for the same Java and Spark until the folder is deleted."""
         return (self.folder / _FAILED).exists()
 
     def delete(self) -> None:
@@ -106,8 +111,14 @@ def mark_of(java: JavaRuntime) -> list[object]:
     return [str(java.home), str(java.real_home), java.version, _size(java.real_home / "lib" / "server" / "libjvm.so")]
 
 
-def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> ClassData:
-    """Builds missing archives for local and standalone masters. This takes ten seconds. For set-up steps."""
+def ensure_archive(
+    environ: Mapping[str, str] | None = None, *, cache: Path | None = None, waits: bool = True, build_seconds: float = BUILD_SECONDS
+) -> ClassData:
+    """Builds missing archives for local and standalone masters. This takes ten seconds. For set-up steps.
+
+    Raises RetriableException if the build was killed, or did not end within ``build_seconds``. The next call builds again. Without
+    ``waits``, raises BlockingIOError if another process builds them.
+    """
     environ = os.environ if environ is None else environ
     cache = cache or cache_directory(environ)
     java, spark = find_java(environ, cache=cache), find_spark("local", environ, cache=cache)
@@ -116,12 +127,14 @@ def ensure_archive(environ: Mapping[str, str] | None = None, *, cache: Path | No
         (cache / "class-data").mkdir(exist_ok=True)
         # archives of earlier versions would fill the disk; Kafka Connect's archives stay, because no run rebuilds them
         forget_old(cache / "class-data", time.time(), pattern="[0-9a-f]" * _NAME_LENGTH)
-        made_once(found.folder, lambda folder: _build(folder, java, spark, environ, driver_options(spark, cache)))
+        options = driver_options(spark, cache)
+        made_once(found.folder, lambda folder: _build(folder, java, spark, environ, options, seconds=build_seconds), waits=waits)
     return found
 
 
 def build_in_background(class_data: ClassData | None) -> None:
-    """Starts building missing archives in a separate process, without waiting. Called after a run."""
+    """Starts building missing archives in a separate process, without waiting. Called after a run. That process ends at once if another
+    one builds them."""
     if class_data is None or class_data.folder.exists():
         return
     subprocess.Popen(
@@ -139,13 +152,19 @@ def note_exit(class_data: ClassData | None, return_code: int | None) -> bool:
     shell."""
     if class_data is None or return_code is None:
         return False
-    crashed = -return_code in _CRASHES or return_code - 128 in _CRASHES
+    crashed = _was_ended_by(_CRASHES, return_code)
     if crashed:
         class_data.delete()
     return crashed
 
 
-def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], options: Sequence[str]) -> None:
+def _was_ended_by(signals: Collection[signal.Signals], return_code: int) -> bool:
+    return -return_code in signals or return_code - 128 in signals
+
+
+def _build(
+    folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[str, str], options: Sequence[str], *, seconds: float
+) -> None:
     """Runs a small Spark application whose JVMs write their archives when they end."""
     folder.mkdir()
     environment = {name: value for name, value in environ.items() if name not in ("PYTHONDONTWRITEBYTECODE", "PYTHONHOME")}
@@ -161,7 +180,7 @@ def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[s
     job = Path(__file__).with_name("class_data_job.py")
     command = [str(spark.spark_submit), "--master", "local[1]", "--conf", "spark.ui.enabled=false"]
     command += ["--driver-java-options", shlex.join([*options, _writing(folder / _DRIVER)]), str(job)]
-    output = _run(command, environment)
+    output = _run(command, environment, seconds)
     archives = [folder / name for name in (_DRIVER, _LAUNCHER) if _size(folder / name)]
     if folder / _DRIVER in archives:
         ClassData(folder).note_built(archives)
@@ -169,14 +188,34 @@ def _build(folder: Path, java: JavaRuntime, spark: SparkHome, environ: Mapping[s
         ClassData(folder).note_failure(output)
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> str:
-    try:
-        done = subprocess.run(
-            command, env=dict(environment), capture_output=True, text=True, errors="replace", timeout=_BUILD_SECONDS, check=False
-        )
-    except subprocess.TimeoutExpired:
-        return f"not done after {_BUILD_SECONDS} s"
-    return done.stdout + done.stderr
+def _run(command: Sequence[str], environment: Mapping[str, str], seconds: float) -> str:
+    """The output of the command. Raises RetriableException if it was killed, or did not end within ``seconds``. Then its whole process
+    group is killed."""
+    with subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
+    ) as process:
+        try:
+            output, _ = process.communicate(timeout=seconds)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise RetriableException(slow_build(seconds)) from None
+            raise
+    if _was_ended_by(_KILLS, process.returncode):
+        raise RetriableException(f"not built: the build was ended, with exit code {process.returncode}")
+    return output
+
+
+def slow_build(seconds: float) -> str:
+    """The message for a build that did not end within ``seconds``."""
+    return f"not built within {seconds:g} s: this host is slow or busy"
 
 
 def _writing(archive: Path) -> str:
@@ -213,4 +252,5 @@ def _write_log_settings(file: Path) -> None:
 
 
 if __name__ == "__main__":
-    ensure_archive()
+    with suppress(BlockingIOError):  # another process builds them: a slow host must not get a queue of builds
+        ensure_archive(waits=False)

@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+from airflow_provider_connect.errors import RetriableException
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.class_data import ensure_archive
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
@@ -48,7 +49,10 @@ def compile_packages() -> str:
 
 
 def _build_archives(cache: Path) -> str:
-    found = ensure_archive(cache=cache)
+    try:
+        found = ensure_archive(cache=cache)
+    except RetriableException as error:
+        return f"{error}. The next run builds them in the background; until then, runs start more slowly"
     if found.has_failed:
         return f"not possible with this Java; see {found.folder}. Runs start more slowly"
     return "up to date" if found.is_built else "not built"

@@ -7,6 +7,8 @@ from pathlib import Path
 import psutil
 import pytest
 
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.java import prepare
 from airflow_provider_connect.runtime.java.jvm.class_data import connect_class_data
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
@@ -60,3 +62,20 @@ def test_an_archive_that_is_not_whole_is_neither_mapped_nor_kept(built: ClassDat
         jvm.close()
     assert not broken.folder.exists()
     assert connect_class_data(CACHE, java, jars[:-1]) != built
+
+
+class SlowJvm(Jvm):
+    """One that is still writing its archive when its time is over."""
+
+    def close(self, seconds: float = 0.0) -> bool:
+        return super().close(0.0)
+
+
+def test_an_archive_that_takes_too_long_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java = find_java(cache=CACHE)
+    jars = runtime_jars(CACHE, java)
+    monkeypatch.setattr(prepare, "runtime_jars", lambda cache, java: jars)
+    monkeypatch.setattr(prepare, "Jvm", SlowJvm)
+    with pytest.raises(RetriableException, match="not built within 900 s: this host is slow or busy"):
+        ensure_archive(tmp_path, java)
+    assert [entry for entry in (tmp_path / "class-data").iterdir() if entry.is_dir()] == []

@@ -79,6 +79,16 @@ def test_of_several_processes_one_makes_and_the_others_wait(tmp_path: Path) -> N
     assert (tmp_path / "made").read_text() == "x"
 
 
+def test_a_process_that_does_not_wait_is_refused_while_another_one_makes(tmp_path: Path) -> None:
+    def make(path: Path) -> None:
+        with pytest.raises(BlockingIOError):
+            made_once(tmp_path / "thing", Path.mkdir, waits=False)
+        path.mkdir()
+
+    assert made_once(tmp_path / "thing", make).is_dir()
+    assert made_once(tmp_path / "thing", make, waits=False).is_dir()
+
+
 def test_what_was_made_long_ago_is_forgotten(tmp_path: Path) -> None:
     for name, made in {"old": 1_000_000, "new": 2_000_000, ".hidden": 1_000_000}.items():
         (tmp_path / name).mkdir()

@@ -3,15 +3,23 @@
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
+from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.runtime.spark import prepare
 from airflow_provider_connect.runtime.spark.cache import forget_old
-from airflow_provider_connect.runtime.spark.class_data import ClassData, class_data_for, note_exit
+from airflow_provider_connect.runtime.spark.class_data import ClassData, class_data_for, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
-from airflow_provider_connect.runtime.spark.spark_home import SparkHome
+from airflow_provider_connect.runtime.spark.spark_home import TESTED_PAIR, SparkHome
+
+_HANG_SECONDS = 300
 
 
 @pytest.fixture
@@ -85,3 +93,109 @@ def test_a_crashed_jvm_takes_its_archives_with_it(tmp_path: Path, return_code: i
 def test_no_archives_and_no_exit_code_are_fine(tmp_path: Path) -> None:
     assert not note_exit(None, -6)
     assert not note_exit(_built(tmp_path / "archives"), None)
+
+
+SPARK_SUBMIT = """\
+#!/bin/sh
+case $(cat "$STATE/host") in
+slow) sleep 10000 & echo $! > "$STATE/child.new"; mv "$STATE/child.new" "$STATE/child"; wait ;;
+killed) kill -9 $$ ;;
+incapable) echo "Unable to map"; exit 1 ;;
+esac
+archive=${*#*ArchiveClassesAtExit=}
+echo classes > "${archive%% *}"
+"""
+"""A spark-submit whose JVM writes its archive, or does as the file ``host`` has it."""
+
+
+@pytest.fixture
+def environ(tmp_path: Path) -> dict[str, str]:
+    """The environment of a Java and a Spark that are scripts."""
+    for folder in ("java/bin", "java/lib/server", "own-spark/bin", "own-spark/jars", "state"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "java" / "release").write_text('JAVA_VERSION="21.0.2"\n')
+    (tmp_path / "java" / "lib" / "server" / "classes.jsa").touch()
+    (tmp_path / "own-spark" / "jars" / f"spark-core_2.13-{TESTED_PAIR[0].rpartition('=')[2]}.jar").touch()
+    for program, text in {"java/bin/java": "#!/bin/sh\n", "own-spark/bin/spark-submit": SPARK_SUBMIT}.items():
+        (tmp_path / program).write_text(text)
+        (tmp_path / program).chmod(0o755)
+    state = tmp_path / "state"
+    return {"PATH": os.environ["PATH"], "JAVA_HOME": str(tmp_path / "java"), "SPARK_HOME": str(tmp_path / "own-spark"), "STATE": str(state)}
+
+
+def _host_is(environ: dict[str, str], how: str) -> None:
+    Path(environ["STATE"], "host").write_text(how)
+
+
+def _timed_out(environ: dict[str, str], cache: Path) -> int:
+    """The process id of a child of a build that took too long."""
+    _host_is(environ, "slow")
+    child, seconds = Path(environ["STATE"], "child"), 0.5
+    while not child.exists():
+        with pytest.raises(RetriableException, match=f"^not built within {seconds:g} s: this host is slow or busy$"):
+            ensure_archive(environ, cache=cache, build_seconds=seconds)
+        seconds *= 2
+    return int(child.read_text())
+
+
+def _wait_until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _HANG_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@pytest.mark.process
+def test_a_build_that_takes_too_long_ends_with_its_processes_and_the_next_one_succeeds(environ: dict[str, str], tmp_path: Path) -> None:
+    child = _timed_out(environ, tmp_path / "cache")
+    assert [entry for entry in (tmp_path / "cache" / "class-data").iterdir() if entry.is_dir()] == []
+    _wait_until(lambda: not _is_alive(child))
+    _host_is(environ, "quick")
+    assert ensure_archive(environ, cache=tmp_path / "cache").is_built
+
+
+@pytest.mark.process
+def test_a_build_that_was_killed_is_no_answer_and_one_without_an_archive_is(environ: dict[str, str], tmp_path: Path) -> None:
+    _host_is(environ, "killed")
+    with pytest.raises(RetriableException, match="not built: the build was ended, with exit code -9"):
+        ensure_archive(environ, cache=tmp_path / "cache")
+    _host_is(environ, "incapable")
+    found = ensure_archive(environ, cache=tmp_path / "cache")
+    assert (found.is_built, found.has_failed) == (False, True)
+    assert "Unable to map" in (found.folder / "failed.log").read_text()
+    _host_is(environ, "quick")
+    assert ensure_archive(environ, cache=tmp_path / "cache").has_failed
+
+
+@pytest.mark.process
+def test_while_archives_are_built_no_second_build_waits_for_its_turn(environ: dict[str, str], tmp_path: Path) -> None:
+    _host_is(environ, "slow")
+    script = "import sys, pathlib; from airflow_provider_connect.runtime.spark.class_data import ensure_archive as build; "
+    building = subprocess.Popen([sys.executable, "-c", f"{script} build(cache=pathlib.Path(sys.argv[1]))", tmp_path / "cache"], env=environ)
+    try:
+        _wait_until(Path(environ["STATE"], "child").exists)
+        with pytest.raises(BlockingIOError):
+            ensure_archive(environ, cache=tmp_path / "cache", waits=False)
+    finally:
+        for process in (*psutil.Process(building.pid).children(recursive=True), building):
+            process.kill()
+        building.wait()
+
+
+def test_a_slow_build_does_not_fail_the_set_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_slow(*, cache: Path) -> ClassData:
+        raise RetriableException(f"slow in {cache.name}")
+
+    lines: list[str] = []
+    monkeypatch.setattr(prepare, "ensure_archive", is_slow)
+    monkeypatch.setattr(prepare, "compile_packages", lambda: "up to date")
+    prepare.prepare(lines.append, cache=tmp_path)
+    reason, outcome = f"slow in {tmp_path.name}", "The next run builds them in the background; until then, runs start more slowly"
+    assert lines[-1].startswith(f"class-data archives: {reason}. {outcome} (")

@@ -34,7 +34,7 @@ from airflow_provider_connect.runtime.spark.parent_death import bounded_lines, d
 
 log = logging.getLogger(__name__)
 
-START_SECONDS: Final = 120.0
+START_SECONDS: Final = 300.0
 CALL_SECONDS: Final = 180.0
 """The limit for one call into Java that does not wait for the end of a task."""
 END_SECONDS: Final = 10.0
@@ -163,8 +163,9 @@ class Jvm:
         error.java_exception.printStackTrace(self.java.java.io.PrintWriter(writer))
         return str(writer.toString()).strip()
 
-    def close(self, seconds: float = END_SECONDS) -> None:
-        """Ask the JVM to end, and kill it if it has not ended after ``seconds``. May be called repeatedly."""
+    def close(self, seconds: float = END_SECONDS) -> bool:
+        """Ask the JVM to end, and kill it if it has not ended after ``seconds``. Returns whether it ended by itself. May be called
+        repeatedly."""
         _ = self.cpu_seconds  # read now, because it cannot be read after the end
         process = self._process
         if process is not None and process.poll() is None and process.stdin is not None:
@@ -172,7 +173,9 @@ class Jvm:
                 process.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
+        code = None if process is None else process.poll()
         self.kill()
+        return code is not None and code >= 0
 
     def kill(self) -> None:
         """Kill the JVM. May be called from any thread. Pending calls raise an exception."""
@@ -275,7 +278,7 @@ def _most_frequent_thread(pid: int) -> tuple[str, int]:
 def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
     """Port and token of the gateway, which the JVM prints first. Text that plugins print later is discarded."""
     assert process.stdout is not None
-    late = threading.Timer(START_SECONDS, process.kill)
+    began, late = time.monotonic(), threading.Timer(START_SECONDS, process.kill)
     late.start()
     try:
         port, token = process.stdout.readline().strip(), process.stdout.readline().strip()
@@ -283,6 +286,8 @@ def _read_address(process: subprocess.Popen[bytes]) -> tuple[int, str]:
         late.cancel()
     if not port.isdigit() or not token:
         process.kill()
+        if time.monotonic() - began >= START_SECONDS:
+            raise RetriableException(f"The JVM of the Java plugins did not answer within {START_SECONDS:g} s: this host is slow or busy")
         raise RetriableException(f"The JVM of the Java plugins did not start: exit code {process.wait()}; its log has the reason")
     threading.Thread(target=_drain, args=(process.stdout,), name="java-output", daemon=True).start()
     return int(port), token.decode()

@@ -43,7 +43,7 @@ from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 
 IDLE_SECONDS: Final = 300.0
-START_SECONDS: Final = 300.0
+START_SECONDS: Final = 600.0  # for the start of the JVM, and for loading all plugins
 MODULE: Final = "airflow_provider_connect.runtime.java.probe.server"
 _VERSION_KEY: Final = "connector.plugin.version"
 _ADDRESS_SPACE: Final = 1 << 36  # of process and JVM; a JVM reserves far more than it uses, and ``java.memory`` limits its heap
