@@ -29,9 +29,11 @@ KAFKA_CONNECT = "4.3.1"
 """The version of Kafka Connect whose runtime runs Java plugins. Plugins built for 4.3 find their own version with Kafka's
 ``AppInfoParser``, and 4.4.0 has moved that class. So 4.4.0 cannot load connect-file and connect-mirror 4.3.1, and version 4.4.0 of these
 two is not available."""
-ATTEMPTS = 3
+PAUSES = (2.0, 10.0, 30.0)
+"""Seconds before each further attempt to fetch, so that a short outage does not use up all attempts."""
 PROGRESS_SECONDS = 3.0
-_NOT_FOUND = re.compile(r":: ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;]{1,200}): not found")
+_NOT_FOUND = re.compile(r"(?:::|\[NOT FOUND  \]) ([^\s#;]{1,200})#([^\s#;]{1,200});([^\s#;!]{1,200})(?:: not found|!\S+ \(\d+ms\))")
+"""Ivy's line about a library that is missing, and about a file that its library does not have."""
 _NO_ANSWER = ("Server access", "SERVER ERROR", "Host ", "Connection ", "timed out", "UnknownHost", "SSL", "unreachable")
 PINS = Path(__file__).with_name("jars.sha512")
 
@@ -70,17 +72,18 @@ def fetch_libraries(
     *,
     excluded: Sequence[str] = (),
     settings: Path | None = None,
+    wait: Callable[[float], None] = time.sleep,
 ) -> None:
     """Fill the empty ``folder`` with the files of ``libraries`` and their runtime dependencies, without the modules ``excluded``
     (``organisation:module``, with ``*`` for all). ``settings`` is a settings file of Ivy, for repositories other than Maven's central
-    repository. The repository's checksums are verified. Ivy's own files are written next to ``folder``. Raises ConnectException with Ivy's
-    report."""
+    repository. The repository's checksums are verified. Ivy's own files are written next to ``folder``. A failure is retried after each of
+    ``PAUSES``, unless the repositories do not have a file. Raises ConnectException with Ivy's report."""
     module = folder.with_name("ivy.xml")
     module.write_text(_module(libraries, excluded))
     command = [str(java.executable), f"-Duser.home={folder.parent}", "-jar", str(_ivy()), "-cache", str(ivy_cache), "-ivy", str(module)]
     command += [] if settings is None else ["-settings", str(settings)]
     command += ["-confs", "default", "-retrieve", f"{folder}/[artifact]-[revision](-[classifier]).[ext]"]
-    for attempt in range(1, ATTEMPTS + 1):
+    for pause in (*PAUSES, None):
         failure, missing = _run(command, notify)
         if missing:
             names = ", ".join(missing)
@@ -88,7 +91,9 @@ def fetch_libraries(
         if failure is None and any(folder.iterdir()):
             notify(f"fetched {len(list(folder.iterdir()))} files")
             return
-        notify(f"attempt {attempt} of {ATTEMPTS} did not get everything")
+        if pause is not None:
+            notify(f"not everything was fetched; retrying in {pause:g} s")
+            wait(pause)
     raise ConnectException(f"Cannot fetch {', '.join(libraries)} from {_repository(settings)}. Ivy reports: {failure}")
 
 

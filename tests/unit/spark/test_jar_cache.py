@@ -3,14 +3,23 @@
 import hashlib
 import re
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.spark import jar_cache
-from airflow_provider_connect.runtime.spark.jar_cache import KAFKA, KAFKA_CONNECT, OLDEST_KAFKA, PINS, check_files, fetch_libraries
-from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.jar_cache import (
+    KAFKA,
+    KAFKA_CONNECT,
+    OLDEST_KAFKA,
+    PAUSES,
+    PINS,
+    check_files,
+    fetch_libraries,
+)
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 from tests import java_libraries
 
 
@@ -108,10 +117,36 @@ def test_an_artifact_that_no_repository_has_is_one_line_of_the_first_attempt(tmp
         fetch_libraries(tmp_path / "jars", tmp_path / "ivy", libraries, find_java(), lines.append, settings=settings)
     missing = "org.example:orders:1.0, org.example:more:2.0"
     assert refused.value.message == f"There is no {missing} in the repositories of {settings}: check group, artifact and version"
-    assert not [line for line in lines if line.startswith("attempt")]
+    assert not [line for line in lines if "retrying" in line]
 
 
 def test_a_repository_that_does_not_answer_is_asked_again() -> None:
     found = "\t\t:: org.apache.kafka#connect-file;4.4.0: not found"
-    assert jar_cache._missing(["x", found, found]) == ["org.apache.kafka:connect-file:4.4.0"]
-    assert jar_cache._missing([found, "\tServer access error at url https://repo1.maven.org/maven2/"]) == []
+    without_file = "\t\t[NOT FOUND  ] org.example#orders;1.0!orders.jar (1ms)"
+    assert jar_cache._missing(["x", found, found, without_file]) == ["org.apache.kafka:connect-file:4.4.0", "org.example:orders:1.0"]
+    assert jar_cache._missing(["\t\t:: org.example#orders;1.0!orders.jar"]) == [], "a download that broke off"
+    assert jar_cache._missing([found, without_file, "\tServer access error at url https://repo1.maven.org/maven2/"]) == []
+
+
+OUTAGE = """\
+#!/bin/sh
+[ -s outages ] || exit 0
+sed -i 1d outages
+echo "Server access error at url https://repo1.maven.org/maven2/ (java.net.ConnectException: Connection refused)"
+exit 1
+"""
+
+
+@pytest.mark.process
+@pytest.mark.parametrize("outages", [1, 3, 4])
+def test_attempts_to_fetch_have_growing_pauses(tmp_path: Path, folder: Path, outages: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "outages").write_text("x\n" * outages)
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text(OUTAGE)
+    (tmp_path / "bin" / "java").chmod(0o755)
+    waited: list[float] = []
+    java = JavaRuntime(tmp_path, "21", tmp_path)
+    with nullcontext() if outages <= len(PAUSES) else pytest.raises(ConnectException, match="Connection refused"):
+        fetch_libraries(folder, tmp_path / "ivy", ["org.example:a:1"], java, lambda line: None, wait=waited.append)
+    assert waited == list(PAUSES)[:outages]
