@@ -47,6 +47,7 @@ from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from airflow_provider_connect.runtime.stores.admin_connection import DISTRIBUTION
 
 _CONNECT_SECONDS = 5.0
+_ANSWER_SECONDS = 60.0
 _NOT_FOR_CONNECTORS = {"dev", "openlineage", "test"}
 _MARKS = {Outcome.OK: "ok     ", Outcome.WARNING: "warning", Outcome.WRONG: "WRONG  "}
 
@@ -194,7 +195,7 @@ def _rest() -> Iterator[Finding]:
     url = conf.get("api", "base_url", fallback="") or f"http://127.0.0.1:{conf.getint('api', 'port', fallback=8080)}"
     address = f"{url.rstrip('/')}{URL_PREFIX}/connectors"
     try:
-        answer = httpx.get(address, timeout=_CONNECT_SECONDS)
+        answer = httpx.get(address, timeout=httpx.Timeout(_ANSWER_SECONDS, connect=_CONNECT_SECONDS))
     except (httpx.HTTPError, httpx.InvalidURL) as error:
         fix = "airflow api-server    # or set base_url in section [api] to its address"
         yield wrong("rest", f"{address} does not answer: {error or type(error).__name__}", fix)

@@ -34,6 +34,7 @@ _COMPONENTS = {
 _HEALTHY = ("metadatabase", "scheduler", "dag_processor", "triggerer")
 _CONNECTION = "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN"
 _NOT_INHERITED = ("AIRFLOW", "_AIRFLOW", "PYTHONDONTWRITEBYTECODE")
+_HEALTH_SECONDS = 60  # an API server that is slow is not down
 _DATABASE_TIMEOUT_SECONDS = 20  # SQLite's default of 5 s is too short for a commit on a busy disk; heartbeats have 30 s
 _API_SERVER_TIMEOUT_SECONDS = 4  # its event loop waits in log_action for a transaction that needs the loop for its end: until this timeout
 
@@ -222,7 +223,7 @@ def unhealthy_parts(url: str) -> list[str]:
     """The parts that the Airflow at ``url`` does not report as healthy, by the names of their processes. Only ``api-server`` if there is no
     report. A killed part is still reported as healthy for up to half a minute."""
     try:
-        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=2) as answer:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=_HEALTH_SECONDS) as answer:
             health = json.load(answer)
     except (OSError, ValueError):
         return ["api-server"]

@@ -16,6 +16,7 @@ from typing import Any, Self
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 
 USER = "connect"
+_START_ATTEMPTS = 3_000  # at most ten a second
 _LOCKED = "host all locked 127.0.0.1/32 scram-sha-256\n"  # the only user that needs a password, if a test creates it
 _SETTINGS = {"listen_addresses": LOOPBACK, "unix_socket_directories": "", "fsync": "off", "max_connections": "40", "shared_buffers": "16MB"}
 
@@ -52,7 +53,8 @@ class PostgresServer(OwnServer):
         options = [option for name, value in self._settings.items() for option in ("-c", f"{name}={value}")]
         command = [programs / "postgres", "-D", folder / "data", "-p", self.port, *options]
         self._spawn(command, folder / "log", **self._identity())
-        self._run([programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "-c", "select 1", "postgres"], attempts=200)
+        query = [programs / "psql", "-h", LOOPBACK, "-p", str(self.port), "-U", USER, "-c", "select 1", "postgres"]
+        self._run(query, attempts=_START_ATTEMPTS)
         return self
 
     def _programs(self, folder: Path) -> Path:

@@ -43,7 +43,7 @@ _METHODS = ("GET", "POST", "HEAD")
 _HTTPS_PREFIX = "listeners.https."
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "requested": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
 _PEM_HINT = "only PEM files are read: openssl pkcs12 -in store.p12 -out store.pem -nodes makes one"
-_START_SECONDS = 30.0
+_START_SECONDS = 300.0
 
 log = logging.getLogger(__name__)
 
@@ -229,8 +229,10 @@ class RestServer:
         self._thread.start()
         until = time.monotonic() + _START_SECONDS
         while not self._server.started:
-            if not self._thread.is_alive() or time.monotonic() > until:
+            if not self._thread.is_alive():
                 raise ConnectException(f"The REST server cannot listen on {self._listener.host}:{self._listener.port}")
+            if time.monotonic() > until:
+                raise ConnectException(f"The REST server did not start within {_START_SECONDS:g} s: this host is slow or busy")
             time.sleep(0.01)
         return self
 

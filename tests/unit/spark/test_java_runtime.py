@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConnectException, RetriableException
+from airflow_provider_connect.runtime.spark import java_runtime
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 
 WHOLE = "java.base jdk.incubator.vector"
@@ -67,3 +68,13 @@ def test_a_cut_down_runtime_gets_a_home_that_drops_the_one_argument(tmp_path: Pa
     archive = "" if has_archive else f"-XX:SharedArchiveFile={found.home}/base.jsa "
     assert answer.stdout == f"{archive}two words X\n"
     assert (found.home / "base.jsa").exists() is not has_archive
+
+
+@pytest.mark.process
+def test_a_java_that_is_slow_is_neither_missing_nor_replaced_by_another(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(java_runtime, "_ANSWER_SECONDS", 0.2)
+    slow, other = _home(tmp_path / "slow", "21.0.2"), _home(tmp_path / "other", "17.0.9")
+    (slow / "release").unlink()
+    (slow / "bin" / "java").write_text("#!/bin/sh\nexec sleep 1000\n")
+    with pytest.raises(RetriableException, match=r"slow/bin/java -version did not answer within 0\.2 s"):
+        find_java({"JAVA_HOME": str(slow), "PATH": str(other / "bin")}, cache=tmp_path)
