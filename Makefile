@@ -6,7 +6,7 @@ SHARED := -n $(or $(JOBS),3)
 export AIRFLOW_PROVIDER_CONNECT_CACHE := $(CURDIR)/.dev/cache
 unexport PYTHONDONTWRITEBYTECODE PYTHONPATH PYTHONHOME
 
-.PHONY: help setup demo up down status check test static units tests coverage contract bench chaos soak steady docs dist hashes ui
+.PHONY: help setup demo up down status check test static units coverage contract bench chaos soak steady docs dist hashes ui
 
 help: ## what there is to make
 	@sed -n 's/^\([a-z]*\):.*## /make \1\t/p' $(MAKEFILE_LIST) | expand -t 16
@@ -29,9 +29,9 @@ status: ## whether the stack is up, and where
 check: setup ## lint, types, unit tests that start no process
 	@$(MAKE) -s -j 2 static units
 
-test: setup ## all that CI runs, in JOBS=3 processes at once; the seconds of each test are in .dev/durations.json
-	@$(PY) -m tests.fetched > .dev/fetched.log 2>&1 & $(MAKE) -s -j 2 static tests
-	@$(PY) -m tests.covered
+test: setup ## all that CI runs, in JOBS=3 processes at once, and once more what failed, unless STRICT=1; the seconds of each test are in .dev/durations.json
+	@rm -f .dev/coverage.data*
+	@CONNECT_TEST_COVERAGE=1 $(PY) -m tests.suite -q --durations=15 --durations-file=.dev/durations.json --max-worker-restart 3 $(SHARED)
 
 static:
 	@$(PY) -m ruff check $(SOURCES)
@@ -41,10 +41,6 @@ static:
 
 units:
 	@$(PY) -m pytest -q --no-process $(SHARED) tests/unit
-
-tests:
-	@rm -f .dev/coverage.data*
-	@CONNECT_TEST_COVERAGE=1 $(PY) -m pytest -q --durations=15 --durations-file=.dev/durations.json $(SHARED)
 
 coverage: ## pages in .dev/coverage of what the last make test has run
 	@$(PY) -m coverage html -d .dev/coverage --quiet

@@ -1,11 +1,12 @@
-"""The tests. Before anything of the package is imported, a process of xdist begins to measure which of its lines run, if it is asked to."""
+"""The tests. A process that runs tests for ``tests.suite`` measures which lines run, from before the package's first import."""
 
 import os
 
 LINE_COVERAGE = None
 
-if "PYTEST_XDIST_WORKER" in os.environ and os.environ.pop("CONNECT_TEST_COVERAGE", ""):  # not in the processes that it starts
+_name = os.environ.get("PYTEST_XDIST_WORKER") or os.environ.get("TEST_TURN")
+if _name and os.environ.pop("CONNECT_TEST_COVERAGE", ""):  # not in the processes that it starts
     from tests.line_coverage import LineCoverage
 
-    LINE_COVERAGE = LineCoverage()
+    LINE_COVERAGE = LineCoverage(_name)
     LINE_COVERAGE.begin()

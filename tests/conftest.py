@@ -20,13 +20,13 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 from xdist.remote import Producer
-from xdist.scheduler import LoadScopeScheduling
 
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
-from tests import LINE_COVERAGE
+from tests import LINE_COVERAGE, outcomes
 from tests.debian_packages import MissingServerError
+from tests.group_scheduling import GroupScheduling
 from tests.mariadb_server import MariadbServer
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -55,7 +55,8 @@ settings.register_profile("random", database=None, max_examples=400, deadline=No
 settings.load_profile("random" if "SEED" in os.environ else "fixed")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.register(outcomes)
     parser.addoption("--durations-file", type=Path, help="a JSON file for the seconds of each test, of each file and of each folder")
     parser.addoption("--no-process", action="store_true", help="skip each test that starts a process, as soon as it does")
 
@@ -119,23 +120,9 @@ def _longest_first(seconds: Mapping[str, float]) -> dict[str, float]:
     return {name: round(seconds[name], 2) for name in sorted(seconds, key=lambda name: -seconds[name])}
 
 
-class GroupScheduling(LoadScopeScheduling):
-    """Gives each process whole groups of tests, in the order of the collection.
-
-    ``--dist loadgroup`` adds a group to the name of a test, which pytest 9.2 ignores without a word: then every test is a group of its own.
-    """
-
-    def __init__(self, config: pytest.Config, log: Producer) -> None:
-        super().__init__(config, log)
-        config.option.loadscopereorder = False
-
-    def _split_scope(self, nodeid: str) -> str:
-        return _group(Path(nodeid.partition("::")[0]).relative_to("tests"))
-
-
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
-    return GroupScheduling(config, log)
+    return GroupScheduling(config, log, lambda test: _group(Path(test.partition("::")[0]).relative_to("tests")))
 
 
 @pytest.hookimpl(tryfirst=True)

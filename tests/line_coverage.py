@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import os
 import sys
+import time
 from collections.abc import Iterable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import cast
 
-import pytest
 from coverage import CoverageData
 from slipcover import Slipcover
 
 PACKAGE = Path(__file__).resolve().parent.parent / "airflow_provider_connect"
+_WRITE_SECONDS = 300
 DATA = PACKAGE.parent / ".dev" / "coverage.data"
 
 
 class LineCoverage:
-    """Finds the package's modules for Python's import, has their code measured, and writes down at the end of the session what has run."""
+    """Finds the package's modules for Python's import, has their code measured, and writes down which lines have run: at the end of the
+    session, and every few minutes, because a test may end the process. ``name`` is the process's own."""
 
-    def __init__(self) -> None:
-        self._lines = Slipcover()
+    def __init__(self, name: str) -> None:
+        self._lines, self._name, self._written = Slipcover(), name, time.monotonic()
 
     def begin(self) -> None:
         """Before the first import of the package."""
@@ -38,10 +39,14 @@ class LineCoverage:
             spec.loader = _MeasuredLoader(self._lines, spec.loader)
         return spec
 
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        del session
+    def pytest_runtest_logfinish(self) -> None:
+        if time.monotonic() > self._written + _WRITE_SECONDS:
+            self.pytest_sessionfinish()
+            self._written = time.monotonic()
+
+    def pytest_sessionfinish(self) -> None:
         self._lines.get_coverage()  # adds up what has run; without lines such as x: int, which coverage.py counts
-        data = CoverageData(str(DATA), suffix=os.environ["PYTEST_XDIST_WORKER"])
+        data = CoverageData(str(DATA), suffix=self._name)
         data.erase()
         data.add_lines({file: lines for file, lines in self._lines.all_seen.items() if Path(file).is_relative_to(PACKAGE)})
         data.touch_files([str(file) for file in PACKAGE.rglob("*.py")])

@@ -70,7 +70,7 @@ def test_a_process_without_spark(make: MakeEnvironment, kind: str, guarantee: st
     while results[-1].state is not RunState.DONE and len(results) < TRIES:
         results.append(here.run(environment.runs.config))
     assert results[-1].state is RunState.DONE, results
-    assert environment.verdict().holds_for(guarantee), environment.verdict()
+    environment.verdict().expect(guarantee)
 
 
 @pytest.mark.parametrize(
@@ -89,4 +89,4 @@ def test_a_process_of_spark(make: MakeEnvironment, kind: str, guarantee: str, fa
     environment.runs.until_done()
     verdict = environment.verdict()
     print(f"{guarantee}: {fault}: {verdict}")
-    assert verdict.holds_for(guarantee), verdict
+    verdict.expect(guarantee)

@@ -72,7 +72,7 @@ def test_a_kill_loses_and_doubles_nothing(make: Make, kind: str, fault: Fault) -
     assert killed.struck, killed.output()
     environment.settle(runs)
     runs.until_done()
-    assert environment.verdict().holds_for(GUARANTEE), environment.verdict()
+    environment.verdict().expect(GUARANTEE)
 
 
 @pytest.mark.parametrize(("kind", "fault"), faults("SIGSTOP", {kind: ("before", name) for kind, name in FROZEN.items()}))
@@ -89,4 +89,4 @@ def test_a_zombie_writes_nothing(make: Make, kind: str, fault: Fault) -> None:
     environment.add(300)
     environment.settle(runs)
     runs.until_done()
-    assert environment.verdict().holds_for(GUARANTEE), environment.verdict()
+    environment.verdict().expect(GUARANTEE)

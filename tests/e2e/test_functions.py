@@ -56,7 +56,7 @@ def runs(tmp_path: Path, worker_settings: MakeSettings, unique: str) -> Runs:
 def assert_each_number_is_there_once(runs: Runs, topic: str) -> None:
     sent = [b'{"n":%d,"region":"%b"}' % (n, region.encode()) for region in PARTITIONS for n in range(UNTIL)]
     verdict = judge(sent, topic_records(runs.settings["bootstrap.servers"], topic))
-    assert verdict.holds_for("exactly_once"), verdict
+    verdict.expect("exactly_once")
 
 
 @pytest.mark.soak

@@ -42,4 +42,4 @@ def test_a_transaction_left_open_is_work(
     assert (found.state, found.reason) == ("work", LEFT_OPEN)
     assert seconds < SOON_SECONDS
     environment.runs.until_done()
-    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+    environment.verdict().expect("exactly_once")

@@ -70,7 +70,7 @@ def check(environment: TableSourceEnvironment | TableSinkEnvironment, fault: Fau
     verdict = environment.verdict()
     print(f"{fault}: {[ending(result) for result in results]}, {verdict}")
     assert results[-1].state is RunState.DONE
-    assert verdict.holds_for("exactly_once"), verdict
+    verdict.expect("exactly_once")
 
 
 def inject(request: str, step: str, monkeypatch: pytest.MonkeyPatch) -> StepHook:

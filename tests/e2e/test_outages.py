@@ -54,7 +54,7 @@ def test_a_broker_that_goes_away_loses_and_doubles_nothing(
         assert task.metrics["status-update-success-total"] >= 1, task
         environment.runs.until_done()
         verdict = environment.verdict()
-        assert verdict.holds_for("exactly_once"), verdict
+        verdict.expect("exactly_once")
 
 
 @pytest.mark.soak
@@ -68,7 +68,7 @@ def test_a_status_that_finds_no_broker_is_written_later(server: KafkaServer, env
         assert task.metrics["status-update-success-total"] >= 1, task
         assert task.metrics["status-update-failure-total"] == 0, task
         environment.runs.until_done()
-        assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+        environment.verdict().expect("exactly_once")
         with StatusStore(Settings.of(environment.runs.settings)) as statuses:
             status = statuses.read().task(environment.runs.connector, 0)
         assert status is not None

@@ -81,7 +81,7 @@ def test_a_killed_process_takes_all_of_its_run_along(victim: str, tmp_path: Path
         seconds = wait_until_gone([*processes, submitter], SOON_SECONDS)
         print(f"{victim} killed: {len(processes)} processes gone after {seconds:.2f} s")
     environment.runs.until_done()
-    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+    environment.verdict().expect("exactly_once")
 
 
 @pytest.fixture(scope="module")
@@ -131,7 +131,7 @@ def finish(run: AirflowRun, environment: SourceEnvironment | SinkEnvironment) ->
     assert run.wait() == "success", run.runs.last_log(run.run)
     verdict = environment.verdict()
     print(f"success {time.monotonic() - started:.1f} s later: {verdict}")
-    assert verdict.holds_for("exactly_once"), verdict
+    verdict.expect("exactly_once")
 
 
 def the_jvm(processes: list[psutil.Process]) -> psutil.Process:

@@ -253,7 +253,7 @@ def test_source_on_a_cluster(cluster: SparkCluster, executors_python: Path, tmp_
     environment = SourceEnvironment.make(tmp_path, worker_settings(), "exactly_once")
     on_cluster(environment.runs, cluster, executors_python)
     assert environment.runs.until_done().tasks[0].records == len(environment.sent)
-    assert environment.verdict().holds_for("exactly_once")
+    environment.verdict().expect("exactly_once")
 
 
 def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
@@ -284,6 +284,6 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         done = environment.runs.until_done()
         verdict = environment.verdict()
         print(verdict)
-        assert verdict.holds_for("exactly_once"), verdict
+        verdict.expect("exactly_once")
         assert [(str(status.state), status.claim) for status in statuses(environment.runs)] == [("RUNNING", done.claim)] * 2
         wait_for(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists(), 120)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +17,7 @@ from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.faults import shared_application
 from tests.e2e.test_handover import QUICK, SECONDS, on_connect
+from tests.final_failures import expect_each_once
 from tests.integration.client.commands import run_commands
 from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, values_of
 
@@ -94,8 +94,8 @@ def test_a_cluster_is_taken_over_by_its_worker_file_and_given_back(bootstrap: st
         lines.arrive()
         lines.write()
         lines.arrive()
-    assert Counter(lines.copied()) == Counter(lines.sent)
-    assert Counter(sink.lines()) == Counter(lines.sent)
+    expect_each_once(lines.copied(), lines.sent)
+    expect_each_once(sink.lines(), lines.sent)
 
 
 def check_takeover(home: Mapping[str, str], takeover: list[str]) -> None:

@@ -53,4 +53,5 @@ def test_what_is_written_while_runs_follow_each_other_arrives(
     )
     account = environment.live_through(SECONDS, seed)
     print(f"seed {seed}, {account}")
+    account.target.expect("exactly_once")
     assert account.problems == [], f"seed {seed}, {account}"

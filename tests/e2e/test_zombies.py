@@ -103,7 +103,7 @@ def test_zombie_changes_nothing(kind: str, guarantee: str, fault: Fault, tmp_pat
     assert result.state is RunState.STOPPED, result
     verdict = environment.verdict()
     print(f"{guarantee}: {fault}: {verdict}")
-    assert verdict.holds_for(guarantee), verdict
+    verdict.expect(guarantee)
 
 
 @pytest.mark.soak
@@ -121,7 +121,7 @@ def test_of_two_runs_at_once_the_newer_claim_wins(kind: str, tmp_path: Path, wor
     assert older is not None
     assert older.state in {RunState.STOPPED, RunState.SKIPPED}, older
     assert Traces.of(environment).claim == newer.claim
-    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+    environment.verdict().expect("exactly_once")
 
 
 def claim_of(result: RunResult | None) -> int:
@@ -146,7 +146,7 @@ def test_an_older_run_that_takes_over_late_does_not_end_the_newer_one(kind: str,
     assert old.state is RunState.STOPPED, late.output()[-4000:]
     assert result is not None
     assert result.state is RunState.DONE, newest.output()[-4000:]
-    assert environment.verdict().holds_for("exactly_once"), environment.verdict()
+    environment.verdict().expect("exactly_once")
 
 
 @pytest.mark.soak
@@ -161,7 +161,7 @@ def test_a_stranger_in_the_group_fails_the_task(guarantee: str, tmp_path: Path, 
         wake()
         refuse(submission.wait())
     environment.runs.until_done()
-    assert environment.verdict().holds_for(guarantee), environment.verdict()
+    environment.verdict().expect(guarantee)
 
 
 @contextmanager

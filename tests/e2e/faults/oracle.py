@@ -10,6 +10,7 @@ from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 
+from tests.final_failures import DoubledRecords, LostRecords
 from tests.kafka_topics import settle
 
 SILENCE_SECONDS = 60.0
@@ -27,6 +28,12 @@ class Verdict:
         if guarantee == "exactly_once":
             return self.lost == self.doubled == 0
         return self.lost == 0 if guarantee == "at_least_once" else self.doubled == 0
+
+    def expect(self, guarantee: str) -> None:
+        """Raises LostRecords or DoubledRecords if the guarantee does not hold."""
+        if not self.holds_for(guarantee):
+            is_lost = self.lost and guarantee != "at_most_once"
+            raise (LostRecords if is_lost else DoubledRecords)(f"{guarantee}: {self}")
 
 
 def judge(sent: Iterable[bytes], arrived: Iterable[bytes]) -> Verdict:

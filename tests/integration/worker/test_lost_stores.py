@@ -66,7 +66,7 @@ def is_whole(environment: PairEnvironment) -> None:
     for _ in range(2):
         result = run(environment)
         assert (result.state, result.error) == (RunState.DONE, None)
-        assert environment.verdict().holds_for(GUARANTEE), environment.verdict()
+        environment.verdict().expect(GUARANTEE)
         environment.add(300)
 
 

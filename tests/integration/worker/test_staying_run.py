@@ -31,6 +31,7 @@ from airflow_provider_connect.runtime.worker.application.handover import Leave
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
+from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, send_until, values_of
 
@@ -240,7 +241,8 @@ def test_a_run_whose_time_is_over_delivers_until_the_next_one_takes_over(environ
             enough.set()
             sender.join()
             eventually(lambda: environment.lines()[-1] == sent[-1])
-    assert environment.lines() == sent, "the claims keep the order: nothing is lost, nothing is delivered twice"
+    expect_each_once(environment.lines(), sent)
+    assert environment.lines() == sent, "the claims keep the order"
     assert environment.configs().successors == {}
 
 
