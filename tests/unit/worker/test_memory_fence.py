@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import textwrap
+import threading
 from pathlib import Path
 
 import pytest
@@ -161,6 +162,23 @@ def test_what_is_above_its_limit_is_reported_to_the_log_and_to_the_driver(tmp_pa
     assert "Task c-7 needs more memory than task.memory.max allows" in text
     assert "the limit is 0 MiB. It was at t-3, offsets 5 to 9." in text
     assert text in capsys.readouterr().err
+
+
+def test_a_limit_that_is_lowered_holds_from_the_next_look(tmp_path: Path) -> None:
+    note = tmp_path / "note"
+    about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
+    note.write_bytes((LIMIT.pack(1 << 40) + about.encode()).ljust(NOTE_BYTES, b"\0"))
+    reading, connection = os.pipe()
+    with note.open("r+b", buffering=0) as file:
+        watching = threading.Thread(target=watch, args=(os.getppid(), file.fileno(), connection, 0, 0))
+        watching.start()
+        watching.join(1.5)  # longer than the longest pause between two looks
+        assert watching.is_alive()
+        os.pwrite(file.fileno(), LIMIT.pack(0), 0)
+        watching.join()
+    os.close(connection)
+    with os.fdopen(reading) as driver:
+        assert "the limit is 0 MiB" in driver.read()
 
 
 def test_memory_is_asked_of_ps_where_there_is_no_status() -> None:
