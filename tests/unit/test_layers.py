@@ -50,7 +50,7 @@ STATE = {
     "runtime/java/catalog": "errors runtime/model",
     "runtime/java/jvm": "errors runtime/spark",
     "runtime/java/bounded": "connectors data errors sdk runtime/java/config runtime/java/jvm",
-    "runtime/java": "runtime/java/jvm runtime/spark",
+    "runtime/java": "errors runtime/java/jvm runtime/spark",
     "runtime/plugins": "data errors kafka_client sdk runtime/config runtime/java/catalog runtime/java/config runtime/model runtime/spark",
     "runtime/java/installation": "errors runtime/java/catalog runtime/java/jvm runtime/model runtime/plugins runtime/spark",
     "runtime/java/probe": (
