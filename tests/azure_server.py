@@ -8,7 +8,6 @@ import functools
 import hmac
 import shutil
 import signal
-import subprocess
 import tempfile
 import time
 import urllib.request
@@ -20,6 +19,7 @@ from obstore.store import AzureStore
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, is_listening
 from tests.conftest import CACHE
+from tests.package_clients import fetch
 
 PACKAGE = "azurite@3.35.0"
 _ANSWER_SECONDS = 180
@@ -86,6 +86,6 @@ def azurite() -> Path | None:
         if shutil.which("npm") is None:
             return None
         command = ["npm", "install", "--ignore-scripts", "--no-audit", "--no-fund", "--prefix", str(folder), PACKAGE]
-        if subprocess.run(command, capture_output=True, check=False, timeout=900).returncode:
+        if fetch(command).returncode:
             return None
     return program

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -10,6 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.runtime.spark.cache import made_once
+from tests.package_clients import APT, fetch
 
 
 class MissingServerError(Exception):
@@ -27,7 +29,9 @@ def unpacked(folder: Path, packages: Sequence[str]) -> Path:
 def _unpack(packages: Sequence[str], folder: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="packages-") as name:
         for package in packages:
-            subprocess.run(["apt-get", "download", package], cwd=name, capture_output=True, check=False, timeout=120)
+            done = fetch([*APT, "download", package], Path(name), {**os.environ, "LC_ALL": "C"})
+            if "Failed to fetch" in done.stderr:  # a package that the release does not have is another error
+                raise MissingServerError(f"Debian's package {package} cannot be downloaded: {done.stderr}")
         found = sorted(Path(name).glob("*.deb"))
         if not any(file.name.startswith(f"{packages[0]}_") for file in found):
             raise MissingServerError(f"{packages[0]} is not on PATH, and Debian's package cannot be downloaded")

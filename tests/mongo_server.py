@@ -22,10 +22,10 @@ from pymongo.errors import PyMongoError
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 from airflow_provider_connect.runtime.spark.cache import made_once
 from tests.conftest import CACHE
+from tests.package_clients import fetch
 
 VERSION: Final = "v1.24.0"
 _MODULE: Final = f"github.com/FerretDB/FerretDB@{VERSION}"
-_BUILD_SECONDS: Final = 900
 _ANSWER_SECONDS: Final = 60
 
 
@@ -78,15 +78,14 @@ def _program() -> Path:
 
 def _build(folder: Path) -> None:
     """From a copy of the module, which wants its version in a file that its releases do not have."""
-    environment = {**os.environ, "GOFLAGS": "-p=1"}
     folder.mkdir()
-    ask = functools.partial(subprocess.run, env=environment, capture_output=True, text=True, check=True, timeout=_BUILD_SECONDS)
-    found = ask(["go", "mod", "download", "-json", _MODULE], cwd=folder)
+    found = fetch(["go", "mod", "download", "-json", _MODULE], folder)
+    found.check_returncode()
     source = folder / "source"
     shutil.copytree(json.loads(found.stdout)["Dir"], source, copy_function=shutil.copyfile)
     for path in (source, *source.rglob("*")):  # folders of Go's cache are read-only
         if path.is_dir():
             path.chmod(0o755)
     (source / "build" / "version" / "version.txt").write_text(f"{VERSION}\n")
-    ask(["go", "build", "-o", str(folder / "ferretdb"), "./cmd/ferretdb"], cwd=source)
+    fetch(["go", "build", "-o", str(folder / "ferretdb"), "./cmd/ferretdb"], source).check_returncode()
     shutil.rmtree(source)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import subprocess
 import sys
 from functools import partial
 from pathlib import Path
 
 from airflow_provider_connect.runtime.spark.cache import cache_directory, made_once
+from tests.package_clients import fetch
 
 FAB = Path(__file__).resolve().parent / "integration" / "airflow" / "fab.txt"
 OPENLINEAGE = FAB.with_name("openlineage.txt")
@@ -28,9 +28,7 @@ def mark_of(requirements: Path) -> str:
 def _install(requirements: Path, folder: Path) -> None:
     uv = Path(sys.executable).parent / "uv"
     command = [str(uv), "pip", "install", "--python", sys.executable] if uv.exists() else [sys.executable, "-m", "pip", "install"]
-    done = subprocess.run(
-        [*command, "-q", "--target", str(folder), "--no-deps", "-r", str(requirements)], capture_output=True, text=True, check=False
-    )
+    done = fetch([*command, "-q", "--target", str(folder), "--no-deps", "-r", str(requirements)])
     if done.returncode:
         shutil.rmtree(folder, ignore_errors=True)
         raise RuntimeError(f"{requirements.name} cannot be installed: {done.stderr}")

@@ -7,7 +7,6 @@ import functools
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,6 +19,7 @@ import boto3  # type: ignore[import-untyped]
 import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
+from tests.package_clients import fetch
 
 GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
 _ANSWER_SECONDS = 180
@@ -146,8 +146,6 @@ def gateway() -> Path | None:
     if not program.exists():
         if shutil.which("go") is None:
             return None
-        environment = {**os.environ, "GOBIN": str(program.parent), "GOFLAGS": "-p=1"}
-        done = subprocess.run(["go", "install", GATEWAY], env=environment, capture_output=True, check=False, timeout=900)
-        if done.returncode:
+        if fetch(["go", "install", GATEWAY], environment={**os.environ, "GOBIN": str(program.parent)}).returncode:
             return None
     return program

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -21,6 +19,7 @@ import asyncssh
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, is_listening
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.conftest import CACHE
+from tests.debian_packages import MissingServerError, unpacked
 
 PASSWORD, PASSPHRASE = "pass of ada", "words before a key"
 _ANSWER_SECONDS = 180
@@ -93,19 +92,13 @@ class OpenSshServer(SftpServer):
 @functools.cache
 def openssh() -> Path | None:
     """OpenSSH's program, of the system or from Debian's package, unpacked into the cache; None where neither can be had."""
-    installed, root = Path("/usr/lib/openssh/sftp-server"), CACHE / "openssh"
-    if installed.exists():
+    program = Path("usr/lib/openssh/sftp-server")
+    if (installed := Path("/", program)).exists():
         return installed
-    program = root / "usr/lib/openssh/sftp-server"
-    if program.exists():
-        return program
-    if not shutil.which("apt-get") or not shutil.which("dpkg"):
+    try:
+        return unpacked(CACHE / "openssh", ["openssh-sftp-server"]) / program
+    except MissingServerError:
         return None
-    with tempfile.TemporaryDirectory(prefix="openssh-") as name:
-        subprocess.run(["apt-get", "download", "openssh-sftp-server"], cwd=name, capture_output=True, check=False, timeout=120)
-        for file in Path(name).glob("*.deb"):
-            subprocess.run(["dpkg", "-x", file, root], check=True, timeout=60)
-    return program if program.exists() else None
 
 
 class _Login(asyncssh.SSHServer):  # type: ignore[misc]

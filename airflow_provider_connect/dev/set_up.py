@@ -16,6 +16,8 @@ CHECKOUT = Path(__file__).resolve().parent.parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"
 VENV = CHECKOUT / ".venv"
 PYTHON = VENV / "bin" / "python"
+RETRIES = {"UV_HTTP_RETRIES": "6", "PIP_RETRIES": "8"}
+"""Variables of the installers. Their growing pauses bridge half a minute of outage."""
 EXTRAS = "airflow,jdbc,mysql,mssql,oracle,filesystem,sftp,lake,registry,sql,dev,test"
 
 
@@ -46,7 +48,7 @@ def _environment() -> dict[str, str]:
         "VIRTUAL_ENV": str(VENV),
     }
     left_out = ("PYTHONHOME", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE", "UV_PYTHON", "UV_PROJECT_ENVIRONMENT")
-    return {name: value for name, value in os.environ.items() if name not in left_out} | ours
+    return RETRIES | {name: value for name, value in os.environ.items() if name not in left_out} | ours
 
 
 def _digest(*files: Path) -> str:

@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.java_libraries import PINS
+from tests.package_clients import fetch
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -93,6 +94,6 @@ def _mark(file: Path) -> str:
 
 
 def _run(command: Sequence[str], folder: Path) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    done = fetch(command, folder)
     if done.returncode:
         raise RuntimeError(f"{' '.join(command)} ended with {done.returncode}: {done.stderr[-2000:]}")

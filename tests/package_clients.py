@@ -1,0 +1,31 @@
+"""The clients of package registries, as tests run them: an outage of half a minute fails no fetch."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from airflow_provider_connect.dev import set_up
+from airflow_provider_connect.runtime.spark.jar_cache import PAUSES
+
+APT = ("apt-get", "-o", "Acquire::Retries=5")
+_VARIABLES = {**set_up.RETRIES, "npm_config_fetch_retries": "4", "GOFLAGS": "-p=1"}
+_WITHOUT_RETRIES = ("go",)
+_SECONDS = 900
+
+
+def fetch(
+    command: Sequence[str | Path], folder: Path | None = None, environment: Mapping[str, str] = os.environ
+) -> subprocess.CompletedProcess[str]:
+    """What became of the command. Programs without retries of their own are run again after pauses."""
+    for pause in (*(PAUSES if command[0] in _WITHOUT_RETRIES else ()), None):
+        done = subprocess.run(
+            command, cwd=folder, env=_VARIABLES | environment, capture_output=True, text=True, check=False, timeout=_SECONDS
+        )
+        if done.returncode == 0 or pause is None:
+            return done
+        time.sleep(pause)
+    raise AssertionError("the last attempt has no pause")
