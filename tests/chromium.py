@@ -1,6 +1,7 @@
-"""Chromium for tests: the system's, or Debian's (or Ubuntu's) packages unpacked into the cache. Needs neither root nor a free port.
+"""Chromium for tests: Debian's packages with one family of fonts, unpacked into the cache. Needs neither root nor a free port.
 
-A browser that a test tool brings comes from hosts that not every machine reaches; packages come from where the machine's others do.
+The browser and the fonts of the system are not used, since a page's picture differs with them. A browser that a test tool brings comes from
+hosts that not every machine reaches; packages come from where the machine's others do.
 """
 
 import os
@@ -19,11 +20,16 @@ if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-_PACKAGES = ("chromium", "fonts-dejavu-core")
+_PACKAGES = ("chromium", "chromium-common", "fonts-dejavu-core")  # each whether the system has it or not
 _FONTS = """\
 <?xml version="1.0"?>
 <!DOCTYPE fontconfig SYSTEM "fonts.dtd">
-<fontconfig><dir>{folder}/usr/share/fonts</dir><dir>/usr/share/fonts</dir><cachedir>{folder}/font-cache</cachedir></fontconfig>
+<fontconfig>
+  <dir>{folder}/usr/share/fonts</dir>
+  <cachedir>{folder}/font-cache</cachedir>
+  <alias><family>monospace</family><prefer><family>DejaVu Sans Mono</family></prefer></alias>
+  <match><edit name="family" mode="append_last"><string>DejaVu Sans</string></edit></match>
+</fontconfig>
 """
 
 
@@ -36,21 +42,24 @@ class Chromium:
 
 
 def find_chromium(cache: Path) -> Chromium:
-    """A Chromium that starts. Raises RuntimeError that names what to install where there is none."""
+    """A Chromium that starts: the system's only where there is no apt-get or dpkg. Raises RuntimeError if there is no such browser."""
+    if shutil.which("apt-get") and shutil.which("dpkg"):
+        return _unpacked(made_once(cache / "chromium-with-fonts", _unpack))
     for found in filter(None, map(shutil.which, _NAMES)):
         if _starts(system := Chromium(Path(found))):
             return system
-    if shutil.which("apt-get") is None or shutil.which("dpkg") is None:
-        raise RuntimeError("No Chromium is on PATH, and none can be fetched without apt-get and dpkg. Install Chromium")
-    folder = made_once(cache / "chromium", _unpack)
+    raise RuntimeError("No Chromium is on PATH, and it cannot be fetched without apt-get and dpkg. Install Chromium")
+
+
+def _unpacked(folder: Path) -> Chromium:
     libraries = {str(library.parent) for library in (folder / "usr" / "lib").rglob("*.so*")}
-    unpacked = Chromium(
+    chromium = Chromium(
         folder / "usr" / "lib" / "chromium" / "chromium",
         {"LD_LIBRARY_PATH": os.pathsep.join(sorted(libraries)), "FONTCONFIG_FILE": str(folder / "fonts.conf")},
     )
-    if not _starts(unpacked):
-        raise RuntimeError(f"The Chromium in {folder} does not start. Install Chromium, or delete the folder to fetch it again")
-    return unpacked
+    if not _starts(chromium):
+        raise RuntimeError(f"The Chromium in {folder} does not start. Delete the folder to fetch it again")
+    return chromium
 
 
 @contextmanager
@@ -66,7 +75,7 @@ def launched(cache: Path) -> "Iterator[Browser]":
 
 
 def _starts(chromium: Chromium) -> bool:
-    """Asks for its version; Ubuntu's chromium-browser, for one, only prints that it wants to be installed."""
+    """Whether it prints its version: a file on PATH may be a mere hint at another package."""
     environment = os.environ | chromium.variables
     try:
         return (
@@ -78,14 +87,15 @@ def _starts(chromium: Chromium) -> bool:
 
 
 def _unpack(folder: Path) -> None:
-    """Download the packages that the system lacks, by an index of our own that is as new as the packages, and unpack them."""
+    """Download the packages, and those that they need and the system lacks, by an index of our own that is as new as they are."""
     scratch = folder.parent
     for location in ("lists/partial", "archives/partial"):
         (scratch / location).mkdir(parents=True)
     apt = ["apt-get", "-q", "-y", "-o", f"Dir::State::lists={scratch / 'lists'}", "-o", f"Dir::Cache={scratch}"]
     apt += ["-o", f"Dir::Cache::archives={scratch / 'archives'}", "-o", "Debug::NoLocking=1", "-o", "APT::Sandbox::User="]
-    _run(*apt, "-o", "Acquire::Retries=3", "update")
-    _run(*apt, "-o", "Acquire::Retries=3", "--no-install-recommends", "--download-only", "install", *_PACKAGES)
+    apt += ["-o", "Acquire::Retries=5"]
+    _run(*apt, "update")
+    _run(*apt, "--no-install-recommends", "--reinstall", "--download-only", "install", *_PACKAGES)
     for package in (scratch / "archives").glob("*.deb"):
         _run("dpkg", "-x", str(package), str(folder))
     (folder / "fonts.conf").write_text(_FONTS.format(folder=folder.parent.parent / folder.name))
@@ -94,7 +104,7 @@ def _unpack(folder: Path) -> None:
 def _run(*command: str) -> None:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}. Install Chromium, or see: {done.stderr[-2000:]}")
+        raise RuntimeError(f"{' '.join(command)} ended with exit code {done.returncode}: {done.stderr[-2000:]}")
 
 
 _BEYOND = """(area) => {

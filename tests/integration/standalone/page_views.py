@@ -1,13 +1,14 @@
-"""Views of the page with answers that a real server once gave, so that their pictures can be compared with kept ones.
+"""Views of the page with answers that a real server once gave, so that their texts and pictures can be compared with kept ones.
 
-``python -m tests.integration.standalone.page_views`` starts a server, records its answers, and takes the pictures again: after the page was
-changed on purpose. Both lie in ``views``.
+``python -m tests.integration.standalone.page_views`` starts a server, records its answers, and renews the texts and pictures: after the
+page was changed on purpose. ``--kept`` renews them with the kept answers. All are in ``views``.
 """
 
 from __future__ import annotations
 
 import io
 import json
+import sys
 import tempfile
 import time
 from collections.abc import Iterator
@@ -64,13 +65,17 @@ class Answers:
         return cls(**json.loads(ANSWERS.read_text(encoding="utf-8")))
 
 
-def picture(browser: Browser, answers: Answers, view: str, theme: Theme, spoil: str = "") -> bytes:
-    """The view as PNG. Raises AssertionError where the page asks for what was not recorded. ``spoil``: a script that changes it first."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme=theme, reduced_motion="reduce")
-    page, unknown = context.new_page(), list[str]()
+@contextmanager
+def drawn_view(browser: Browser, answers: Answers, view: str, theme: Theme) -> Iterator[Page]:
+    """The view, once it no longer changes. Raises AssertionError where the page asks for what was not recorded."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 800}, color_scheme=theme, reduced_motion="reduce", locale="en-US", timezone_id="UTC"
+    )
+    page, asked, unknown = context.new_page(), list[str](), list[str]()
 
     def answer(route: Route) -> None:
         path = route.request.url.removeprefix(_AT)
+        asked.append(path)
         if (script := path.partition("?")[0]).endswith(".js"):
             body = files("airflow_provider_connect.rest").joinpath("ui", script.rpartition("/")[2]).read_bytes()
             return route.fulfill(body=body, content_type="text/javascript")
@@ -83,12 +88,24 @@ def picture(browser: Browser, answers: Answers, view: str, theme: Theme, spoil: 
     page.route(f"{_AT}/**", answer)
     page.clock.set_fixed_time(answers.at_ms / 1000)
     _draw(page, _AT, view)
+    before = None
+    while before != (now := (text(page), len(asked))):
+        before = now
+        page.evaluate("new Promise(requestIdleCallback)")
+        page.wait_for_timeout(250)
     assert unknown == [], f"not in {ANSWERS.name}: record the answers again"
-    if spoil:
-        page.evaluate(spoil)
-    taken = page.screenshot(animations="disabled", caret="hide")
+    yield page
     context.close()
-    return taken
+
+
+def text(page: Page) -> str:
+    """The roles, names and texts of all that is in the page, as YAML: the same with any font and theme."""
+    return page.locator("body").aria_snapshot() + "\n"
+
+
+def picture(page: Page) -> bytes:
+    """The page as PNG."""
+    return page.screenshot(animations="disabled", caret="hide")
 
 
 def _draw(page: Page, address: str, view: str) -> None:
@@ -100,6 +117,14 @@ def _draw(page: Page, address: str, view: str) -> None:
 
 def _key(request: Request, address: str) -> str:
     return f"{request.method} {request.url.removeprefix(address)}"
+
+
+def kept_text(view: str) -> Path:
+    return KEPT / f"{view}.yaml"
+
+
+def kept_picture(view: str, theme: Theme) -> Path:
+    return KEPT / f"{view}-{theme}.webp"
 
 
 def small(taken: Path | bytes) -> Image.Image:
@@ -185,15 +210,21 @@ def _recorded(browser: Browser, agent: Agent, folder: Path) -> Answers:
     return Answers(at_ms, found)
 
 
+def _record(browser: Browser) -> None:
+    with tempfile.TemporaryDirectory() as name, _server(Path(name)) as agent:
+        answers = _recorded(browser, agent, Path(name))
+    ANSWERS.write_text(json.dumps({"at_ms": answers.at_ms, "by_request": answers.by_request}, indent=1, sort_keys=True) + "\n")
+
+
 def main() -> None:
-    with tempfile.TemporaryDirectory() as name, launched(CACHE) as browser:
-        folder = Path(name)
-        with _server(folder) as agent:
-            answers = _recorded(browser, agent, folder)
-        ANSWERS.write_text(json.dumps({"at_ms": answers.at_ms, "by_request": answers.by_request}, indent=1, sort_keys=True) + "\n")
+    with launched(CACHE) as browser:
+        if "--kept" not in sys.argv:
+            _record(browser)
         for view in VIEWS:
             for theme in THEMES:
-                small(picture(browser, answers, view, theme)).save(KEPT / f"{view}-{theme}.webp", quality=80)
+                with drawn_view(browser, Answers.kept(), view, theme) as page:
+                    kept_text(view).write_text(text(page), encoding="utf-8")
+                    small(picture(page)).save(kept_picture(view, theme), quality=80)
 
 
 if __name__ == "__main__":

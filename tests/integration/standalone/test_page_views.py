@@ -1,16 +1,29 @@
-"""Each view of the page is as it was, in light and in dark. What differs is kept in ``.dev/screenshots``.
+"""Each view of the page is as it was: its text in every run, its picture in light and dark with ``make soak``.
 
-After a change of the page on purpose: ``python -m tests.integration.standalone.page_views``, and check the pictures before they are kept.
+Pictures that differ are kept in ``.dev/screenshots``.
+
+After a change of the page on purpose: ``python -m tests.integration.standalone.page_views``, and check what differs before it is kept.
 """
 
 import pytest
 from playwright.sync_api import Browser
 
 from tests.integration.standalone.conftest import SCREENSHOTS
-from tests.integration.standalone.page_views import KEPT, THEMES, VIEWS, Answers, Theme, changed_share, picture, small
+from tests.integration.standalone.page_views import (
+    THEMES,
+    VIEWS,
+    Answers,
+    Theme,
+    changed_share,
+    drawn_view,
+    kept_picture,
+    kept_text,
+    picture,
+    small,
+    text,
+)
 
 MOST_CHANGED = 0.02
-IN_EVERY_RUN = (("list", "light"), ("form", "dark"))
 NO_TABS = "document.querySelectorAll('[role=tablist]').forEach((each) => each.remove())"
 
 
@@ -19,18 +32,27 @@ def answers() -> Answers:
     return Answers.kept()
 
 
-@pytest.mark.parametrize(
-    ("view", "theme"),
-    [pytest.param(view, theme, marks=[] if (view, theme) in IN_EVERY_RUN else pytest.mark.soak) for view in VIEWS for theme in THEMES],
-)
-def test_a_view_is_as_it_was(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
-    taken = picture(browser, answers, view, theme)
-    share = changed_share(small(taken), small(KEPT / f"{view}-{theme}.webp"))
+@pytest.mark.parametrize("view", VIEWS)
+def test_text_of_a_view_is_as_it_was(browser: Browser, answers: Answers, view: str) -> None:
+    with drawn_view(browser, answers, view, "light") as page:
+        assert text(page) == kept_text(view).read_text(encoding="utf-8")
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", VIEWS)
+def test_picture_of_a_view_is_as_it_was(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
+    with drawn_view(browser, answers, view, theme) as page:
+        taken = picture(page)
+    share = changed_share(small(taken), small(kept_picture(view, theme)))
     if share > MOST_CHANGED:
         (SCREENSHOTS / f"view-{view}-{theme}.png").write_bytes(taken)
     assert share <= MOST_CHANGED, f"{share:.1%} of the view differs"
 
 
-def test_a_view_that_lost_its_tabs_is_found(browser: Browser, answers: Answers) -> None:
-    share = changed_share(small(picture(browser, answers, "tasks", "light", NO_TABS)), small(KEPT / "tasks-light.webp"))
-    assert share > MOST_CHANGED
+@pytest.mark.soak
+def test_picture_of_a_view_that_lost_its_tabs_differs(browser: Browser, answers: Answers) -> None:
+    with drawn_view(browser, answers, "tasks", "light") as page:
+        page.evaluate(NO_TABS)
+        taken = picture(page)
+    assert changed_share(small(taken), small(kept_picture("tasks", "light"))) > MOST_CHANGED
