@@ -213,8 +213,7 @@ _TIMINGS = "timings"
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real broker that all tests of the session share. A test that stops or freezes a broker starts one of its own."""
-    soon = {"log.cleaner.backoff.ms": "3000"}  # a test that waits for compaction would wait for 15 s; each look costs, with many topics
-    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE, soon) as server:
+    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE) as server:
         yield server
 
 
