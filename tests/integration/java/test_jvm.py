@@ -3,20 +3,31 @@
 import logging
 import time
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
+from airflow_provider_connect.runtime.java.jvm import jvm as jvm_module
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory
-from airflow_provider_connect.runtime.spark.java_runtime import find_java
+from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 
 
 def started(*, call_seconds: float = 60.0) -> Jvm:
     runtime = find_java(cache=cache_directory())
     jars = runtime_jars(cache_directory(), runtime)
     return Jvm(runtime, jars, heap="256m", hide=lambda text: text.replace("s3cret", "[hidden]"), call_seconds=call_seconds)
+
+
+def test_a_jvm_that_is_slow_to_start_is_not_called_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "java").write_text("#!/bin/sh\nexec sleep 1000\n")
+    (tmp_path / "bin" / "java").chmod(0o755)
+    monkeypatch.setattr(jvm_module, "START_SECONDS", 0.2)
+    with pytest.raises(RetriableException, match=r"did not answer within 0\.2 s: this host is slow or busy"):
+        Jvm(JavaRuntime(tmp_path, "21", tmp_path), [], heap="64m", hide=str)
 
 
 def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogCaptureFixture) -> None:
