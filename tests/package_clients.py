@@ -21,11 +21,13 @@ def fetch(
     command: Sequence[str | Path], folder: Path | None = None, environment: Mapping[str, str] = os.environ
 ) -> subprocess.CompletedProcess[str]:
     """What became of the command. Programs without retries of their own are run again after pauses."""
-    for pause in (*(PAUSES if command[0] in _WITHOUT_RETRIES else ()), None):
-        done = subprocess.run(
-            command, cwd=folder, env=_VARIABLES | environment, capture_output=True, text=True, check=False, timeout=_SECONDS
-        )
-        if done.returncode == 0 or pause is None:
+    for pause in PAUSES if command[0] in _WITHOUT_RETRIES else ():
+        if (done := _run(command, folder, environment)).returncode == 0:
             return done
         time.sleep(pause)
-    raise AssertionError("the last attempt has no pause")
+    return _run(command, folder, environment)
+
+
+def _run(command: Sequence[str | Path], folder: Path | None, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    variables = {**_VARIABLES, **environment}
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
