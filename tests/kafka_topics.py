@@ -6,7 +6,7 @@ A broker answers a creation or a change before it knows of it itself, and lists 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
 
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicPartition
@@ -24,6 +24,8 @@ from confluent_kafka.admin import (
     OffsetSpec,
     ResourceType,
 )
+
+from tests.waiting import pauses, wait_until
 
 HANG_SECONDS = 120.0
 _NOT_YET = frozenset(
@@ -71,7 +73,7 @@ def alter_topic(bootstrap: str, topic: str, **values: str | None) -> None:
         own = {name: entry.value for name, entry in shown.items() if ConfigSource(entry.source) is ConfigSource.DYNAMIC_TOPIC_CONFIG}
         return all(own.get(name) == text for name, text in wanted.items())
 
-    _wait_until(is_shown, f"topic {topic} has the settings {wanted}")
+    wait_until(is_shown, f"topic {topic} has the settings {wanted}", HANG_SECONDS)
 
 
 def add_rights(bootstrap: str, rights: Sequence[AclBinding]) -> None:
@@ -85,31 +87,24 @@ def add_rights(bootstrap: str, rights: Sequence[AclBinding]) -> None:
         exactly = AclBindingFilter(*of_name, right.principal, right.host, right.operation, right.permission_type)
         return bool(admin.describe_acls(exactly).result(HANG_SECONDS))
 
-    _wait_until(lambda: all(is_there(right) for right in rights), "the authorizer has the rights")
-
-
-def _wait_until(condition: Callable[[], bool], what: str) -> None:
-    deadline = time.monotonic() + HANG_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, f"not within {HANG_SECONDS:g} s: {what}"
-        time.sleep(0.02)
+    wait_until(lambda: all(is_there(right) for right in rights), "the authorizer has the rights", HANG_SECONDS)
 
 
 def settle(bootstrap: str, topic: str, partitions: int = 1, *, seconds: float = 10.0) -> None:
     """Wait until no transaction hides records: its markers are written behind the answer to its commit. Returns after ``seconds``, for
     tests that leave one open."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    deadline = time.monotonic() + seconds
+    deadline, pause_seconds = time.monotonic() + seconds, pauses()
     while end_offsets(admin, topic, partitions, read_committed=True) != end_offsets(admin, topic, partitions):
         if time.monotonic() > deadline:
             return
-        time.sleep(0.02)
+        time.sleep(next(pause_seconds))
 
 
 def end_offsets(admin: AdminClient, topic: str, partitions: int, *, read_committed: bool = False) -> list[int]:
     """Where each partition ends, as soon as all answer."""
     level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
-    deadline = time.monotonic() + HANG_SECONDS
+    deadline, pause_seconds = time.monotonic() + HANG_SECONDS, pauses()
     while True:
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, number): latest for number in range(partitions)}
@@ -118,7 +113,7 @@ def end_offsets(admin: AdminClient, topic: str, partitions: int, *, read_committ
         except KafkaException as error:
             if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                 raise
-        time.sleep(0.02)
+        time.sleep(next(pause_seconds))
 
 
 def _answers(futures: dict[TopicPartition, Future[ListOffsetsResultInfo]]) -> Iterator[int]:

@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from pathlib import Path
 from airflow_provider_connect.runtime.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
 from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.spark.submit_options import submit_options
+from tests.waiting import wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"
@@ -158,10 +158,6 @@ def ending(result: RunResult | None) -> str:
     return str(result.state) if result.error is None else f"{result.state}, {result.error}"
 
 
-def wait_for(condition: object, timeout_seconds: float) -> None:
+def wait_for(condition: Callable[[], object], timeout_seconds: float) -> None:
     """Wait until ``condition()`` is true."""
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():  # type: ignore[operator]
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not so after {timeout_seconds:g} s: {condition}")
-        time.sleep(0.02)
+    wait_until(condition, within_seconds=timeout_seconds)

@@ -2,8 +2,7 @@
 
 import json
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.dev.stack import Stack
+from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN
 from airflow_provider_connect.runtime.config.properties import parse_properties
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.ids import dag_id_for
@@ -22,6 +22,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.canaries import VAULT, Canaries
 from tests.conftest import worker_properties
 from tests.integration.airflow.fab_server import FabServer, fab_server
+from tests.waiting import HANG_SECONDS, wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 SECRET = "canary-secret-7f3a"
@@ -41,18 +42,6 @@ class FileNotifier(BaseNotifier):
         with open(self.path, "a") as file:
             file.write(f"{self.line}\\n")
 """
-HANG_SECONDS = 240.0
-"""A time-out, not a promise: what has not come by then does not come, however busy the machine is."""
-
-
-def wait_until(condition: Callable[[], Any], what: str, within_seconds: float = HANG_SECONDS) -> Any:
-    """The first true answer of ``condition``."""
-    deadline = time.monotonic() + within_seconds
-    while not (answer := condition()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_seconds:g} s: {what}")
-        time.sleep(0.1)
-    return answer
 
 
 def long_input(file: Path, lines: int = 3_000_000) -> None:
@@ -100,6 +89,19 @@ class Airflow:
     def is_known(self, connector: str, config: Mapping[str, str]) -> bool:
         found = self.client.get(f"/api/v2/dags/{dag_id_for(connector)}")
         return found.status_code == 200 and config.items() <= (self.config(connector) or {}).items()
+
+    def connectors(self) -> set[str]:
+        return set(self.client.get("/connect/connectors").raise_for_status().json())
+
+    def delete_connector(self, connector: str) -> None:
+        """Delete a connector. For one that a DAG file defines, the file is deleted first, and the config is released without delay."""
+        with ConfigStore(self.settings()) as store:
+            config = store.read().connector_config(connector) or {}
+            if file := config.get(DEFINED_IN):
+                (self.stack.dags_folder / file).unlink(missing_ok=True)
+                store.put_connector(connector, {key: value for key, value in config.items() if key != DEFINED_IN})
+        answer = self.client.delete(f"/connect/connectors/{quote(connector, safe='')}")
+        assert answer.status_code in {204, 404}, answer.text
 
     def settings(self) -> WorkerSettings:
         return WorkerSettings.of(parse_properties(self.stack.worker_properties.read_text()))
@@ -228,6 +230,19 @@ def airflow(tmp_path_factory: pytest.TempPathFactory, airflow_database: dict[str
     opened = Stack(tmp_path_factory.mktemp("stack"), cache=cache, variables=variables, allowed=Path("/"), with_root=True)
     with opened as stack, signed_in(stack) as client:
         yield Airflow(stack, client, notices)
+
+
+@pytest.fixture(autouse=True)
+def _delete_left_connectors(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test leaves no connectors behind: the pages of the tests after it list all that there are. Those of a module's fixtures stay."""
+    if "airflow" not in request.fixturenames:
+        yield
+        return
+    airflow: Airflow = request.getfixturevalue("airflow")
+    before = airflow.connectors()
+    yield
+    for connector in airflow.connectors() - before:
+        airflow.delete_connector(connector)
 
 
 @pytest.fixture(scope="package")

@@ -10,9 +10,10 @@ import httpx
 import pytest
 
 from tests.airflow_home import run_python
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
+from tests.waiting import wait_until
 
 OTHER = "somebody's"
 ROLES = ("viewer", "user", "op", "admin")

@@ -14,8 +14,9 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.sql_mirror.changes import Kind
 from airflow_provider_connect.runtime.sql_mirror.queries import agreement_key, agreements, changes
 from tests.airflow_home import airflow_home, run_python
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
+from tests.waiting import wait_until
 
 T = TypeVar("T")
 

@@ -11,11 +11,12 @@ import httpx
 import pytest
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.test_control import CONNECTION, add_connection
 from tests.integration.airflow.test_replays import answered, ask, run_of
 from tests.integration.client.commands import run_commands
 from tests.integration.worker.environment import make_topic, send
+from tests.waiting import wait_until
 
 DAG = """
 from airflow.sdk import DAG

@@ -19,7 +19,8 @@ from airflow_provider_connect.runtime.model.records import ConnectorRecord
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
+from tests.integration.airflow.conftest import SECRET, Airflow
+from tests.waiting import wait_until
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/in.txt", "topic": "lines", "db.password": SECRET}
 Connector = tuple[Path, dict[str, str]]

@@ -18,8 +18,9 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.run import PID_FILE
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import Pauses, make_topic, send, send_until, values_of
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 STAYS = {"airflow.schedule": "@continuous"}

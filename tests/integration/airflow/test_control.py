@@ -7,7 +7,8 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
+from tests.waiting import wait_until
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 CONNECTION = "own_connect"

@@ -8,8 +8,9 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
-from tests.integration.airflow.conftest import HANG_SECONDS, Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 

@@ -10,8 +10,9 @@ import httpx
 import pytest
 
 from airflow_provider_connect.runtime.model.states import TargetState
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import values_of
+from tests.waiting import wait_until
 
 CANARY = "tiny-canary-0815"
 

@@ -5,7 +5,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 

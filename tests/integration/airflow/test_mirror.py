@@ -12,7 +12,8 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.sql_mirror.changes import Kind
 from airflow_provider_connect.runtime.sql_mirror.queries import changes, offsets_before, run_metrics
 from airflow_provider_connect.runtime.sql_mirror.tables import connector_config, source_offset, task_status
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 

@@ -17,7 +17,8 @@ import pytest
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE
 from airflow_provider_connect.runtime.model.states import TargetState
-from tests.integration.airflow.conftest import Airflow, long_input, wait_until
+from tests.integration.airflow.conftest import Airflow, long_input
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 CONNECTION = "own_connect"

@@ -17,7 +17,8 @@ from playwright.sync_api import Browser, Locator, Page, ViewportSize, expect
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import beyond, launched, serious
 from tests.conftest import CACHE, CHECKOUT
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
+from tests.waiting import wait_until
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 HANG_MS = 180_000

@@ -9,7 +9,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import serious
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.test_page import (
     SCREENSHOTS,
     browser,  # noqa: F401 - a fixture
@@ -20,6 +20,7 @@ from tests.integration.airflow.test_page import (
     signed_in,
 )
 from tests.integration.worker.environment import make_topic, send, values_of
+from tests.waiting import wait_until
 
 
 @pytest.fixture

@@ -14,7 +14,8 @@ import pytest
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
-from tests.integration.airflow.conftest import Airflow, long_input, wait_until
+from tests.integration.airflow.conftest import Airflow, long_input
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 

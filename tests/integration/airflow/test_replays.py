@@ -10,10 +10,11 @@ from urllib.parse import quote
 import httpx
 import pytest
 
-from tests.integration.airflow.conftest import SECRET, Airflow, wait_until
+from tests.integration.airflow.conftest import SECRET, Airflow
 from tests.integration.airflow.test_control import CONNECTION, add_connection
 from tests.integration.client.commands import run_commands
 from tests.integration.worker.environment import make_topic, send, values_of
+from tests.waiting import wait_until
 
 DAG = """
 from airflow.sdk import DAG

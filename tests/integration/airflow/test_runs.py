@@ -12,8 +12,9 @@ import pytest
 from sqlalchemy import create_engine
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
-from tests.integration.airflow.conftest import SECRET, Airflow, long_input, wait_until
+from tests.integration.airflow.conftest import SECRET, Airflow, long_input
 from tests.integration.client.commands import Done, run_commands
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 _MIRROR = (Path(__file__).resolve().parents[3] / "docs" / "sql-mirror.md").read_text()

@@ -15,8 +15,9 @@ import pytest
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.client.commands import run_commands
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 

@@ -16,9 +16,10 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.model.ids import application_dag_id, dag_id_for
 from airflow_provider_connect.runtime.model.run import PID_FILE
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.test_continuous import BACK_SECONDS, append, connector, lines, running, states
 from tests.integration.worker.environment import make_topic, send, values_of
+from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
 APPLICATION = "shared"

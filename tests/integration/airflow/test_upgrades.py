@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 from httpx import Response
 
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import make_topic, values_of
 from tests.integration.worker.orders import NAME, install
+from tests.waiting import wait_until
 
 
 @pytest.mark.soak

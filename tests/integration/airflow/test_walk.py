@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.conftest import CHECKOUT
-from tests.integration.airflow.conftest import Airflow, wait_until
+from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.test_page import (
     browser,  # noqa: F401 - a fixture
     connect,
@@ -24,6 +24,7 @@ from tests.integration.airflow.test_page import (
 )
 from tests.integration.worker.environment import make_topic, send, values_of
 from tests.recording import Recording, recorded
+from tests.waiting import wait_until
 
 GOOD = 3_000_000
 RECORDING = CHECKOUT / ".dev" / "walk.webp"

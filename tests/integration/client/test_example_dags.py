@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import NotFoundException
+from tests.waiting import pauses
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 _SCRIPT = """
@@ -66,7 +67,7 @@ def failed_tasks(connect: ConnectClient, name: str) -> list[int]:
 
 
 def wait_until(read: Callable[[], object], wanted: object) -> None:
-    deadline = time.monotonic() + 180
+    deadline, pause_seconds = time.monotonic() + 180, pauses()
     while (seen := read()) != wanted:
         assert time.monotonic() < deadline, seen
-        time.sleep(0.1)
+        time.sleep(next(pause_seconds))

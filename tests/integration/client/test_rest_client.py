@@ -11,6 +11,7 @@ from airflow_provider_connect.client.rest_client import AsyncConnectClient, Conn
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import OffsetView
+from tests.waiting import pauses
 
 
 class Twin:
@@ -46,10 +47,10 @@ def states(client: Any, name: str) -> list[str]:
 
 
 def wait_for(read: Callable[[], Any], wanted: Any) -> None:
-    deadline = time.monotonic() + 180
+    deadline, pause_seconds = time.monotonic() + 180, pauses()
     while (seen := read()) != wanted:
         assert time.monotonic() < deadline, seen
-        time.sleep(0.1)
+        time.sleep(next(pause_seconds))
 
 
 def test_a_life_of_a_connector(client: Any, unique: str, file_source: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
 from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Running, database, helm_parts, helm_values, log_ports
-from tests.integration.airflow.conftest import wait_until
+from tests.waiting import wait_until
 
 CHART_PARTS = ("apiServer", "scheduler", "dagProcessor", "triggerer")
 

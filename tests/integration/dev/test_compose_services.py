@@ -20,7 +20,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Part, Running, compose_parts, database, kafka_properties, log_ports
-from tests.integration.airflow.conftest import wait_until
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.soak
 

@@ -12,6 +12,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 from tests.mariadb_server import MariadbServer
+from tests.waiting import pauses
 
 Follow = Callable[..., MirrorFollower]
 
@@ -73,10 +74,10 @@ def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
 
 def until(condition: Callable[[], object], follower: MirrorFollower | None = None, *, seconds: float = 180) -> None:
     """Steps, or waits, until ``condition`` holds."""
-    deadline = time.monotonic() + seconds
+    deadline, pause_seconds = time.monotonic() + seconds, pauses()
     while not condition():
         assert time.monotonic() < deadline, f"not within {seconds} s"
         if follower is None:
-            time.sleep(0.1)
+            time.sleep(next(pause_seconds))
         else:
             follower.step(0.1)

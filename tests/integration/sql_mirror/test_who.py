@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.sql_mirror.conftest import Follow, until
+from tests.waiting import HANG_SECONDS
 
 NAME = "orders"
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in", "topic": "lines"}
@@ -60,7 +61,7 @@ def test_the_user_of_a_verb_is_in_the_history(settings: WorkerSettings, database
         return [(row["kind"], row["connector"], _state(row["new"]), row["who"]) for row in rows]
 
     until(lambda: WANTED[-1] in found(), follower)
-    until(lambda: [row for row in WANTED if row not in found()] == [], follower, seconds=30)
+    until(lambda: [row for row in WANTED if row not in found()] == [], follower, seconds=HANG_SECONDS)
 
 
 def fail(writer: StatusWriter) -> None:

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_provider_connect.dev.own_server import free_ports
+from tests.waiting import wait_until
 
 FILES_OF_ALL = {"config.providers": "files", "config.providers.files.class": "FileConfigProvider"}
 """Worker settings that the worker warns of, with ``WARNED``."""
@@ -40,11 +40,7 @@ def properties(values: Mapping[str, str]) -> str:
 
 def wait_for(what: Callable[[], Any], seconds: float = 120.0) -> Any:  # Any: whatever is waited for
     """The first true value of ``what``; fails after ``seconds``."""
-    until = time.monotonic() + seconds
-    while not (found := what()):
-        assert time.monotonic() < until, f"waited in vain for {what}"
-        time.sleep(0.05)
-    return found
+    return wait_until(what, within_seconds=seconds)
 
 
 @dataclass(slots=True)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
 from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -20,6 +19,7 @@ from tests.integration.worker.environment import PLAIN, RunEnvironment, make_top
 from tests.integration.worker.note_runs import JSON
 from tests.integration.worker.test_filesystem_sink import published
 from tests.kafka_topics import HANG_SECONDS
+from tests.waiting import wait_until
 
 
 @dataclass(frozen=True)
@@ -108,9 +108,7 @@ def make_again(environment: RunEnvironment, topic: str, partitions: int = 1) -> 
     """Delete the topic, with the group's offsets, and create it once more."""
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
     admin.delete_topics([topic])[topic].result(HANG_SECONDS)
-    deadline = time.monotonic() + HANG_SECONDS
-    while environment.group_offsets() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: not environment.group_offsets(), "the group has no offsets of the deleted topic")
     make_topic(environment.bootstrap, topic, partitions)
 
 

@@ -36,6 +36,7 @@ from airflow_provider_connect.runtime.worker.application.task_body import run_ta
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.kafka_topics import create_topic
+from tests.waiting import wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
@@ -310,7 +311,4 @@ def commit_by_hand(bootstrap: str, group: str, offsets: Mapping[TopicPartition, 
 
 def eventually(condition: Callable[[], object], timeout_seconds: float = 120.0) -> None:
     """Wait until ``condition()`` is true."""
-    deadline = time.monotonic() + timeout_seconds
-    while not condition():
-        assert time.monotonic() < deadline, f"not so after {timeout_seconds:g} s"
-        time.sleep(0.02)
+    wait_until(condition, within_seconds=timeout_seconds)

@@ -15,6 +15,7 @@ import pytest
 
 from airflow_provider_connect.runtime.model.run import KEEPER_FILE
 from airflow_provider_connect.runtime.spark.parent_death import under_keeper
+from tests.waiting import wait_until
 
 SOON = 60.0
 TASK = """
@@ -28,10 +29,7 @@ subprocess.Popen([sys.executable, "-c", child], preexec_fn=under_keeper(Path("ke
 
 
 def wait_for(condition: Callable[[], object]) -> None:
-    until = time.monotonic() + SOON
-    while not condition():
-        assert time.monotonic() < until
-        time.sleep(0.02)
+    wait_until(condition, within_seconds=SOON)
 
 
 @pytest.mark.parametrize("lives_on", [False, True])
