@@ -105,7 +105,7 @@ export function BackfillForm({ row, onStarted }: { row: Row; onStarted: (name: s
       </SettingsField>
       <TextField label="ID" placeholder="current time" value={id} set={setId} />
       {inputError ? (
-        <Text role="alert" fontSize="sm" color="fg.error" mt={2}>
+        <Text role="alert" fontSize="sm" color="red.fg" mt={2}>
           {inputError}
         </Text>
       ) : null}

@@ -111,7 +111,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
       </HStack>
       <ConnectorSummary row={row} />
       {row.note && !row.failure ? (
-        <Text fontSize="sm" color="fg.warning" mb={2} wordBreak="break-word">
+        <Text fontSize="sm" color="orange.fg" mb={2} wordBreak="break-word">
           {row.note}
         </Text>
       ) : null}
@@ -229,7 +229,7 @@ function Trace({ title, text }: { title: string; text: string }) {
   const first = text.trim().split("\n")[0] ?? "";
   return (
     <Box my={2}>
-      <Text color="fg.error" wordBreak="break-word">
+      <Text color="red.fg" wordBreak="break-word">
         {first.slice(0, 500)}
       </Text>
       <details>

@@ -107,7 +107,7 @@ export function OffsetsTab({ row, notify }: { row: Row; notify: (message: Messag
                     text(each.offset)
                   )}
                   {problem ? (
-                    <Text color="fg.error" fontSize="xs">
+                    <Text color="red.fg" fontSize="xs">
                       {problem}
                     </Text>
                   ) : null}

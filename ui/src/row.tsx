@@ -87,7 +87,7 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
         second={
           row.failure || row.note ? (
             <>
-              <Box as="span" color={row.failure ? "fg.error" : "fg.warning"}>
+              <Box as="span" color={row.failure ? "red.fg" : "orange.fg"}>
                 {row.failure || row.note}
               </Box>
               {` · ${facts}`}
@@ -160,7 +160,7 @@ function TwoLines({ first, second, title, isWarning = false }: TwoLinesProps) {
     <Table.Cell py={1} title={title}>
       <Box truncate>{first}</Box>
       {second ? (
-        <Box truncate fontSize="xs" color={isWarning ? "fg.error" : "fg.muted"}>
+        <Box truncate fontSize="xs" color={isWarning ? "red.fg" : "fg.muted"}>
           {second}
         </Box>
       ) : null}

@@ -8,6 +8,7 @@ After a change of the page on purpose: ``python -m tests.integration.standalone.
 import pytest
 from playwright.sync_api import Browser
 
+from tests.chromium import serious
 from tests.integration.standalone.conftest import SCREENSHOTS
 from tests.integration.standalone.page_views import (
     THEMES,
@@ -36,6 +37,13 @@ def answers() -> Answers:
 def test_text_of_a_view_is_as_it_was(browser: Browser, answers: Answers, view: str) -> None:
     with drawn_view(browser, answers, view, "light") as page:
         assert text(page) == kept_text(view).read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("view", ["list", "tasks"])
+def test_errors_have_enough_contrast(browser: Browser, answers: Answers, view: str, theme: Theme) -> None:
+    with drawn_view(browser, answers, view, theme) as page:
+        assert serious(page) == []
 
 
 @pytest.mark.soak
