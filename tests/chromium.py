@@ -42,13 +42,17 @@ class Chromium:
 
 
 def find_chromium(cache: Path) -> Chromium:
-    """A Chromium that starts: the system's only where there is no apt-get or dpkg. Raises RuntimeError if there is no such browser."""
+    """A Chromium that starts: the system's only where Debian's packages cannot be fetched. Raises RuntimeError if there is no browser."""
+    refusal = "apt-get and dpkg, which would fetch it, are missing"
     if shutil.which("apt-get") and shutil.which("dpkg"):
-        return _unpacked(made_once(cache / "chromium-with-fonts", _unpack))
+        try:
+            return _unpacked(made_once(cache / "chromium-with-fonts", _unpack))
+        except RuntimeError as error:  # Ubuntu has no such package
+            refusal = str(error)
     for found in filter(None, map(shutil.which, _NAMES)):
         if _starts(system := Chromium(Path(found))):
             return system
-    raise RuntimeError("No Chromium is on PATH, and it cannot be fetched without apt-get and dpkg. Install Chromium")
+    raise RuntimeError(f"No Chromium is on PATH, and {refusal}. Install Chromium")
 
 
 def _unpacked(folder: Path) -> Chromium:
@@ -78,10 +82,8 @@ def _starts(chromium: Chromium) -> bool:
     """Whether it prints its version: a file on PATH may be a mere hint at another package."""
     environment = os.environ | chromium.variables
     try:
-        return (
-            subprocess.run([chromium.executable, "--version"], env=environment, capture_output=True, timeout=60, check=False).returncode
-            == 0
-        )
+        asked = subprocess.run([chromium.executable, "--version"], env=environment, capture_output=True, timeout=300, check=False)
+        return asked.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
