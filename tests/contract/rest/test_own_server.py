@@ -22,6 +22,7 @@ from airflow_provider_connect.rest.basic_access import CREDENTIALS, EXTENSION, J
 from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, RestServer, create_access, rest_server
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
+from tests.http_client import request
 
 
 def no_herder() -> Herder:
@@ -214,7 +215,7 @@ def test_a_page_whose_name_leads_here_is_refused(host: str | bytes, is_known: bo
     headers = {b"Host": host if isinstance(host, bytes) else host.encode()}
     with started({"rest.allowed.hosts": "connect.example, other.example"}) as server:
         for method, path in (("GET", "/"), ("PUT", "/connectors/x/pause"), ("OPTIONS", "/connectors"), ("GET", "/nowhere")):
-            answer = httpx.request(method, f"{server.url}{path}", headers=headers, timeout=120)
+            answer = request(method, f"{server.url}{path}", headers=headers, timeout=120)
             assert (answer.status_code == 421) is not is_known, (method, path)
             assert is_known or "rest.allowed.hosts" in answer.json()["message"]
 
@@ -242,9 +243,9 @@ def test_a_foreign_page_changes_nothing(tmp_path: Path, headers: dict[str, str],
     users.write_text("alice=wonderland\n")
     with started({CREDENTIALS: str(users)} if has_users else {}) as server:
         for method, path in (("POST", "/connectors/x/restart"), ("PUT", "/connectors/x/pause"), ("DELETE", "/connectors/x")):
-            refused = httpx.request(method, f"{server.url}{path}", headers=headers, auth=("alice", "wonderland"), timeout=120)
+            refused = request(method, f"{server.url}{path}", headers=headers, auth=("alice", "wonderland"), timeout=120)
             assert (refused.status_code, refused.json()["error_code"]) == (403, 403), (method, path)
-        assert httpx.get(f"{server.url}/", headers=headers, auth=("alice", "wonderland"), timeout=120).status_code == 200
+        assert request("GET", f"{server.url}/", headers=headers, auth=("alice", "wonderland"), timeout=120).status_code == 200
 
 
 def test_pages_of_this_server_and_of_named_origins_may_change() -> None:

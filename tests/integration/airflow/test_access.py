@@ -1,6 +1,5 @@
 """Who may do what over REST: every route, without a user, for each role of both auth managers, and with FAB for a user with one DAG."""
 
-import functools
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ import httpx
 import pytest
 
 from tests.airflow_home import run_python
+from tests.http_client import request
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
@@ -75,19 +75,12 @@ NO_JSON = {"content": b"{not json", "headers": {"Content-Type": "application/jso
 
 
 def document_of(url: str, auth: tuple[str, str]) -> Any:
-    return httpx.get(f"{url}/openapi.json", auth=auth, timeout=60).json()
-
-
-@functools.cache
-def client() -> httpx.Client:
-    """One for all requests here: each new one reads the certificates of all authorities."""
-    return httpx.Client(timeout=60)
+    return request("GET", f"{url}/openapi.json", auth=auth, timeout=60).json()
 
 
 def status(url: str, route: Route, connector: str, **how: Any) -> int:
     method, path, body = route.request(connector)
-    client().cookies.clear()
-    return client().request(method, f"{url}{path}", **({} if "content" in how else {"json": body}), **how).status_code
+    return request(method, f"{url}{path}", **({} if "content" in how else {"json": body}), **how).status_code
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +139,9 @@ def test_with_fab_each_role_and_a_user_with_one_dag_have_their_rights_on_every_r
 def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> None:
     """``/health`` names them too, and the line that doctor prints corrects that."""
     auth = ("admin", fab.passwords["admin"])
-    wait_until(lambda: "User and Viewer do not see Connect's page" in httpx.get(f"{fab.url}/health", auth=auth, timeout=60).text, "/health")
+    wait_until(
+        lambda: "User and Viewer do not see Connect's page" in request("GET", f"{fab.url}/health", auth=auth, timeout=60).text, "/health"
+    )
     before, fix, after = json.loads(run_python(fab.environment, "-c", _DOCTOR).splitlines()[-1])
     assert before == "Users of FAB's User and Viewer do not see Connect's page in Airflow's UI: these roles lack 'can read on Plugins'"
     assert fix == "airflow roles add-perms User Viewer -a can_read -r Plugins"
@@ -168,14 +163,14 @@ print(json.dumps([before.text, before.fix, after.text]))
 
 
 def test_a_right_on_a_dag_named_in_the_query_opens_nothing(fab: FabServer) -> None:
-    answer = httpx.put(f"{fab.url}/connectors/{OTHER}/pause?dag_id=connect.mine", auth=("owner", fab.passwords["owner"]), timeout=60)
+    answer = request("PUT", f"{fab.url}/connectors/{OTHER}/pause?dag_id=connect.mine", auth=("owner", fab.passwords["owner"]), timeout=60)
     assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/connectors//x", "/connectors/%zz", "/openapi.json", "/docs", "/metrics"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"])
 def test_no_client_learns_what_there_is_without_authentication(airflow: Airflow, method: str, path: str) -> None:
-    answer = httpx.request(method, f"{airflow.url}/connect{path}", timeout=60)
+    answer = request(method, f"{airflow.url}/connect{path}", timeout=60)
     assert answer.status_code == 401
     if method != "HEAD":
         assert answer.json() == {"error_code": 401, "message": "Not authenticated"} or method != "GET"
@@ -202,14 +197,14 @@ def test_another_sites_page_changes_nothing_with_the_cookie_of_the_ui(airflow: A
         ("DELETE", "/connectors/x"),
         ("PATCH", "/connectors/x/offsets"),
     ):
-        answer = httpx.request(method, f"{airflow.url}/connect{path}", cookies={"_token": token}, headers=headers, timeout=60)
+        answer = request(method, f"{airflow.url}/connect{path}", cookies={"_token": token}, headers=headers, timeout=60)
         assert answer.status_code == 403, (method, path)
 
 
 def test_a_page_of_the_same_server_may_use_the_cookie(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": airflow.url}):
-        answer = httpx.put(f"{airflow.url}/connect/connectors/nobody/pause", cookies={"_token": token}, headers=headers, timeout=60)
+        answer = request("PUT", f"{airflow.url}/connect/connectors/nobody/pause", cookies={"_token": token}, headers=headers, timeout=60)
         assert answer.json() == {"error_code": 404, "message": "Unknown connector nobody"}
 
 

@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from tests.http_client import request
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
@@ -83,9 +84,9 @@ class RunEnvironment:
 
     server: FabServer
 
-    def ask(self, user: str | None, method: str, path: str, body: object = None, **more: object) -> httpx.Response:
+    def ask(self, user: str | None, method: str, path: str, body: object = None) -> httpx.Response:
         auth = None if user is None else (user, self.server.passwords[user])
-        return httpx.request(method, f"{self.server.url}{path}", json=body, auth=auth, timeout=120, **more)  # type: ignore[arg-type]
+        return request(method, f"{self.server.url}{path}", json=body, auth=auth, timeout=120)
 
     def state(self) -> object:
         """All that could have been changed of the other's connector."""
@@ -318,7 +319,7 @@ def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None
             ("PUT", "/admin/loggers/root"),
             *((("POST", "/connectors"), ("PUT", "/connector-plugins/x/config/validate")) if user != "owner" else ()),
         ):
-            answer = httpx.request(
+            answer = request(
                 method,
                 f"{environment.server.url}{path}",
                 content=b"{not json",
@@ -337,7 +338,7 @@ def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None
 )
 def test_made_up_credentials_open_nothing(airflow: Airflow, scheme: str, credentials: str) -> None:
     headers = {"Authorization": f"{scheme} {credentials}".rstrip().encode("latin-1")}
-    answer = httpx.get(f"{airflow.url}/connect/connectors", headers=headers, timeout=60)  # type: ignore[arg-type]
+    answer = request("GET", f"{airflow.url}/connect/connectors", headers=headers, timeout=60)
     assert answer.status_code in (401, 403)
     assert set(answer.json()) == {"error_code", "message"}
 
@@ -351,9 +352,9 @@ def test_airflows_own_roles_have_their_rights(airflow: Airflow) -> None:
     for user, statuses in expected.items():
         auth = (user, passwords[user])
         answers = (
-            httpx.get(f"{url}/connectors", auth=auth, timeout=60),
-            httpx.put(f"{url}/connectors/nobody/pause", auth=auth, timeout=60),
-            httpx.delete(f"{url}/connectors/nobody", auth=auth, timeout=60),
-            httpx.put(f"{url}/admin/loggers/no.such.logger", json={"level": "INFO"}, auth=auth, timeout=60),
+            request("GET", f"{url}/connectors", auth=auth, timeout=60),
+            request("PUT", f"{url}/connectors/nobody/pause", auth=auth, timeout=60),
+            request("DELETE", f"{url}/connectors/nobody", auth=auth, timeout=60),
+            request("PUT", f"{url}/admin/loggers/no.such.logger", json={"level": "INFO"}, auth=auth, timeout=60),
         )
         assert tuple(answer.status_code for answer in answers) == statuses, user
