@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from xdist.remote import Producer
 
-from tests.conftest import GroupScheduling
+from tests.conftest import pytest_xdist_make_scheduler
 
 
 class Process:
@@ -29,7 +29,7 @@ def test_tests_of_one_server_are_in_one_process(pytestconfig: pytest.Config, mon
     server = ["tests/integration/airflow/test_a.py::test_one", "tests/integration/airflow/test_b.py::test_two[a::b-c/d]"]
     files = {path: [f"{path}::test_{number}" for number in range(4)] for path in ("tests/unit/test_c.py", "tests/e2e/test_d.py")}
     tests = [*server, *(test for some in files.values() for test in some)]
-    scheduling, processes = GroupScheduling(pytestconfig, Producer("test")), [Process("one"), Process("two")]
+    scheduling, processes = pytest_xdist_make_scheduler(pytestconfig, Producer("test")), [Process("one"), Process("two")]
     for process in processes:
         scheduling.add_node(process)  # type: ignore[arg-type]
         scheduling.add_node_collection(process, tests)  # type: ignore[arg-type]
