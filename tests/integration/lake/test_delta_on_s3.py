@@ -168,5 +168,5 @@ OTHERS = ("s3://user:hunter2@bucket/a", "gs://bucket/a", "s3a://bucket/a", "http
 def test_other_addresses_are_refused(config: dict[str, str], address: str) -> None:
     errors = {value.name: value.errors for value in DeltaSinkConnector().validate(config | {"delta.table.path": address}) if value.errors}
     assert errors.keys() == {"delta.table.path"}
-    assert "Give the path of a folder, or s3://bucket/path" in str(errors)
+    assert "Give the absolute path of a folder, or s3://bucket/path" in str(errors)
     assert "hunter2" not in str(errors["delta.table.path"])
