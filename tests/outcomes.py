@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
@@ -36,7 +36,8 @@ class Outcome:
 
 
 def read_outcomes(file: Path) -> tuple[dict[str, Outcome], int | None]:
-    """The outcome of each test, and the number of collected tests, which is None if the run did not end by itself."""
+    """The outcome of each test, which is its first failure or a final one, and the number of collected tests, which is None if the run did
+    not end by itself."""
     outcomes, collected = dict[str, Outcome](), None
     for line in file.read_text(encoding="utf-8").splitlines() if file.exists() else []:
         match json.loads(line):
@@ -44,8 +45,8 @@ def read_outcomes(file: Path) -> tuple[dict[str, Outcome], int | None]:
                 collected = number
             case values:
                 outcome = Outcome(**values)
-                first = outcomes.setdefault(outcome.test, outcome)
-                outcomes[outcome.test] = replace(first, is_final=first.is_final or outcome.is_final)
+                if outcome.is_final or outcome.test not in outcomes:
+                    outcomes[outcome.test] = outcome
     return outcomes, collected
 
 
@@ -62,8 +63,6 @@ class _OutcomesFile:
 
     def __init__(self, path: Path) -> None:
         self._path, self._failed, self._skipped = path, set[str](), set[str]()
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.unlink(missing_ok=True)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         test, is_final = report.nodeid, (_FINAL, True) in map(tuple, report.user_properties)

@@ -3,8 +3,8 @@
 A test that is seen to pass then is unstable: it is named with its first failure, and written to ``.dev/unstable.json``. The second try
 has servers and a process of its own for each file, a quiet machine and doubled limits. There is none if more than ``MOST_FAILED`` tests
 have failed, if a failure is final, if pytest did not run all tests, or if the time is nearly over. With ``STRICT=1``, there is never one.
-``TESTS_END``, in seconds since 1970, is when CI ends. Lint, types and the package index's files are checked and fetched beside the tests.
-The last line reports each part.
+``TESTS_END``, in seconds since 1970, is when CI ends. Lint and types are checked, and what tests need is fetched, next to the tests. The
+last line reports each part.
 """
 
 from __future__ import annotations
@@ -114,6 +114,7 @@ def _seconds_to(end: float | None) -> float:
 
 
 def _try(arguments: Sequence[str], outcomes: Path, folder: Path, seconds: float, *, turn: str = "") -> Tried:
+    outcomes.unlink(missing_ok=True)  # a pytest that does not start would leave those of an earlier run
     command = [sys.executable, "-m", "pytest", f"--outcomes-file={outcomes}", *arguments]
     environment = {**os.environ, **({"TEST_TURN": turn, "TEST_TIMEOUT_SCALE": "2"} if turn else {})}
     with subprocess.Popen(command, cwd=folder, env=environment) as running:
@@ -127,7 +128,7 @@ def _try(arguments: Sequence[str], outcomes: Path, folder: Path, seconds: float,
 
 
 def _wait_until_quiet(most_load: float) -> None:
-    """Servers of the first try end, and so does what runs beside."""
+    """Wait until the servers of the first try, and lint and types, have ended."""
     until = time.monotonic() + _QUIET_SECONDS
     while os.getloadavg()[0] > most_load and time.monotonic() < until:
         time.sleep(2)

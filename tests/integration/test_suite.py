@@ -96,6 +96,12 @@ def test_a_file_that_cannot_be_imported_fails_the_run(tmp_path: Path) -> None:
     assert run(tmp_path, broken="import nothing_of_this_name").problem == "pytest failed, and no test did: see its errors above"
 
 
+def test_a_pytest_that_does_not_start_leaves_no_outcomes_of_an_earlier_run(tmp_path: Path) -> None:
+    (tmp_path / "outcomes.jsonl").write_text('{"test": "test_a", "outcome": "passed"}\n{"collected": 1}\n')
+    result = run_tests(["--no-such-option"], folder=tmp_path, dev=tmp_path, most_load=1e9)
+    assert (result.passed, result.problem) == (0, "pytest ended with exit code 4 after 0 tests")
+
+
 def test_a_run_beyond_its_end_is_killed_and_named(tmp_path: Path) -> None:
     result = run(tmp_path, end=time.time() + 5, endless="import time\ndef test_endless(): time.sleep(600)")
     assert str(result.problem).startswith("pytest ended with exit code -9 after ")

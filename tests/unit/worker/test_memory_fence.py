@@ -149,11 +149,16 @@ def test_the_heap_that_a_connector_may_ask_for(worker: dict[str, str], asked: st
         java_heap(worker, {"airflow.java.memory": "9000m"})
 
 
+def note_of(folder: Path, limit: int) -> Path:
+    note = folder / "note"
+    about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
+    note.write_bytes((LIMIT.pack(limit) + about.encode()).ljust(NOTE_BYTES, b"\0"))
+    return note
+
+
 def test_what_is_above_its_limit_is_reported_to_the_log_and_to_the_driver(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Here with signals of number 0, which end nothing, of the process that started this one."""
-    note, (reading, connection) = tmp_path / "note", os.pipe()
-    about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
-    note.write_bytes((LIMIT.pack(0) + about.encode()).ljust(NOTE_BYTES, b"\0"))
+    note, (reading, connection) = note_of(tmp_path, 0), os.pipe()
     with note.open("rb") as file, os.fdopen(reading) as driver:
         watch(os.getppid(), file.fileno(), connection, 0, 0)
         os.close(connection)
@@ -165,10 +170,7 @@ def test_what_is_above_its_limit_is_reported_to_the_log_and_to_the_driver(tmp_pa
 
 
 def test_a_limit_that_is_lowered_holds_from_the_next_look(tmp_path: Path) -> None:
-    note = tmp_path / "note"
-    about = json.dumps({"title": "Task c-7", "task": "7", "at": "t-3, offsets 5 to 9", "remedy": "Buy more."})
-    note.write_bytes((LIMIT.pack(1 << 40) + about.encode()).ljust(NOTE_BYTES, b"\0"))
-    reading, connection = os.pipe()
+    note, (reading, connection) = note_of(tmp_path, 1 << 40), os.pipe()
     with note.open("r+b", buffering=0) as file:
         watching = threading.Thread(target=watch, args=(os.getppid(), file.fileno(), connection, 0, 0))
         watching.start()
