@@ -72,7 +72,7 @@ def take_deliveries(session: Database, connector: str, *, now_ms: int) -> list[D
 
 
 def last_deliveries(session: Database, connector: str) -> Deliveries | None:
-    """The deliveries of the newest claim. None: there are none."""
+    """The deliveries of the newest claim. None without deliveries."""
     tasks = _by_claim(_rows(session, connector, batch.c.stay.is_not(None), last=_EARLIER))
     return _deliveries(tasks[max(tasks, key=Claim.parse)], {}, {}) if tasks else None
 

@@ -78,7 +78,7 @@ def owner_of(headers: Headers | None) -> str | None:
 
 
 def successor_headers(successor: str | None) -> list[tuple[str, bytes]]:
-    """The header of a handover. None: there is none."""
+    """The header of a handover. None without a handover."""
     return [] if successor is None else [(SUCCESSOR_HEADER, successor[:_LONGEST_OWNER].encode(errors="replace"))]
 
 

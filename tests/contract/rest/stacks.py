@@ -11,12 +11,12 @@ from tests.contract.rest.server import Server
 
 
 @contextmanager
-def product(profile: str, folder: Path, cache: Path, *, engine: str = "spark") -> Iterator[Server]:
+def product(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
     """Its API in the API server, for an administrator by Basic auth. Everything lies in ``folder``, which is kept."""
     files = folder / "data"
     files.mkdir(parents=True)
     worker = folder / "given.properties"
-    settings = worker_settings(profile, folder) | {"airflow.engine": engine}
+    settings = worker_settings(profile, folder) | {"airflow.engine": "spark"}
     worker.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     with Stack(folder / "stack", cache=cache, worker=worker, notify=lambda _: None) as stack:
         state = stack.state() or {}
