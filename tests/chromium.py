@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.runtime.spark.cache import made_once
+from tests.waiting import HANG_SECONDS
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -82,7 +83,7 @@ def _starts(chromium: Chromium) -> bool:
     """Whether it prints its version: a file on PATH may be a mere hint at another package."""
     environment = os.environ | chromium.variables
     try:
-        asked = subprocess.run([chromium.executable, "--version"], env=environment, capture_output=True, timeout=300, check=False)
+        asked = subprocess.run([chromium.executable, "--version"], env=environment, capture_output=True, timeout=HANG_SECONDS, check=False)
         return asked.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False

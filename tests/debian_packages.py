@@ -12,6 +12,7 @@ from pathlib import Path
 
 from airflow_provider_connect.runtime.spark.cache import made_once
 from tests.package_clients import APT, fetch
+from tests.waiting import HANG_SECONDS
 
 
 class MissingServerError(Exception):
@@ -36,4 +37,4 @@ def _unpack(packages: Sequence[str], folder: Path) -> None:
         if not any(file.name.startswith(f"{packages[0]}_") for file in found):
             raise MissingServerError(f"{packages[0]} is not on PATH, and Debian's package cannot be downloaded")
         for file in found:
-            subprocess.run(["dpkg", "-x", file, folder], check=True, timeout=120)
+            subprocess.run(["dpkg", "-x", file, folder], check=True, timeout=HANG_SECONDS)

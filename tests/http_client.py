@@ -8,6 +8,8 @@ from typing import Any
 
 import httpx
 
+from tests.waiting import HANG_SECONDS
+
 
 def request(method: str, url: str, *, cookies: Mapping[str, str] | None = None, **how: Any) -> httpx.Response:  # Any: what httpx takes
     """As ``httpx.request`` does it: on a connection of its own, and without the cookies of earlier answers."""
@@ -18,4 +20,4 @@ def request(method: str, url: str, *, cookies: Mapping[str, str] | None = None, 
 
 @functools.cache
 def _client() -> httpx.Client:
-    return httpx.Client(timeout=120, limits=httpx.Limits(max_keepalive_connections=0))
+    return httpx.Client(timeout=HANG_SECONDS, limits=httpx.Limits(max_keepalive_connections=0))

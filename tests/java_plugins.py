@@ -24,6 +24,7 @@ from airflow_provider_connect.runtime.spark.jar_cache import check_files, fetch_
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.conftest import CACHE, CHECKOUT
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 FILE = "connect-file-4.3.1"
 MARIADB = "debezium-connector-mariadb-3.5.0.Final"
@@ -107,7 +108,7 @@ def compiled_plugin(folder: Path, class_name: str, service: str) -> Path:
     jars = ":".join(map(str, runtime_jars(CACHE, find_java(cache=CACHE))))
     source = CHECKOUT / "tests" / "integration" / "java" / "sources" / f"{class_name.rpartition('.')[2]}.java"
     classes, location = folder / "classes", folder / "plugins" / "own"
-    subprocess.run([javac, "--release", "17", "-cp", jars, "-d", str(classes), str(source)], check=True, timeout=300)
+    subprocess.run([javac, "--release", "17", "-cp", jars, "-d", str(classes), str(source)], check=True, timeout=HANG_SECONDS)
     location.mkdir(parents=True)
     with zipfile.ZipFile(location / "own.jar", "w") as jar:
         for each in classes.rglob("*.class"):

@@ -109,7 +109,7 @@ def end_offsets(admin: AdminClient, topic: str, partitions: int, *, read_committ
         latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = {TopicPartition(topic, number): latest for number in range(partitions)}
         try:
-            return [*_answers(admin.list_offsets(asked, isolation_level=level, request_timeout=30))]
+            return [*_answers(admin.list_offsets(asked, isolation_level=level, request_timeout=HANG_SECONDS))]
         except KafkaException as error:
             if error.args[0].code() not in _NOT_YET or time.monotonic() > deadline:
                 raise

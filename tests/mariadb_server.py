@@ -13,6 +13,7 @@ import pymysql
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 from tests.debian_packages import unpacked
+from tests.waiting import HANG_SECONDS
 
 _PACKAGES = ("mariadb-server-core", "liburing2", "libaio1t64", "libaio1")  # the last two are one library of two releases
 _TABLES = ("mysql_system_tables.sql", "mysql_system_tables_data.sql")
@@ -50,7 +51,9 @@ class MariadbServer(OwnServer):
         command = [str(program), *options, *(["--user=root"] if os.geteuid() == 0 else [])]
         tables = "\n".join((share / name).read_text(encoding="utf-8") for name in _TABLES)
         text = f"CREATE DATABASE mysql;\nUSE mysql;\n{tables}\nCREATE DATABASE shop;\n"
-        subprocess.run([*command, "--bootstrap"], input=text.encode(), env=environment, capture_output=True, check=True, timeout=120)
+        subprocess.run(
+            [*command, "--bootstrap"], input=text.encode(), env=environment, capture_output=True, check=True, timeout=HANG_SECONDS
+        )
         own = [f"--port={self.port}", f"--bind-address={LOOPBACK}", f"--socket={folder / 'socket'}", "--skip-name-resolve"]
         if self._binary_log:
             own += [f"--log-bin={folder / 'data' / 'binlog'}", "--binlog-format=ROW", "--server-id=1"]

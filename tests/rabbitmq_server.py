@@ -16,6 +16,7 @@ import httpx
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, free_ports
 from tests.conftest import CACHE
 from tests.debian_packages import unpacked
+from tests.waiting import HANG_SECONDS
 
 _ERLANG: Final = "base asn1 crypto eldap inets mnesia os-mon parsetools public-key runtime-tools ssl syntax-tools tools xmerl"
 """What the server asks for of Erlang."""
@@ -87,4 +88,4 @@ class RabbitmqServer(OwnServer):
         return [each["payload"] for each in self._ask("POST", f"/queues/%2F/{queue}/get", asked).raise_for_status().json()]
 
     def _ask(self, method: str, path: str, body: object = None) -> httpx.Response:
-        return httpx.request(method, f"http://{LOOPBACK}:{self._http}/api{path}", json=body, auth=("guest", "guest"), timeout=30)
+        return httpx.request(method, f"http://{LOOPBACK}:{self._http}/api{path}", json=body, auth=("guest", "guest"), timeout=HANG_SECONDS)

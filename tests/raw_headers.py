@@ -11,6 +11,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from tests.waiting import HANG_SECONDS
+
 NOT_UTF_8 = b"\xff\xfe"
 _TOPIC, _PARTITION, _VALUE, _FLAGS, _KEY, _HEADERS, _END = 1, 3, 4, 7, 5, 10, 0  # rd_kafka_vtype_t
 _COPIED = 2
@@ -45,7 +47,7 @@ def _is_loaded(path: Path) -> bool:
 def produce(bootstrap: str, topic: str, value: bytes, headers: Sequence[tuple[bytes, bytes]], *, key: bytes | None = None) -> None:
     """One record to partition 0, with header names of any bytes. In a process of its own, without the client of Python."""
     given = repr((bootstrap, topic, value, list(headers), key))
-    subprocess.run([sys.executable, "-m", "tests.raw_headers", given], check=True, timeout=120)
+    subprocess.run([sys.executable, "-m", "tests.raw_headers", given], check=True, timeout=HANG_SECONDS)
 
 
 def _produce(bootstrap: str, topic: str, value: bytes, headers: Sequence[tuple[bytes, bytes]], key: bytes | None) -> None:

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from airflow_provider_connect.runtime.spark.spark_home import find_spark
+from tests.waiting import HANG_SECONDS
 
 
 class SparkCluster:
@@ -44,10 +45,10 @@ class SparkCluster:
             process.send_signal(signal.SIGTERM)
         for process in [*self.workers, *([self.master] if self.master else [])]:
             try:
-                process.wait(10)
+                process.wait(HANG_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
-                process.wait(10)
+                process.wait(HANG_SECONDS)
         self.master, self.workers = None, []
 
     def log(self, name: str) -> str:

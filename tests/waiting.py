@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-HANG_SECONDS = 240.0 * float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
+HANG_SECONDS = 300.0 * float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
 """What has not come by then does not come, however busy the machine is."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.25, 1.25
 

@@ -32,6 +32,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.conftest import CACHE, worker_properties
 from tests.no_runs import NoRuns
+from tests.waiting import HANG_SECONDS
 
 CLASS: Final = "connector.class"
 JSON: Final = "org.apache.kafka.connect.json.JsonConverter"
@@ -171,7 +172,7 @@ def answers(configs: list[PublicConfig]) -> list[Answer]:
             PluginProbe(settings) as probe,
             Herder(settings, NoRuns(), probe=probe) as herder,
             rest_server({}, herder=lambda: herder, info=lambda: server_info(settings), port=0) as running,
-            httpx.Client(timeout=60) as client,
+            httpx.Client(timeout=HANG_SECONDS) as client,
         ):
             asked(client, running.url, {CLASS: "FileStreamSource"})  # the first request starts the plugins' process
             return [asked(client, running.url, each.config) for each in configs]

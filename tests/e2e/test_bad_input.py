@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.worker.application.readiness import check_readiness
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 SINK = {"connector.class": "FileStreamSink", "topics": "orders", "file": "/tmp/orders.txt"}
 SOURCE = {"connector.class": "FileStreamSource", "topic": "orders", "file": "/tmp/orders.txt"}
@@ -205,7 +206,7 @@ def test_task_reports_what_is_wrong(tmp_path: Path, worker_settings: MakeSetting
     environment |= {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
     given = json.dumps([case[:2] for case in cases])
     done = subprocess.run(
-        [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=300, check=False
+        [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
     )
     messages = [json.loads(line.removeprefix("message:")) for line in done.stdout.splitlines() if line.startswith("message:")]
     assert len(messages) == len(cases), done.stderr

@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.unit.test_compose import COMPOSE, PINNED, SECRETS, init, stand_ins
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.soak  # the texts of the file: unit/test_compose
 JOB = "from pyspark import SparkContext; sc = SparkContext(); print('sum', sc.parallelize(range(10), 2).sum()); sc.stop()"
@@ -65,7 +66,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
     finally:
         for process in processes:
             process.terminate()
-            process.wait(120)
+            process.wait(HANG_SECONDS)
 
 
 def until(is_so: object, log: Path) -> None:
@@ -88,7 +89,7 @@ def submit(master: str, conf: Path, folder: Path) -> subprocess.Popen[str]:
 
 
 def test_an_application_with_the_secret_runs(cluster: tuple[str, Path], tmp_path: Path) -> None:
-    submit(*cluster, tmp_path).wait(240)
+    submit(*cluster, tmp_path).wait(HANG_SECONDS)
     output = (tmp_path / "output").read_text()
     assert "sum 45" in output, output[-3000:]
 
@@ -109,7 +110,7 @@ def test_an_application_without_the_secret_is_refused(cluster: tuple[str, Path],
         until(lambda: REFUSED in output.read_text() or application.poll() is not None, output)
     finally:
         application.terminate()
-        application.wait(120)
+        application.wait(HANG_SECONDS)
     text = output.read_text()
     assert REFUSED in text, text[-3000:]
     assert "sum 45" not in text

@@ -12,6 +12,7 @@ import pytest
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.runtime.spark.jar_cache import KAFKA, OLDEST_KAFKA
 from tests.conftest import CACHE
+from tests.waiting import HANG_SECONDS
 
 STORE = """
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
@@ -52,5 +53,5 @@ with ThreadPoolExecutor(20) as pool:
 def test_a_broker_that_has_just_begun(program: str, version: str, tmp_path: Path) -> None:
     with KafkaServer(tmp_path, CACHE, {}, version=version) as server:
         command = [sys.executable, "-c", f"import sys\nfrom concurrent.futures import ThreadPoolExecutor\n{program}"]
-        done = subprocess.run([*command, server.bootstrap_servers], capture_output=True, text=True, timeout=300, check=False)
+        done = subprocess.run([*command, server.bootstrap_servers], capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import Plug
 from airflow_provider_connect.skeleton.new import Kind, main
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.pages import Shell, run_steps, steps
+from tests.waiting import HANG_SECONDS
 
 FUNCTIONS = (Kind.SOURCE, Kind.SINK, Kind.TRANSFORMATION)
 CHECKS = (
@@ -29,7 +30,9 @@ def checked(package: Path, module: str, *arguments: str, **environment: str) -> 
     """What ``python -m module`` printed in the package, as its author would run it. Fails the test where it fails."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "AIRFLOW_"))}
     command = [sys.executable, "-W", "ignore", "-m", module, *arguments]
-    done = subprocess.run(command, cwd=package, env={**kept, **environment}, capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run(
+        command, cwd=package, env={**kept, **environment}, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 

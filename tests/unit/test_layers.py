@@ -18,6 +18,8 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
+from tests.waiting import HANG_SECONDS
+
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = "airflow_provider_connect"
 
@@ -558,7 +560,7 @@ assert not heavy, heavy
 def _import_all(modules: list[str], forbidden: str, tmp_path: Path, *, first: str = "") -> subprocess.CompletedProcess[str]:
     environment = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "AIRFLOW_HOME": str(tmp_path), "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-W", "ignore", "-c", _IMPORT_ALL, forbidden, first, *modules]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    return subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
 
 
 def _names(units: Mapping[str, str], *, but: tuple[str, ...] = ()) -> list[str]:

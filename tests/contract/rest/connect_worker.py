@@ -14,6 +14,7 @@ from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.contract.rest.profiles import worker_settings
 from tests.contract.rest.server import Server
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 VERSION = KAFKA_CONNECT
 _WORKER = tuple(f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "connect-mirror", "kafka-tools"))
@@ -72,7 +73,7 @@ def connect_worker(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
         finally:
             worker.terminate()
             try:
-                worker.wait(30)
+                worker.wait(HANG_SECONDS)
             except subprocess.TimeoutExpired:
                 worker.kill()
                 worker.wait()

@@ -14,6 +14,7 @@ from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 
 from tests.contract.rest.scenarios import Step
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 SECONDS = 120
 _TOPIC_SECONDS = 60
@@ -119,7 +120,7 @@ def _recorded(response: http.client.HTTPResponse, method: str) -> dict[str, Any]
 
 def _partitions(consumer: Consumer, topic: str) -> list[int]:
     try:
-        found = consumer.list_topics(topic, timeout=60).topics[topic]
+        found = consumer.list_topics(topic, timeout=HANG_SECONDS).topics[topic]
     except KafkaException:
         return []
     return [] if found.error is not None else list(found.partitions)

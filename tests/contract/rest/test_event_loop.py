@@ -33,6 +33,7 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.verbs import VERBS, Verb
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 MOST_SECONDS = 0.05
 TIMES = 10
@@ -62,7 +63,7 @@ class Loop:
 
     def _asked(self, method: str, path: str, body: bytes | None, headers: dict[str, str] | None) -> tuple[int, bytes]:
         self.turns.clear()
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=120)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=HANG_SECONDS)
         try:
             with contextlib.suppress(BrokenPipeError):  # a refusal may come before the whole body is sent
                 connection.request(method, PREFIX + path, body, {**({} if body is None else JSON), **(headers or {})})
@@ -182,7 +183,7 @@ def test_a_body_is_refused_when_it_is_known_to_be_too_long(loop: Loop) -> None:
     address = urlsplit(loop.url)
     chunks = (b"10000\r\n" + b" " * 65536 + b"\r\n") * 16 + b"1\r\n \r\n"
     for head, sent in ((b"Content-Length: 1048577\r\n", b""), (b"Transfer-Encoding: chunked\r\n", chunks)):
-        with socket.create_connection((address.hostname, address.port or 80), timeout=30) as client:
+        with socket.create_connection((address.hostname, address.port or 80), timeout=HANG_SECONDS) as client:
             client.sendall(
                 b"PUT /connect/connectors/x/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n" + head + b"\r\n"
             )
@@ -202,7 +203,7 @@ def test_a_body_of_the_greatest_length_is_taken(loop: Loop) -> None:
 
 def test_slow_clients_delay_no_other_client(loop: Loop) -> None:
     address = urlsplit(loop.url)
-    clients = [socket.create_connection((address.hostname, address.port or 80), timeout=30) for _ in range(30)]
+    clients = [socket.create_connection((address.hostname, address.port or 80), timeout=HANG_SECONDS) for _ in range(30)]
     try:
         for client in clients:
             client.sendall(b"PUT /connect/connectors/x/config HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\n")

@@ -17,6 +17,7 @@ from schemathesis.specs.openapi.checks import content_type_conformance, response
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from tests.contract.rest.server import Server
+from tests.waiting import HANG_SECONDS
 
 EXAMPLES = os.environ.get("CONNECT_EXAMPLES")
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
@@ -52,6 +53,6 @@ def test_no_request_is_answered_by_an_error_of_the_server(server: Server, operat
     )
     @given(operation.as_strategy(generation_mode=mode))
     def ask(case: Any) -> None:
-        case.call_and_validate(base_url=server.url, checks=CHECKS, timeout=100)
+        case.call_and_validate(base_url=server.url, checks=CHECKS, timeout=HANG_SECONDS)
 
     ask()

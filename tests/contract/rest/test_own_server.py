@@ -23,6 +23,7 @@ from airflow_provider_connect.rest.server import ANONYMOUS, PORT, RestListener, 
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ServerView
 from tests.http_client import request
+from tests.waiting import HANG_SECONDS
 
 
 def no_herder() -> Herder:
@@ -65,25 +66,28 @@ def test_a_listener_that_cannot_be_is_refused(listeners: str) -> None:
 
 def test_a_server_without_a_herder_reports_it_and_serves_what_needs_none() -> None:
     with started({}) as server:
-        health = httpx.get(f"{server.url}/health", timeout=120)
+        health = httpx.get(f"{server.url}/health", timeout=HANG_SECONDS)
         assert (health.status_code, health.json()["status"]) == (503, "starting")
         assert "The broker does not answer" in health.json()["message"]
-        assert httpx.get(f"{server.url}/connectors", timeout=120).json() == {"error_code": 500, "message": "The broker does not answer"}
-        assert httpx.get(f"{server.url}/", timeout=120).json() == {"version": "1", "commit": "2", "kafka_cluster_id": "3"}
-        assert "root" in httpx.get(f"{server.url}/admin/loggers", timeout=120).json()
+        assert httpx.get(f"{server.url}/connectors", timeout=HANG_SECONDS).json() == {
+            "error_code": 500,
+            "message": "The broker does not answer",
+        }
+        assert httpx.get(f"{server.url}/", timeout=HANG_SECONDS).json() == {"version": "1", "commit": "2", "kafka_cluster_id": "3"}
+        assert "root" in httpx.get(f"{server.url}/admin/loggers", timeout=HANG_SECONDS).json()
 
 
 @pytest.mark.parametrize("signature", ["no base64", "nö base64"])
 def test_a_signature_that_is_not_base64_is_refused(signature: str) -> None:
     headers = {b"X-Connect-Authorization": signature.encode(), b"X-Connect-Request-Signature-Algorithm": b"HmacSHA256"}
     with started({}) as server:
-        refused = httpx.post(f"{server.url}/connectors/c/tasks", headers=headers, timeout=120)
+        refused = httpx.post(f"{server.url}/connectors/c/tasks", headers=headers, timeout=HANG_SECONDS)
     assert (refused.status_code, refused.json()["message"]) == (400, "The signature of the internal request is not base64")
 
 
 def test_without_admin_listeners_there_are_no_loggers() -> None:
     with started({"admin.listeners": ""}) as server:
-        assert httpx.get(f"{server.url}/admin/loggers", timeout=120).status_code == 404
+        assert httpx.get(f"{server.url}/admin/loggers", timeout=HANG_SECONDS).status_code == 404
 
 
 @pytest.mark.parametrize("by", ["file", "jaas"])
@@ -95,13 +99,13 @@ def test_basic_auth_lets_in_whom_the_file_names(tmp_path: Path, by: str) -> None
     jaas.write_text(f'KafkaConnect {{\n  {module} required\n  file="{users}";\n}};\n')
     named = {CREDENTIALS: str(users)} if by == "file" else {JAAS: str(jaas)}
     with started({"rest.extension.classes": EXTENSION, **named}) as server:
-        assert httpx.get(f"{server.url}/", auth=("alice", "wonder=land"), timeout=120).status_code == 200
+        assert httpx.get(f"{server.url}/", auth=("alice", "wonder=land"), timeout=HANG_SECONDS).status_code == 200
         for auth in (None, ("alice", "builder"), ("carol", ""), ("", "")):
-            refused = httpx.get(f"{server.url}/", auth=auth, timeout=120)
+            refused = httpx.get(f"{server.url}/", auth=auth, timeout=HANG_SECONDS)
             assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
             assert refused.headers["WWW-Authenticate"].startswith("Basic")
         for credentials in ("alice:wonder=land", "YWxpY2U6/w==", "YWxpY2U6d29uZGVyPWxhbmQ=é"):
-            refused = httpx.get(f"{server.url}/", headers={b"Authorization": f"Basic {credentials}".encode()}, timeout=120)
+            refused = httpx.get(f"{server.url}/", headers={b"Authorization": f"Basic {credentials}".encode()}, timeout=HANG_SECONDS)
             assert (refused.status_code, refused.json()["message"]) == (401, "User cannot access the resource.")
 
 
@@ -123,7 +127,7 @@ def test_it_speaks_tls(pem: Path) -> None:
     trusting = ssl.create_default_context(cafile=str(pem))
     with started({"listeners": "https://127.0.0.1:0", "listeners.https.ssl.keystore.location": str(pem)}) as server:
         assert server.url.startswith("https://")
-        assert httpx.get(f"{server.url}/", verify=trusting, timeout=120).status_code == 200
+        assert httpx.get(f"{server.url}/", verify=trusting, timeout=HANG_SECONDS).status_code == 200
 
 
 def test_it_speaks_tls_with_what_stands_in_the_settings_themselves(pem: Path) -> None:
@@ -135,7 +139,7 @@ def test_it_speaks_tls_with_what_stands_in_the_settings_themselves(pem: Path) ->
         "ssl.keystore.key": f"-----BEGIN PRIVATE{key}",
     }
     with started(worker) as server:
-        assert httpx.get(f"{server.url}/", verify=ssl.create_default_context(cafile=str(pem)), timeout=120).status_code == 200
+        assert httpx.get(f"{server.url}/", verify=ssl.create_default_context(cafile=str(pem)), timeout=HANG_SECONDS).status_code == 200
 
 
 def test_it_asks_clients_for_certificates(pem: Path) -> None:
@@ -145,9 +149,9 @@ def test_it_asks_clients_for_certificates(pem: Path) -> None:
     trusting = ssl.create_default_context(cafile=str(pem))
     with started({**worker, "ssl.truststore.location": str(pem)}) as server:
         with pytest.raises(httpx.HTTPError):
-            httpx.get(f"{server.url}/", verify=trusting, timeout=120)
+            httpx.get(f"{server.url}/", verify=trusting, timeout=HANG_SECONDS)
         trusting.load_cert_chain(str(pem))
-        assert httpx.get(f"{server.url}/", verify=trusting, timeout=120).status_code == 200
+        assert httpx.get(f"{server.url}/", verify=trusting, timeout=HANG_SECONDS).status_code == 200
 
 
 @pytest.mark.parametrize("key", ["ssl.keystore.type", "ssl.truststore.type"])
@@ -160,7 +164,7 @@ def test_a_page_of_a_named_origin_may_call() -> None:
     with started({"access.control.allow.origin": "https://ui.example", "access.control.allow.methods": "GET,PUT"}) as server:
         asked = {"Origin": "https://ui.example", "Access-Control-Request-Method": "PUT"}
         assert httpx.options(f"{server.url}/connectors", headers=asked).headers["access-control-allow-origin"] == "https://ui.example"
-        shown = httpx.get(f"{server.url}/", headers={"Origin": "https://evil.example"}, timeout=120)
+        shown = httpx.get(f"{server.url}/", headers={"Origin": "https://evil.example"}, timeout=HANG_SECONDS)
         assert "access-control-allow-origin" not in shown.headers
 
 
@@ -172,10 +176,10 @@ def test_beyond_this_machine_it_is_never_open_by_accident(tmp_path: Path, listen
     users.write_text("alice=wonderland\n")
     with started({"listeners": listeners, CREDENTIALS: str(users)}) as server:
         url = f"http://localhost:{urlsplit(server.url).port}/"
-        assert httpx.get(url, timeout=120).status_code == 401
-        assert httpx.get(url, auth=("alice", "wonderland"), timeout=120).status_code == 200
+        assert httpx.get(url, timeout=HANG_SECONDS).status_code == 401
+        assert httpx.get(url, auth=("alice", "wonderland"), timeout=HANG_SECONDS).status_code == 200
     with started({"listeners": listeners, ANONYMOUS: "true"}) as server:
-        assert httpx.get(f"http://localhost:{urlsplit(server.url).port}/", timeout=120).status_code == 200
+        assert httpx.get(f"http://localhost:{urlsplit(server.url).port}/", timeout=HANG_SECONDS).status_code == 200
     with pytest.raises(ConfigException, match=r"rest\.anonymous\.access"):
         started({"listeners": listeners, ANONYMOUS: "maybe"})
 
@@ -215,14 +219,14 @@ def test_a_page_whose_name_leads_here_is_refused(host: str | bytes, is_known: bo
     headers = {b"Host": host if isinstance(host, bytes) else host.encode()}
     with started({"rest.allowed.hosts": "connect.example, other.example"}) as server:
         for method, path in (("GET", "/"), ("PUT", "/connectors/x/pause"), ("OPTIONS", "/connectors"), ("GET", "/nowhere")):
-            answer = request(method, f"{server.url}{path}", headers=headers, timeout=120)
+            answer = request(method, f"{server.url}{path}", headers=headers, timeout=HANG_SECONDS)
             assert (answer.status_code == 421) is not is_known, (method, path)
             assert is_known or "rest.allowed.hosts" in answer.json()["message"]
 
 
 def test_any_name_may_be_allowed() -> None:
     with started({"rest.allowed.hosts": "*"}) as server:
-        assert httpx.get(f"{server.url}/", headers={"Host": "evil.example"}, timeout=120).status_code == 200
+        assert httpx.get(f"{server.url}/", headers={"Host": "evil.example"}, timeout=HANG_SECONDS).status_code == 200
 
 
 FOREIGN: list[dict[str, str]] = [
@@ -243,9 +247,9 @@ def test_a_foreign_page_changes_nothing(tmp_path: Path, headers: dict[str, str],
     users.write_text("alice=wonderland\n")
     with started({CREDENTIALS: str(users)} if has_users else {}) as server:
         for method, path in (("POST", "/connectors/x/restart"), ("PUT", "/connectors/x/pause"), ("DELETE", "/connectors/x")):
-            refused = request(method, f"{server.url}{path}", headers=headers, auth=("alice", "wonderland"), timeout=120)
+            refused = request(method, f"{server.url}{path}", headers=headers, auth=("alice", "wonderland"), timeout=HANG_SECONDS)
             assert (refused.status_code, refused.json()["error_code"]) == (403, 403), (method, path)
-        assert request("GET", f"{server.url}/", headers=headers, auth=("alice", "wonderland"), timeout=120).status_code == 200
+        assert request("GET", f"{server.url}/", headers=headers, auth=("alice", "wonderland"), timeout=HANG_SECONDS).status_code == 200
 
 
 def test_pages_of_this_server_and_of_named_origins_may_change() -> None:
@@ -258,5 +262,5 @@ def test_pages_of_this_server_and_of_named_origins_may_change() -> None:
             {"Origin": "https://ui.example", "Sec-Fetch-Site": "cross-site"},
         ]
         for headers in own:
-            answer = httpx.put(f"{server.url}/connectors/x/pause", headers=headers, timeout=120)
+            answer = httpx.put(f"{server.url}/connectors/x/pause", headers=headers, timeout=HANG_SECONDS)
             assert answer.json() == {"error_code": 500, "message": "The broker does not answer"}, headers

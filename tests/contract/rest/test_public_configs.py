@@ -12,6 +12,7 @@ import pytest
 
 from tests.contract.public_configs import asked, kind_of
 from tests.contract.rest.server import Server
+from tests.waiting import HANG_SECONDS
 
 AVRO = {"value.converter": "io.confluent.connect.avro.AvroConverter", "value.converter.schema.registry.url": "http://registry:8081"}
 S3 = {
@@ -73,7 +74,7 @@ def _without_keys(config: Mapping[str, str]) -> dict[str, str]:
     ],
 )
 def test_each_is_valid_or_has_its_next_step(server: Server, config: Mapping[str, str], kind: str) -> None:
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=HANG_SECONDS) as client:
         asked(client, server.url, config)  # loads the connector
         answers = [asked(client, server.url, config) for _ in range(3)]
     assert {kind_of(answer) for answer in answers} == {kind}, answers[0]
@@ -83,7 +84,7 @@ def test_each_is_valid_or_has_its_next_step(server: Server, config: Mapping[str,
 
 
 def test_settings_of_javas_sink_have_advice(server: Server) -> None:
-    with httpx.Client(timeout=60) as client:
+    with httpx.Client(timeout=HANG_SECONDS) as client:
         warnings = asked(client, server.url, S3).warnings
     assert [warning.partition(" has no effect here")[0] for warning in warnings] == [
         "The setting 's3.part.size'",

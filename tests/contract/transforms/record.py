@@ -14,6 +14,7 @@ from airflow_provider_connect.runtime.spark.jar_cache import KAFKA_CONNECT, fetc
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.contract.transforms.cases import Json, rows
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 VERSION = KAFKA_CONNECT
 CONNECT_JARS = (
@@ -36,7 +37,9 @@ def main() -> None:
     jars = fetch_jars(cache / "connect", f"worker-{VERSION}", CONNECT_JARS, java, pins=PINS)
     cases = list(rows())
     command = [str(java.executable), "-Duser.timezone=UTC", "-Duser.language=en", "-cp", f"{jars}/*", str(PROGRAM)]
-    done = subprocess.run(command, input="\n".join(map(json.dumps, cases)), stdout=subprocess.PIPE, text=True, check=True, timeout=120)
+    done = subprocess.run(
+        command, input="\n".join(map(json.dumps, cases)), stdout=subprocess.PIPE, text=True, check=True, timeout=HANG_SECONDS
+    )
     answers = done.stdout.splitlines()
     lines = [{"class": case["class"], "of": mark(case), "answer": json.loads(answer)} for case, answer in zip(cases, answers, strict=True)]
     GOLDEN.write_text("".join(f"{json.dumps(line, ensure_ascii=False, separators=(',', ':'))}\n" for line in lines), encoding="utf-8")

@@ -21,6 +21,7 @@ from tests.e2e.faults import shared_application
 from tests.e2e.faults.java_environments import FolderEnvironment, JavaMirrorEnvironment, JavaSinkEnvironment, java_plugin_path
 from tests.e2e.faults.processes import descendants
 from tests.e2e.faults.runs import Fault, Submission, wait_for
+from tests.waiting import HANG_SECONDS
 
 STRIKE_SECONDS = 45.0
 LATEST_SECONDS = 6.0  # of a kill at any time
@@ -156,7 +157,7 @@ class JvmStorm(SharedStorm):
         except psutil.NoSuchProcess:
             return 0
         if victim == "driver":
-            application.process.wait(60)
+            application.process.wait(HANG_SECONDS)
         self._tally.killed(Kill(victim, f"java {'any' if victim == 'driver' else of}", "any", f"{engine}: at any time"))
         return 1
 

@@ -24,6 +24,7 @@ from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironm
 from tests.e2e.faults.java_environments import JavaEnvironment
 from tests.e2e.faults.runs import Fault, Submission, wait_for
 from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
+from tests.waiting import HANG_SECONDS
 
 ADDED = 500
 STRIKE_SECONDS = 60.0
@@ -192,5 +193,5 @@ class SharedStorm:
             if application.process.poll() is None:
                 wait_for((application.directory / "driver.pid").exists, 60)
                 os.kill(application.driver_pid(), sign)
-                application.process.wait(60)
+                application.process.wait(HANG_SECONDS)
         shared_application.kill(application)

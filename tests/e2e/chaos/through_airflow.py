@@ -20,6 +20,7 @@ from tests.conftest import worker_properties
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT, Fault
+from tests.waiting import HANG_SECONDS
 
 INJECTED = Path(__file__).parent / "injected"
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
@@ -133,7 +134,7 @@ class AirflowRuns:
         """Start the scheduler again that was killed."""
         airflow = self.stack.airflow
         assert airflow is not None
-        airflow.processes["scheduler"].wait(10)
+        airflow.processes["scheduler"].wait(HANG_SECONDS)
         airflow.start_part("scheduler")
 
     def processes_of(self, connector: str) -> list[psutil.Process]:

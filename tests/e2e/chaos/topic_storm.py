@@ -17,6 +17,7 @@ from tests.e2e.chaos.tally import Tally
 from tests.e2e.faults.environments import make_topic
 from tests.e2e.faults.oracle import file_records, judge, topic_records
 from tests.integration.worker.environment import PLAIN, RunEnvironment
+from tests.waiting import HANG_SECONDS
 
 GUARANTEES = ("at_least_once", "exactly_once")
 LINES = 120_000
@@ -80,7 +81,7 @@ class TopicStorm:
     def _delete(self, topic: str, seconds: float) -> None:
         time.sleep(seconds)
         try:
-            self._admin.delete_topics([topic])[topic].result(20)
+            self._admin.delete_topics([topic])[topic].result(HANG_SECONDS)
         except KafkaException as error:
             self._tally.broken(f"topic {topic} could not be deleted: {error}")
 

@@ -20,6 +20,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from tests.waiting import HANG_SECONDS
 
 START_SECONDS = 180.0
 REQUEST_SECONDS = 120.0
@@ -65,7 +66,7 @@ def api_servers(folder: Path, worker: Mapping[str, str], postgres: PostgresServe
             process.terminate()
         for process in processes:
             try:
-                process.wait(20)
+                process.wait(HANG_SECONDS)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

@@ -23,6 +23,7 @@ from tests.e2e.control.steps import ALL_STEPS, Step
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT
+from tests.waiting import HANG_SECONDS
 
 INJECTED = Path(__file__).parent / "injected"
 PARTS = ("api-server", "scheduler", "dag-processor")
@@ -83,12 +84,12 @@ class KillableAirflow:
         """SIGKILL, and wait for its end."""
         process = self._airflow.processes[part]
         process.kill()
-        process.wait(120)
+        process.wait(HANG_SECONDS)
 
     def restart(self, *parts: str) -> None:
         """Start parts that have ended, and wait until all of the stack serves."""
         for part in parts:
-            self._airflow.processes[part].wait(120)
+            self._airflow.processes[part].wait(HANG_SECONDS)
             self._airflow.start_part(part)
         self._airflow.wait_until_healthy(START_SECONDS)
         self.wait_until(lambda: self.client.get("/connect/health").is_success, START_SECONDS, "Connect's API serves")

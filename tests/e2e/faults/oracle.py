@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, TopicPartition
 
 from tests.final_failures import DoubledRecords, LostRecords
 from tests.kafka_topics import settle
+from tests.waiting import HANG_SECONDS
 
 SILENCE_SECONDS = 60.0
 
@@ -56,7 +57,7 @@ def topic_records(bootstrap: str, topic: str, *, read_committed: bool = True) ->
         }
     )
     try:
-        found = consumer.list_topics(topic, timeout=60).topics[topic]
+        found = consumer.list_topics(topic, timeout=HANG_SECONDS).topics[topic]
         if found.error is not None:
             return []
         left = set(found.partitions)

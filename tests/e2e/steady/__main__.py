@@ -40,6 +40,7 @@ from tests.e2e.faults.runs import Submission, wait_for
 from tests.e2e.steady.growth import DAY_SECONDS, QUANTITIES, Growth, Quantity, Trend, table, usages
 from tests.e2e.steady.members import Feeds, Member, TolerantSinkEnvironment, install_plugins, members
 from tests.e2e.steady.troubles import HostedLauncher, SharedApplication, Troubles
+from tests.waiting import HANG_SECONDS
 
 BEAT_SECONDS, SAMPLE_SECONDS, HOST_AGAIN_SECONDS = 3.0, 3.0, 10.0
 ROUND_SECONDS = 900.0
@@ -285,7 +286,7 @@ def _end(application: SharedApplication) -> None:
             assert application.submission is not None
             wait_for((application.submission.directory / "driver.pid").exists, 60)
             os.kill(application.pid, signal.SIGTERM)
-            application.submission.process.wait(60)
+            application.submission.process.wait(HANG_SECONDS)
     application.end()
 
 

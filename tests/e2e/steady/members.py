@@ -28,6 +28,7 @@ from tests.e2e.faults.file_environments import (
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
 from tests.e2e.faults.runs import Runs
 from tests.e2e.faults.table_environments import SqlSinkEnvironment, TableSinkEnvironment, TableSourceEnvironment
+from tests.waiting import HANG_SECONDS
 
 EXACTLY_ONCE, AT_LEAST_ONCE = "exactly_once", "at_least_once"
 LIVELY, QUIET = 1, 6
@@ -340,7 +341,7 @@ class ShelfEnvironment:
     def verdict(self) -> Verdict:
         if not self.database.exists():
             return judge(self.sent, [])
-        with closing(sqlite3.connect(self.database, timeout=30)) as connection:
+        with closing(sqlite3.connect(self.database, timeout=HANG_SECONDS)) as connection:
             has_table = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'lines'").fetchone()
             rows = connection.execute("SELECT line FROM lines").fetchall() if has_table else []
         return judge(self.sent, [row.encode() for (row,) in rows])

@@ -36,6 +36,7 @@ from tests.e2e.steady.members import (
     wait_until,
 )
 from tests.kafka_topics import add_partitions
+from tests.waiting import HANG_SECONDS
 
 _DOWN_SECONDS, _FROZEN_SECONDS, _PAUSED_SECONDS = 5.0, 15.0, 8.0
 _EFFECT_SECONDS = 60.0
@@ -188,7 +189,7 @@ class Troubles:
         below = psutil.Process(pid).children(recursive=True)
         psutil.Process(pid).kill()
         assert self.application.submission is not None
-        self.application.submission.process.wait(60)
+        self.application.submission.process.wait(HANG_SECONDS)
         left = psutil.wait_procs(below, _EFFECT_SECONDS)[1]
         assert left == [], f"processes outlive their driver: {left}"
         self.application.ensure()

@@ -178,8 +178,8 @@ def signed_in(stack: Stack) -> httpx.Client:
     """A client of the running stack's Airflow, for its admin."""
     state = stack.state() or {}
     url, login = str(state["airflow_url"]), {name: state[name] for name in ("username", "password")}
-    token = httpx.post(f"{url}/auth/token", json=login, timeout=120).json()["access_token"]
-    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=120)
+    token = httpx.post(f"{url}/auth/token", json=login, timeout=HANG_SECONDS).json()["access_token"]
+    return httpx.Client(base_url=url, headers={"Authorization": f"Bearer {token}"}, timeout=HANG_SECONDS)
 
 
 @pytest.fixture(scope="package")

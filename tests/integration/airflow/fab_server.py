@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.spark.cache import cache_directory, made_o
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.airflow_home import airflow_environment, run_python
 from tests.own_packages import FAB, own_packages
+from tests.waiting import HANG_SECONDS
 
 HERE = Path(__file__).resolve().parent
 _MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
@@ -66,7 +67,7 @@ def fab_server(folder: Path, worker: Mapping[str, str]) -> Iterator[FabServer]:
     finally:
         server.terminate()
         try:
-            server.wait(20)
+            server.wait(HANG_SECONDS)
         except subprocess.TimeoutExpired:
             server.kill()
             server.wait()

@@ -13,7 +13,7 @@ from tests.http_client import request
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 OTHER = "somebody's"
 ROLES = ("viewer", "user", "op", "admin")
@@ -75,7 +75,7 @@ NO_JSON = {"content": b"{not json", "headers": {"Content-Type": "application/jso
 
 
 def document_of(url: str, auth: tuple[str, str]) -> Any:
-    return request("GET", f"{url}/openapi.json", auth=auth, timeout=60).json()
+    return request("GET", f"{url}/openapi.json", auth=auth, timeout=HANG_SECONDS).json()
 
 
 def status(url: str, route: Route, connector: str, **how: Any) -> int:
@@ -140,7 +140,8 @@ def test_doctor_names_fabs_roles_that_do_not_see_the_page(fab: FabServer) -> Non
     """``/health`` names them too, and the line that doctor prints corrects that."""
     auth = ("admin", fab.passwords["admin"])
     wait_until(
-        lambda: "User and Viewer do not see Connect's page" in request("GET", f"{fab.url}/health", auth=auth, timeout=60).text, "/health"
+        lambda: "User and Viewer do not see Connect's page" in request("GET", f"{fab.url}/health", auth=auth, timeout=HANG_SECONDS).text,
+        "/health",
     )
     before, fix, after = json.loads(run_python(fab.environment, "-c", _DOCTOR).splitlines()[-1])
     assert before == "Users of FAB's User and Viewer do not see Connect's page in Airflow's UI: these roles lack 'can read on Plugins'"
@@ -163,14 +164,16 @@ print(json.dumps([before.text, before.fix, after.text]))
 
 
 def test_a_right_on_a_dag_named_in_the_query_opens_nothing(fab: FabServer) -> None:
-    answer = request("PUT", f"{fab.url}/connectors/{OTHER}/pause?dag_id=connect.mine", auth=("owner", fab.passwords["owner"]), timeout=60)
+    answer = request(
+        "PUT", f"{fab.url}/connectors/{OTHER}/pause?dag_id=connect.mine", auth=("owner", fab.passwords["owner"]), timeout=HANG_SECONDS
+    )
     assert answer.status_code == 403
 
 
 @pytest.mark.parametrize("path", ["/", "/nowhere", "/connectors//x", "/connectors/%zz", "/openapi.json", "/docs", "/metrics"])
 @pytest.mark.parametrize("method", ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "TRACE"])
 def test_no_client_learns_what_there_is_without_authentication(airflow: Airflow, method: str, path: str) -> None:
-    answer = request(method, f"{airflow.url}/connect{path}", timeout=60)
+    answer = request(method, f"{airflow.url}/connect{path}", timeout=HANG_SECONDS)
     assert answer.status_code == 401
     if method != "HEAD":
         assert answer.json() == {"error_code": 401, "message": "Not authenticated"} or method != "GET"
@@ -197,19 +200,21 @@ def test_another_sites_page_changes_nothing_with_the_cookie_of_the_ui(airflow: A
         ("DELETE", "/connectors/x"),
         ("PATCH", "/connectors/x/offsets"),
     ):
-        answer = request(method, f"{airflow.url}/connect{path}", cookies={"_token": token}, headers=headers, timeout=60)
+        answer = request(method, f"{airflow.url}/connect{path}", cookies={"_token": token}, headers=headers, timeout=HANG_SECONDS)
         assert answer.status_code == 403, (method, path)
 
 
 def test_a_page_of_the_same_server_may_use_the_cookie(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
     for headers in ({"Sec-Fetch-Site": "same-origin"}, {"Origin": airflow.url}):
-        answer = request("PUT", f"{airflow.url}/connect/connectors/nobody/pause", cookies={"_token": token}, headers=headers, timeout=60)
+        answer = request(
+            "PUT", f"{airflow.url}/connect/connectors/nobody/pause", cookies={"_token": token}, headers=headers, timeout=HANG_SECONDS
+        )
         assert answer.json() == {"error_code": 404, "message": "Unknown connector nobody"}
 
 
 def test_the_list_holds_what_the_user_may_read(fab: FabServer) -> None:
-    admin, owner = (httpx.Client(base_url=fab.url, auth=(user, fab.passwords[user]), timeout=90) for user in ("admin", "owner"))
+    admin, owner = (httpx.Client(base_url=fab.url, auth=(user, fab.passwords[user]), timeout=HANG_SECONDS) for user in ("admin", "owner"))
     config = {"connector.class": "FileStreamSource", "topic": "t", "file": "/tmp/none", "api.token": "secret-value"}
     for name in (MINE, OTHER):
         created = admin.post("/connectors", json={"name": name, "config": config, "initial_state": "STOPPED"})

@@ -17,6 +17,7 @@ from tests.http_client import request
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
 from tests.rest_routes import INTERNAL, routes
+from tests.waiting import HANG_SECONDS
 
 OTHER = "theirs"
 CONFIG = {"connector.class": "FileStreamSource", "topic": "t", "file": "none", "api.token": "canary-4711-secret"}
@@ -86,7 +87,7 @@ class RunEnvironment:
 
     def ask(self, user: str | None, method: str, path: str, body: object = None) -> httpx.Response:
         auth = None if user is None else (user, self.server.passwords[user])
-        return request(method, f"{self.server.url}{path}", json=body, auth=auth, timeout=120)
+        return request(method, f"{self.server.url}{path}", json=body, auth=auth, timeout=HANG_SECONDS)
 
     def state(self) -> object:
         """All that could have been changed of the other's connector."""
@@ -228,7 +229,7 @@ def raw(environment: RunEnvironment, user: str, method: str, target: str, body: 
         f"{method} {url.path}{target} HTTP/1.1\r\nHost: {url.netloc}\r\nAuthorization: {token}\r\n{kind}"
         f"Content-Length: {len(data)}\r\nConnection: close\r\n\r\n"
     )
-    with socket.create_connection((url.hostname, url.port or 80), timeout=120) as connection:
+    with socket.create_connection((url.hostname, url.port or 80), timeout=HANG_SECONDS) as connection:
         connection.sendall(head.encode("latin-1") + data)
         answer = b"".join(iter(lambda: connection.recv(65536), b""))
     return Answer(int(answer.split(b" ", 2)[1]), answer.decode(errors="replace"))
@@ -325,7 +326,7 @@ def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None
                 content=b"{not json",
                 headers={"Content-Type": "application/json"},
                 auth=auth,
-                timeout=60,
+                timeout=HANG_SECONDS,
             )
             assert answer.status_code == status, (user, method, path, answer.text)
             assert "JSON" not in answer.text
@@ -338,7 +339,7 @@ def test_a_right_is_checked_before_the_body(environment: RunEnvironment) -> None
 )
 def test_made_up_credentials_open_nothing(airflow: Airflow, scheme: str, credentials: str) -> None:
     headers = {"Authorization": f"{scheme} {credentials}".rstrip().encode("latin-1")}
-    answer = request("GET", f"{airflow.url}/connect/connectors", headers=headers, timeout=60)
+    answer = request("GET", f"{airflow.url}/connect/connectors", headers=headers, timeout=HANG_SECONDS)
     assert answer.status_code in (401, 403)
     assert set(answer.json()) == {"error_code", "message"}
 
@@ -352,9 +353,9 @@ def test_airflows_own_roles_have_their_rights(airflow: Airflow) -> None:
     for user, statuses in expected.items():
         auth = (user, passwords[user])
         answers = (
-            request("GET", f"{url}/connectors", auth=auth, timeout=60),
-            request("PUT", f"{url}/connectors/nobody/pause", auth=auth, timeout=60),
-            request("DELETE", f"{url}/connectors/nobody", auth=auth, timeout=60),
-            request("PUT", f"{url}/admin/loggers/no.such.logger", json={"level": "INFO"}, auth=auth, timeout=60),
+            request("GET", f"{url}/connectors", auth=auth, timeout=HANG_SECONDS),
+            request("PUT", f"{url}/connectors/nobody/pause", auth=auth, timeout=HANG_SECONDS),
+            request("DELETE", f"{url}/connectors/nobody", auth=auth, timeout=HANG_SECONDS),
+            request("PUT", f"{url}/admin/loggers/no.such.logger", json={"level": "INFO"}, auth=auth, timeout=HANG_SECONDS),
         )
         assert tuple(answer.status_code for answer in answers) == statuses, user

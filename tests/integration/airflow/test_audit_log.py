@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.sql_mirror.queries import agreement_key, a
 from tests.airflow_home import airflow_home, run_python
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.airflow.fab_server import MINE, FabServer
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 T = TypeVar("T")
 
@@ -60,9 +60,9 @@ def test_fabs_users_are_in_the_audit_log(fab: FabServer) -> None:
     auth = ("owner", fab.passwords["owner"])
     config = {"connector.class": "FileStreamSource", "topic": "t", "file": "/tmp/none"}
     body = {"name": MINE, "config": config, "initial_state": "STOPPED"}
-    assert httpx.post(f"{fab.url}/connectors", json=body, auth=("admin", fab.passwords["admin"]), timeout=90).status_code == 201
-    assert httpx.put(f"{fab.url}/connectors/{MINE}/pause", auth=auth, timeout=90).is_success
-    assert httpx.delete(f"{fab.url}/connectors/{MINE}", auth=auth, timeout=90).is_success
+    assert httpx.post(f"{fab.url}/connectors", json=body, auth=("admin", fab.passwords["admin"]), timeout=HANG_SECONDS).status_code == 201
+    assert httpx.put(f"{fab.url}/connectors/{MINE}/pause", auth=auth, timeout=HANG_SECONDS).is_success
+    assert httpx.delete(f"{fab.url}/connectors/{MINE}", auth=auth, timeout=HANG_SECONDS).is_success
     entries = json.loads(run_python(fab.environment, "-c", _ENTRIES, dag_id_for(MINE)).splitlines()[-1])
     assert entries[-3:] == [["connect.create_connector", "admin"], ["connect.pause", "owner"], ["connect.delete_connector", "owner"]]
 

@@ -16,7 +16,7 @@ from tests.integration.airflow.test_control import CONNECTION, add_connection
 from tests.integration.airflow.test_replays import answered, ask, run_of
 from tests.integration.client.commands import run_commands
 from tests.integration.worker.environment import make_topic, send
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 DAG = """
 from airflow.sdk import DAG
@@ -65,7 +65,7 @@ class Live:
     def post_by(self, user: str | None, body: object) -> int:
         """The status of the answer to a user of the simple auth manager; None: to a request without a user."""
         auth = None if user is None else (user, self.password_of(user))
-        return httpx.post(f"{self.airflow.url}/connect/{self.path}", json=body, auth=auth, timeout=120).status_code
+        return httpx.post(f"{self.airflow.url}/connect/{self.path}", json=body, auth=auth, timeout=HANG_SECONDS).status_code
 
     def password_of(self, user: str) -> str:
         return str(json.loads((self.airflow.stack.folder / "airflow" / "home" / "passwords.json").read_text())[user])

@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import launched
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow
+from tests.waiting import HANG_SECONDS
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 ON, OFF = "checked", "unchecked"
@@ -35,7 +36,7 @@ def stack(airflow: Airflow) -> dict[str, object]:
 def connect(stack: dict[str, object]) -> Iterator[httpx.Client]:
     """The REST API, as its clients reach it."""
     login = (str(stack["username"]), str(stack["password"]))
-    with httpx.Client(base_url=str(stack["rest_url"]), auth=login, timeout=90) as client:
+    with httpx.Client(base_url=str(stack["rest_url"]), auth=login, timeout=HANG_SECONDS) as client:
         yield client
 
 

@@ -20,7 +20,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import Pauses, make_topic, send, send_until, values_of
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 STAYS = {"airflow.schedule": "@continuous"}
@@ -171,7 +171,7 @@ def test_a_source_is_back_after_the_loss_of_its_supervisor(
         else:
             supervisor.kill()
         began = time.monotonic()
-        driver.wait(30)
+        driver.wait(HANG_SECONDS)
         append(file, "two")
         wait_until(lambda: values_of(bootstrap, topic) == ["one", "two"], "another run delivers")
         print(f"back after {time.monotonic() - began:.0f} s")

@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.stores.status_store import StatusStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.airflow_home import airflow_home
 from tests.integration.client.commands import Done, run_commands
+from tests.waiting import HANG_SECONDS
 
 _TEMPLATE = (files("airflow_provider_connect.skeleton") / "templates" / "dag_source.py.tmpl").read_text()
 _SCRIPT = f"""
@@ -64,7 +65,7 @@ def author(home: dict[str, str], worker_settings: Callable[..., dict[str, str]])
         file.write_text(_SCRIPT)
         environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings() | settings)}
         command = [sys.executable, str(file), connector, json.dumps(config)]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=300)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
         file.unlink()
         output = done.stdout + done.stderr
         found = states_of(Path(home["AIRFLOW_HOME"]) / "airflow.db", dag_id_for(connector))
@@ -139,7 +140,7 @@ def test_a_name_that_is_a_template_runs_no_code(
     file.write_text(_STORED)
     environment = home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(worker_settings())}
     command = [sys.executable, str(file), name, mark]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=400, cwd=folder)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=2 * HANG_SECONDS, cwd=folder)
     file.unlink()
     output = done.stdout + done.stderr
     assert '"run": "success"' in done.stdout, output

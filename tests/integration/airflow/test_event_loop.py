@@ -6,6 +6,7 @@ import sys
 
 from tests.conftest import CHECKOUT
 from tests.integration.airflow.test_dag_test import home
+from tests.waiting import HANG_SECONDS
 
 __all__ = ["home"]  # a fixture
 
@@ -62,7 +63,7 @@ print("FOUND", json.dumps(found), flush=True)
 
 def test_no_credentials_hold_the_loop(home: dict[str, str]) -> None:
     command = [sys.executable, "-c", _SCRIPT]
-    done = subprocess.run(command, env=home, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=home, cwd=CHECKOUT, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")] or [done.stdout + done.stderr[-5000:]]
     found = json.loads(line.removeprefix("FOUND "))
     assert len(found) == 40

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from tests.integration.airflow.conftest import Airflow
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 
@@ -26,4 +26,4 @@ def test_what_runs_have_delivered_is_shown_to_users_who_may_read_it(airflow: Air
     assert f"{written}3\n" in answer.text
     assert f'kafka_connect_connector_metrics_status{{connector="{unique}",status="running"}} 1\n' in answer.text
     assert answer.headers["Content-Type"].startswith("text/plain; version=0.0.4")
-    assert httpx.get(f"{airflow.url}/connect/metrics", timeout=120).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/metrics", timeout=HANG_SECONDS).status_code == 401

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 from airflow_provider_connect.api_server.launcher import NO_BUNDLE
 from tests.integration.airflow.test_dag_test import home
+from tests.waiting import HANG_SECONDS
 
 __all__ = ["home"]  # a fixture
 
@@ -41,7 +42,7 @@ def test_log_health_and_status_name_the_bundle_that_is_missing(
 ) -> None:
     arguments = [json.dumps(worker_settings(connectors_allowed_paths=home["AIRFLOW_HOME"])), f"{home['AIRFLOW_HOME']}/in.txt"]
     command = [sys.executable, "-c", _SCRIPT, *arguments]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("FOUND ")] or [done.stdout + done.stderr]
     logged, (code, health), created, status = json.loads(line.removeprefix("FOUND "))
     assert logged == [NO_BUNDLE]

@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.run import CLAIM_FILE, PID_FILE
 from airflow_provider_connect.runtime.model.states import TargetState
 from tests.integration.airflow.conftest import Airflow, long_input
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 CONNECTION = "own_connect"
@@ -123,7 +123,7 @@ def add_connection(airflow: Airflow) -> None:
 def end(process: "subprocess.Popen[bytes]") -> None:
     process.terminate()
     try:
-        process.wait(20)
+        process.wait(HANG_SECONDS)
     except subprocess.TimeoutExpired:
         process.kill()
         process.wait()

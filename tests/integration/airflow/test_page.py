@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.chromium import beyond, launched, serious
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.airflow.conftest import Airflow
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
 HANG_MS = 180_000
@@ -43,7 +43,9 @@ def browser() -> Iterator[Browser]:
 
 def signed_in(browser: Browser, airflow: Airflow, user: str, password: str) -> Page:
     """A page of its own with this user's cookie, as the form of the simple auth manager leaves it."""
-    token = httpx.post(f"{airflow.url}/auth/token", json={"username": user, "password": password}, timeout=120).json()["access_token"]
+    token = httpx.post(f"{airflow.url}/auth/token", json={"username": user, "password": password}, timeout=HANG_SECONDS).json()[
+        "access_token"
+    ]
     context = browser.new_context(viewport=VIEW)
     context.add_cookies([{"name": "_token", "value": token, "url": airflow.url}])
     page = context.new_page()
@@ -331,7 +333,7 @@ def test_a_plot_stays_while_it_is_kept_up_to_date(page: Page, airflow: Airflow, 
     def run_again() -> None:
         before = runs()
         for method, path in (("PUT", "stop"), ("DELETE", "offsets"), ("PUT", "resume")):
-            answer = connect(airflow, method, f"/connectors/{name}/{path}", timeout=120)
+            answer = connect(airflow, method, f"/connectors/{name}/{path}", timeout=HANG_SECONDS)
             assert answer.is_success, answer.text
         wait_until(lambda: runs() > before, "another run has delivered the lines")
 

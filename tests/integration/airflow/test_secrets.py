@@ -92,7 +92,7 @@ class RunEnvironment:
 
     def ask(self, method: str, path: str, *expected: int, body: object = None) -> httpx.Response:
         """An answer of our REST API, which is checked; its status is one of those ``expected``."""
-        answer = self.airflow.client.request(method, f"/connect{path}", json=body, timeout=120)
+        answer = self.airflow.client.request(method, f"/connect{path}", json=body, timeout=HANG_SECONDS)
         self.sightings.check("answer", f"{method} {path} ({answer.status_code})", f"{answer.headers}{answer.text}".encode())
         assert answer.status_code in expected, f"{method} {path}: {answer.status_code} {answer.text[:3000]}"
         if answer.is_success:

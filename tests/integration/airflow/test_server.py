@@ -17,7 +17,7 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.client.commands import run_commands
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 
@@ -31,14 +31,14 @@ def viewer_password(airflow: Airflow) -> str:
 
 @pytest.mark.parametrize("path", ["/connect/", "/connect/health"])
 def test_no_client_gets_an_answer_without_authentication(airflow: Airflow, path: str) -> None:
-    answer = httpx.get(airflow.url + path, timeout=120)
+    answer = httpx.get(airflow.url + path, timeout=HANG_SECONDS)
     assert answer.status_code == 401
     assert answer.headers["WWW-Authenticate"].startswith("Basic")
 
 
 @pytest.mark.parametrize("path", ["docs", "redoc", "openapi.json"])
 def test_no_documentation_is_served_without_authentication(airflow: Airflow, path: str) -> None:
-    assert httpx.get(f"{airflow.url}/connect/{path}", timeout=120).status_code in (401, 404)
+    assert httpx.get(f"{airflow.url}/connect/{path}", timeout=HANG_SECONDS).status_code in (401, 404)
 
 
 def test_a_token_is_accepted(airflow: Airflow) -> None:
@@ -49,27 +49,27 @@ def test_a_token_is_accepted(airflow: Airflow) -> None:
 
 def test_the_address_without_its_slash_is_the_same(airflow: Airflow) -> None:
     assert airflow.client.get("/connect").json() == airflow.client.get("/connect/").json()
-    assert httpx.get(f"{airflow.url}/connect", timeout=120).status_code == 401
-    assert "html" in httpx.get(f"{airflow.url}/connections", timeout=120).headers["Content-Type"]
+    assert httpx.get(f"{airflow.url}/connect", timeout=HANG_SECONDS).status_code == 401
+    assert "html" in httpx.get(f"{airflow.url}/connections", timeout=HANG_SECONDS).headers["Content-Type"]
 
 
 def test_so_is_the_cookie_of_the_ui(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
-    assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}, timeout=120).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", cookies={"_token": token}, timeout=HANG_SECONDS).status_code == 200
 
 
 def test_so_is_a_password_and_a_wrong_one_is_not(airflow: Airflow, viewer_password: str) -> None:
     state = airflow.stack.state() or {}
     admin = (str(state["username"]), str(state["password"]))
-    assert httpx.get(f"{airflow.url}/connect/", auth=admin, timeout=120).status_code == 200
-    assert httpx.get(f"{airflow.url}/connect/", auth=("viewer", viewer_password), timeout=120).status_code == 200
-    assert httpx.get(f"{airflow.url}/connect/", auth=(admin[0], "wrong"), timeout=120).status_code == 401
-    assert httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Basic !!!"}, timeout=120).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/", auth=admin, timeout=HANG_SECONDS).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=("viewer", viewer_password), timeout=HANG_SECONDS).status_code == 200
+    assert httpx.get(f"{airflow.url}/connect/", auth=(admin[0], "wrong"), timeout=HANG_SECONDS).status_code == 401
+    assert httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Basic !!!"}, timeout=HANG_SECONDS).status_code == 401
 
 
 def test_a_bad_token_is_refused_even_beside_a_good_cookie(airflow: Airflow) -> None:
     token = airflow.client.headers["Authorization"].removeprefix("Bearer ")
-    answer = httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Bearer x"}, cookies={"_token": token}, timeout=120)
+    answer = httpx.get(f"{airflow.url}/connect/", headers={"Authorization": "Bearer x"}, cookies={"_token": token}, timeout=HANG_SECONDS)
     assert answer.status_code == 403
 
 
@@ -115,7 +115,7 @@ def test_health_names_a_topic_that_others_have_changed(airflow: Airflow) -> None
     def alter(values: Mapping[str, str]) -> None:
         entries = [ConfigEntry(*value, incremental_operation=AlterConfigOpType.SET) for value in values.items()]
         resource = ConfigResource(ResourceType.TOPIC, settings.batch_topic, incremental_configs=entries)
-        client.incremental_alter_configs([resource])[resource].result(60)
+        client.incremental_alter_configs([resource])[resource].result(HANG_SECONDS)
 
     alter(dict.fromkeys(times, "604800000"))
     try:

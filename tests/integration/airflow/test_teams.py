@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from tests.integration.airflow.test_dag_test import home
+from tests.waiting import HANG_SECONDS
 
 __all__ = ["home"]  # a fixture
 
@@ -41,6 +42,8 @@ def test_a_dag_that_is_not_in_the_database_is_not_of_no_team(home: dict[str, str
         "AIRFLOW__CORE__MULTI_TEAM": "True",
         "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles),
     }
-    done = subprocess.run([sys.executable, "-c", _SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=240)
+    done = subprocess.run(
+        [sys.executable, "-c", _SCRIPT], env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
+    )
     (line,) = [line for line in done.stdout.splitlines() if line.startswith("TEAMS ")] or [done.stdout + done.stderr]
     assert json.loads(line.removeprefix("TEAMS ")) == [unknown, ["other"], [None]]

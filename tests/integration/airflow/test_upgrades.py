@@ -10,7 +10,7 @@ from httpx import Response
 from tests.integration.airflow.conftest import Airflow
 from tests.integration.worker.environment import make_topic, values_of
 from tests.integration.worker.orders import NAME, install
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @pytest.mark.soak
@@ -42,7 +42,7 @@ def test_an_upgrade_whose_first_run_fails_goes_back_before_the_retry(airflow: Ai
         url = f"/connect/connectors/{connector}"
 
         def preview() -> Response | None:
-            answer = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=120)
+            answer = airflow.client.post(f"{url}/preview", json={"records": 2, "version": "2.0"}, timeout=HANG_SECONDS)
             return answer if answer.status_code == 200 else None
 
         seen = wait_until(preview, "version 2.0 is seen by the API server")

@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.conftest import CHECKOUT
 from tests.integration.herder.killed_change import KillPoint
+from tests.waiting import HANG_SECONDS
 
 _SCRIPT = """
 import contextlib, io, json, sys
@@ -56,7 +57,7 @@ class Done:
 def run_commands(environment: Mapping[str, str], commands: Sequence[Sequence[str]]) -> list[Done]:
     """One after the other, in one process."""
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, json.dumps(commands)]
-    done = subprocess.run(command, env={**environment, "COLUMNS": "300"}, capture_output=True, text=True, check=False, timeout=250)
+    done = subprocess.run(command, env={**environment, "COLUMNS": "300"}, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]
     assert answers, done.stdout + done.stderr
     return [Done(*each) for each in json.loads(answers[-1])]
@@ -72,6 +73,6 @@ def run_and_kill(environment: Mapping[str, str], command: Sequence[str], point: 
         capture_output=True,
         text=True,
         check=False,
-        timeout=250,
+        timeout=HANG_SECONDS,
     )
     assert done.returncode == -signal.SIGKILL, done.stdout + done.stderr

@@ -18,6 +18,7 @@ from confluent_kafka import Producer
 
 from tests.integration.client.commands import run_commands
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.mark.soak
@@ -110,7 +111,7 @@ def test_the_live_view_is_drawn_until_a_key_ends_it(home: dict[str, str], connec
         screen += drawn(keyboard, process, lambda seen: process.poll() is not None)
     finally:
         process.kill()
-        process.wait(60)
+        process.wait(HANG_SECONDS)
         after = termios.tcgetattr(terminal)
         os.close(keyboard)
         os.close(terminal)

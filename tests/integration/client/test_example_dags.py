@@ -11,7 +11,7 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import NotFoundException
-from tests.waiting import pauses
+from tests.waiting import HANG_SECONDS, pauses
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 _SCRIPT = """
@@ -30,7 +30,7 @@ def run(home: dict[str, str]) -> Run:
 
     def test(file: str) -> tuple[dict[str, str], str]:
         command = [sys.executable, "-c", _SCRIPT, str(DAGS / file)]
-        done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=280)
+        done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
         output = done.stdout + done.stderr
         states = [line.removeprefix("STATES ") for line in done.stdout.splitlines() if line.startswith("STATES ")]
         assert states, output

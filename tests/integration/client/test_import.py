@@ -23,6 +23,7 @@ from tests.conftest import worker_properties
 from tests.integration.client.commands import Done, run_and_kill, run_commands
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import eventually
+from tests.waiting import HANG_SECONDS
 
 STRIMZI = """
 kind: KafkaConnect
@@ -294,6 +295,6 @@ def test_the_dag_file_is_a_dag(ours: dict[str, str], tmp_path: Path, unique: str
     assert done.code == 0, done.err
     program = f"import runpy; runpy.run_path({str(tmp_path / 'dags' / f'{unique}.py')!r}); print('FINE')"
     found = subprocess.run(
-        [sys.executable, "-c", program], env={**os.environ, **ours}, capture_output=True, text=True, check=False, timeout=120
+        [sys.executable, "-c", program], env={**os.environ, **ours}, capture_output=True, text=True, check=False, timeout=HANG_SECONDS
     )
     assert "FINE" in found.stdout, found.stderr

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
+from tests.waiting import HANG_SECONDS
 
 _SCRIPT = """
 import asyncio, json, sys
@@ -53,7 +54,7 @@ Step = tuple[str, dict[str, Any]]
 def carry_out(home: dict[str, str], steps: list[Step]) -> list[list[Any]]:
     """The result of each step: ``["done", result]``, or the exception's name and text."""
     command = [sys.executable, "-W", "ignore", "-c", _SCRIPT, json.dumps(steps)]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=280)
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
     answers = [line.removeprefix("DONE") for line in done.stdout.splitlines() if line.startswith("DONE")]
     assert answers, done.stdout + done.stderr
     return list(json.loads(answers[-1]))

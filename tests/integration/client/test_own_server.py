@@ -21,6 +21,7 @@ from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import OffsetView
+from tests.waiting import HANG_SECONDS
 
 START = RetryLimits(seconds=120, first_wait_seconds=0.5)
 
@@ -44,15 +45,15 @@ def test_the_client_drives_our_own_server(
         with ConnectClient(Server.of(url, login="admin", password="secret"), retry=START) as client:
             client.server_info()
             for auth, statuses in ((None, (401, 401)), (("viewer", "glass"), (200, 403)), (("admin", "glass"), (401, 401))):
-                read = httpx.get(f"{url}/connectors", auth=auth, timeout=120)
-                written = httpx.put(f"{url}/connectors/{unique}/pause", auth=auth, timeout=120)
+                read = httpx.get(f"{url}/connectors", auth=auth, timeout=HANG_SECONDS)
+                written = httpx.put(f"{url}/connectors/{unique}/pause", auth=auth, timeout=HANG_SECONDS)
                 assert (read.status_code, written.status_code) == statuses
-            strange = httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}, timeout=120)
+            strange = httpx.get(f"{url}/connectors", auth=("admin", "secret"), headers={"Host": "evil.example"}, timeout=HANG_SECONDS)
             assert strange.status_code == 421
             lead_a_life(client, unique, file_source)
         refuses_odd_requests(url, ("admin", "secret"), unique)
         for method, path in (("BREW", f"/connectors/{unique}"), ("PUT", f"/connectors/{unique}/config"), ("TRACE", "/"), ("GET", "/ui")):
-            asked = httpx.request(method, f"{url}{path}", content=b"x", timeout=120)
+            asked = httpx.request(method, f"{url}{path}", content=b"x", timeout=HANG_SECONDS)
             assert (asked.status_code, asked.json()["error_code"]) == (401, 401), (method, path)
 
 
@@ -66,7 +67,7 @@ def test_without_users_only_the_flag_opens_it(
             assert client.connectors() == []
         refuses_odd_requests(url, None, unique)
         for headers, status in (({"Host": "evil.example"}, 421), ({"Origin": "https://evil.example"}, 403)):
-            assert httpx.put(f"{url}/connectors/{unique}/pause", headers=headers, timeout=120).status_code == status
+            assert httpx.put(f"{url}/connectors/{unique}/pause", headers=headers, timeout=HANG_SECONDS).status_code == status
     assert "Every client of 0.0.0.0:" in (tmp_path / "rest.log").read_text()
 
 
@@ -74,15 +75,15 @@ def refuses_odd_requests(url: str, auth: tuple[str, str] | None, name: str) -> N
     """Verbs that are none, and bodies over a mebibyte, with their length declared or not."""
     path = f"{url}/connectors/{name}"
     for method in ("BREW", "PROPFIND", "POST", "TRACE"):
-        answer = httpx.request(method, path, auth=auth, timeout=120)
+        answer = httpx.request(method, path, auth=auth, timeout=HANG_SECONDS)
         assert (answer.status_code, answer.json()["error_code"]) == (405, 405), method
         assert "GET" in answer.headers["Allow"]
-        assert httpx.request(method, f"{url}/nowhere", auth=auth, timeout=120).status_code == 404
+        assert httpx.request(method, f"{url}/nowhere", auth=auth, timeout=HANG_SECONDS).status_code == 404
     token = "" if auth is None else f"Authorization: {httpx.BasicAuth(*auth)._auth_header}\r\n"
     address = urlsplit(url)
     chunks = (b"10000\r\n" + b" " * 65536 + b"\r\n") * 16 + b"1\r\n \r\n"
     for head, sent in (("Content-Length: 1048577", b""), ("Transfer-Encoding: chunked", chunks)):
-        with socket.create_connection((address.hostname, address.port or 80), timeout=120) as client:
+        with socket.create_connection((address.hostname, address.port or 80), timeout=HANG_SECONDS) as client:
             request = (
                 f"PUT /connectors/{name}/config HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{token}{head}\r\n\r\n"
             )
@@ -106,7 +107,7 @@ def own_server(environment: Mapping[str, str], log: Path, *arguments: str) -> It
         raise
     finally:
         process.terminate()
-        process.wait(60)
+        process.wait(HANG_SECONDS)
 
 
 def lead_a_life(client: ConnectClient, name: str, config: dict[str, str]) -> None:

@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.java_libraries import PINS
 from tests.package_clients import fetch
+from tests.waiting import HANG_SECONDS
 
 PACKAGES = Path(__file__).resolve().parent / "packages"
 PROGRAMS = Path(__file__).resolve().parent / "programs"
@@ -35,7 +36,7 @@ class Environment:
         """Run one of ``programs``; its assertions are the test's. Raises AssertionError with all that it wrote."""
         environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "NODE_"))} | dict(self.variables)
         command = [*self.command, str(PROGRAMS / program), *arguments]
-        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=480, check=False)
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=2 * HANG_SECONDS, check=False)
         assert done.returncode == 0, f"{program} ended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
 
 

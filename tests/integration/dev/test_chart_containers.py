@@ -15,7 +15,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.hooks.airflow_settings import BUNDLE
 from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Running, database, helm_parts, helm_values, log_ports
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 CHART_PARTS = ("apiServer", "scheduler", "dagProcessor", "triggerer")
 
@@ -71,14 +71,14 @@ def test_the_charts_api_server_serves_connect(chart: Running) -> None:
 
     def health() -> httpx.Response | None:
         try:
-            return httpx.get(f"{chart.url}/api/v2/monitor/health", timeout=60)
+            return httpx.get(f"{chart.url}/api/v2/monitor/health", timeout=HANG_SECONDS)
         except httpx.TransportError:
             assert chart.deployment.processes["apiServer"].poll() is None, chart.deployment.text("apiServer")
             return None
 
     assert wait_until(health, "Airflow's health").status_code == 200
-    assert httpx.get(f"{chart.url}/connect/connectors", timeout=60).status_code == 401
-    answer = httpx.get(f"{chart.url}/connect/connectors", auth=("admin", SECRETS["AIRFLOW_ADMIN_PASSWORD"]), timeout=120)
+    assert httpx.get(f"{chart.url}/connect/connectors", timeout=HANG_SECONDS).status_code == 401
+    answer = httpx.get(f"{chart.url}/connect/connectors", auth=("admin", SECRETS["AIRFLOW_ADMIN_PASSWORD"]), timeout=HANG_SECONDS)
     assert (answer.status_code, answer.json()) == (200, [])
 
 

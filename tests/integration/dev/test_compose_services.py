@@ -20,7 +20,7 @@ from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.deployments import FERNET_KEY, SECRETS, Deployment, Part, Running, compose_parts, database, kafka_properties, log_ports
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -109,7 +109,7 @@ def test_kafka_is_asked_at_the_address_that_airflow_has(compose: Running) -> Non
     connection = json.loads(compose.parts["airflow-scheduler"].environment["AIRFLOW_CONN_CONNECT_DEFAULT"])
     assert (option, address) == ("--bootstrap-server", f"{connection['host']}:{connection['port']}")
     for servers in (address, compose.kafka):
-        assert AdminClient({"bootstrap.servers": servers}).list_topics(timeout=60).brokers
+        assert AdminClient({"bootstrap.servers": servers}).list_topics(timeout=HANG_SECONDS).brokers
 
 
 def test_a_connector_created_over_rest_runs_on_the_spark_cluster(compose: Running, unique: str) -> None:
@@ -123,7 +123,7 @@ def test_a_connector_created_over_rest_runs_on_the_spark_cluster(compose: Runnin
         "topic": unique,
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }
-    with httpx.Client(base_url=f"{compose.url}/connect", auth=("admin", SECRETS["AIRFLOW_ADMIN_PASSWORD"]), timeout=120) as client:
+    with httpx.Client(base_url=f"{compose.url}/connect", auth=("admin", SECRETS["AIRFLOW_ADMIN_PASSWORD"]), timeout=HANG_SECONDS) as client:
         answer = client.post("/connectors", json={"name": unique, "config": config})
         assert answer.status_code == 201, answer.text
         consumer = Consumer({"bootstrap.servers": compose.kafka, "group.id": unique, "auto.offset.reset": "earliest"})

@@ -9,6 +9,7 @@ import pytest
 
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.stack import Stack
+from tests.waiting import HANG_SECONDS
 
 COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines", "3000", "--rows", "2000"]
 
@@ -16,7 +17,7 @@ COMMAND = [sys.executable, "-m", "airflow_provider_connect.dev.demo", "--lines",
 @pytest.mark.soak  # files and tables through a real Airflow: integration/airflow; its DAGs in the wheel: test_wheel
 @pytest.mark.timeout(1200)
 def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=1100, check=False)
+    done = subprocess.run([*COMMAND, "--once"], cwd=tmp_path, capture_output=True, text=True, timeout=4 * HANG_SECONDS, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The files are equal. The tables are equal." in done.stdout
     assert done.stdout.count("2,000 rows") == 3
@@ -27,7 +28,9 @@ def test_once_copies_file_and_table_and_leaves_nothing(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_java_follows_changes_into_a_table(tmp_path: Path) -> None:
-    done = subprocess.run([*COMMAND, "--once", "--java"], cwd=tmp_path, capture_output=True, text=True, timeout=900, check=False)
+    done = subprocess.run(
+        [*COMMAND, "--once", "--java"], cwd=tmp_path, capture_output=True, text=True, timeout=3 * HANG_SECONDS, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     assert "The files are equal. The tables are equal." in done.stdout
     assert "{'id': 1, 'name': 'customer 1', 'city': 'Oslo', 'since': 2020}" in done.stdout
@@ -42,5 +45,5 @@ def test_control_c_takes_everything_down(tmp_path: Path) -> None:
         for line in demo.stdout:
             if "starting api-server" in line:
                 demo.send_signal(signal.SIGINT)
-        assert demo.wait(180) == 0
+        assert demo.wait(HANG_SECONDS) == 0
     assert marked_processes(Stack(tmp_path / ".dev" / "demo").mark) == []

@@ -14,6 +14,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.errors import ConnectException
+from tests.waiting import HANG_SECONDS
 
 CACHE = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
 
@@ -61,7 +62,7 @@ def test_a_frozen_broker_answers_nothing_and_goes_on_when_resumed(tmp_path: Path
         with pytest.raises(KafkaException):
             AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=1)
         server.resume()
-        assert AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=60).brokers
+        assert AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=HANG_SECONDS).brokers
 
 
 def test_the_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.skeleton.new import main as new
+from tests.waiting import HANG_SECONDS
 
 LONG_DAG = """\
 import pathlib, subprocess, sys, time
@@ -36,7 +37,7 @@ with DAG("long", schedule=None):
 
 def _command(directory: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     command = [sys.executable, "-m", "airflow_provider_connect.dev.stack", *arguments]
-    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=400, check=False)
+    return subprocess.run(command, cwd=directory, capture_output=True, text=True, timeout=2 * HANG_SECONDS, check=False)
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +64,8 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
         (state["rest_root_url"], (state["username"], "wrong"), 401),
         (state["rest_root_url"], None, 401),
     ):
-        assert httpx.get(f"{url}/connectors", auth=auth, timeout=60).status_code == code, url
-    assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=60).brokers
+        assert httpx.get(f"{url}/connectors", auth=auth, timeout=HANG_SECONDS).status_code == code, url
+    assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=HANG_SECONDS).brokers
     assert _command(directory, "status").stdout.startswith("up\n")
     assert "group.id=mine: a group" in Path(state["worker_properties"]).read_text()
     assert _command(directory, "up").stderr.startswith("already up")
@@ -129,7 +130,7 @@ def _run_a_plugin_that_is_installed_now(state: dict[str, str], directory: Path) 
     client.unpause("connect.shop-source")
     run = next(iter(deque(client.watch(client.trigger("connect.shop-source")), 1)))
     assert run.state == "success", run
-    topics = AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics("shop", timeout=60).topics
+    topics = AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics("shop", timeout=HANG_SECONDS).topics
     assert topics["shop"].error is None
 
 

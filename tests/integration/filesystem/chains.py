@@ -14,6 +14,7 @@ from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.sdk.allowed_paths import NOTHING_ALLOWED
 from airflow_provider_connect.sdk.config_def import ConfigDef
 from airflow_provider_connect.sdk.offset_row import OffsetRow
+from tests.waiting import HANG_SECONDS
 
 
 def opened(settings: dict[str, str]) -> Store:
@@ -52,7 +53,7 @@ def check_moves_replace_nothing(store: Store, another: Callable[[], Store]) -> N
     failures: list[BaseException] = []
 
     def move(number: int) -> None:
-        together.wait(60)
+        together.wait(HANG_SECONDS)
         try:
             moves = (stores[number].move_new(f"{number}/name", f"same/{each}") for each in range(4))
             assert any(moves)

@@ -24,6 +24,7 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 from airflow_provider_connect.sdk.testing import run
 from tests.integration.filesystem.chains import check_moves_replace_nothing, opened, taken, written
 from tests.sftp_server import PASSPHRASE, OpenSshServer, SftpServer, openssh
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture(scope="module", params=["asyncssh", pytest.param("openssh", marks=pytest.mark.soak)])
@@ -78,7 +79,7 @@ def test_only_one_of_many_creates_a_file(settings: dict[str, str]) -> None:
     together, created = threading.Barrier(len(stores)), []
 
     def create(number: int) -> None:
-        together.wait(60)
+        together.wait(HANG_SECONDS)
         created.append(stores[number].create("link", str(number).encode()) and number)
 
     threads = [threading.Thread(target=create, args=(number,)) for number in range(len(stores))]

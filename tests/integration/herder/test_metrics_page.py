@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send
 from tests.promql import named
+from tests.waiting import HANG_SECONDS
 
 GRAFANA = Path(__file__).resolve().parents[3] / "docs" / "grafana"
 
@@ -25,7 +26,7 @@ GRAFANA = Path(__file__).resolve().parents[3] / "docs" / "grafana"
 def page_of(herder: Herder) -> str:
     """What GET /metrics answers."""
     with rest_server({}, herder=lambda: herder, info=lambda: server_info(herder.settings), port=0) as running:
-        return httpx.get(f"{running.url}/metrics", timeout=120).raise_for_status().text
+        return httpx.get(f"{running.url}/metrics", timeout=HANG_SECONDS).raise_for_status().text
 
 
 def value(page: str, metric: str, labels: str) -> float | None:
@@ -62,7 +63,7 @@ def test_a_sink_has_a_lag_and_all_that_grafana_asks_for_is_there(environment: Ru
     environment.put_config(environment.file_sink(one))
     assert lag(page_of(herder), sink) == 3
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})
-    admin.delete_topics([one])[one].result(60)
+    admin.delete_topics([one])[one].result(HANG_SECONDS)
     eventually(lambda: lag(page_of(herder), sink) is None)
 
 

@@ -25,6 +25,7 @@ from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
 from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.herder.conftest import AskedHere, RunsByHand, ordered, shown, views
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
+from tests.waiting import HANG_SECONDS
 
 OffsetKeeperCheck = OffsetKeeper._check
 ALTERED = "The offsets for this connector have been altered successfully"
@@ -218,7 +219,7 @@ def test_a_run_waits_for_a_change_that_is_being_committed(
     thread = threading.Thread(target=lambda: results.append(environment.run()))
     monkeypatch.setattr("airflow_provider_connect.runtime.herder.offsets.OffsetKeeper._check", check_then_wait)
     assert herder.alter_offsets(environment.connector, views((file, {"position": 8}))) == ALTERED
-    thread.join(240)
+    thread.join(HANG_SECONDS)
     assert values_of(environment.bootstrap, unique) == [*LINES, "three"]
 
 
@@ -265,7 +266,7 @@ def test_several_at_once_end_with_the_offsets_of_one(environment: RunEnvironment
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(HANG_SECONDS)
         found = [offset for _, offset in shown(first.offsets(environment.connector))]
         assert "altered" in outcomes
         assert len(outcomes) == 6

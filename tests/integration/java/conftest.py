@@ -31,6 +31,7 @@ from tests.integration.standalone.agent import STRING, properties, without_airfl
 from tests.java_libraries import PINS
 from tests.kafka_topics import create_topic
 from tests.mariadb_server import MariadbServer
+from tests.waiting import HANG_SECONDS
 
 SECONDS = 300.0
 DEBEZIUM_USER, DEBEZIUM_PASSWORD = "debezium", "canary-of-a-password"
@@ -130,7 +131,7 @@ class JavaRuns:
         config = {"bootstrap.servers": self.settings.bootstrap_servers, "group.id": f"end-{topic}"}
         consumer = Consumer({**config, "isolation.level": "read_committed"})
         try:
-            _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=60)
+            _, end = consumer.get_watermark_offsets(TopicPartition(topic, 0), timeout=HANG_SECONDS)
         finally:
             consumer.close()
         return int(end)
@@ -166,7 +167,7 @@ class JavaRuns:
             if process.poll() is None:
                 process.send_signal(signal.SIGCONT)
                 process.kill()
-                process.wait(30)
+                process.wait(HANG_SECONDS)
 
 
 def drop_capture(database: Connection, name: str) -> None:

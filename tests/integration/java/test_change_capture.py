@@ -31,6 +31,7 @@ from tests.integration.java.conftest import JavaRuns, drop_capture
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import properties
 from tests.java_plugins import DEBEZIUM, installed_plugins
+from tests.waiting import HANG_SECONDS
 
 DURATION = float(os.environ.get("SECONDS", "600"))
 CHANGES = int(os.environ.get("CHANGES", "500"))
@@ -277,16 +278,16 @@ def test_source_topic_and_target_are_equal_after_minutes_of_changes_and_kills(
             time.sleep(0.5)
             assert shop.failure is None, shop.failure
     shop.ended.set()
-    shop.join(60)
+    shop.join(HANG_SECONDS)
     for _ in range(3):  # the first one may find the slot's reader of a killed run still there, or a claim to fence
         code, output = capture.runs.run(capture.source)
         if code == 0 and wait_all(seen, len(shop.changes)):
             break
-    sinks[-1].wait(300)
+    sinks[-1].wait(HANG_SECONDS)
     code, output = capture.runs.run(capture.sink)
     assert code == 0, output
     seen.ended.set()
-    seen.join(60)
+    seen.join(HANG_SECONDS)
     report(capture, shop, seen, held)
     assert_each_change_once([version for version, _ in seen.records], shop.changes)
     expected = database.execute(text(f"SELECT id, version, state, note FROM {capture.table} ORDER BY id")).all()

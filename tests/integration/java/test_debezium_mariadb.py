@@ -15,6 +15,7 @@ from tests.integration.java.test_debezium import JSON
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import MARIADB, installed_mariadb
 from tests.mariadb_server import MariadbServer
+from tests.waiting import HANG_SECONDS
 
 ROWS = 8000
 
@@ -130,7 +131,7 @@ def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str
         wait_for(lambda: orders.runs.end_of(orders.topic) > before)  # noqa: B023
         (process if what == "process" else jvm).kill()
         orders.runs.ended(process)
-        jvm.wait(60)  # it may commit once more than its process: the next run's records are counted behind that
+        jvm.wait(HANG_SECONDS)  # it may commit once more than its process: the next run's records are counted behind that
         assert before < orders.runs.end_of(orders.topic)
         assert orders.readiness() == WORK, "it was killed on its way"
     orders.run(config)

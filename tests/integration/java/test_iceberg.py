@@ -11,6 +11,7 @@ from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.test_java_sinks import send
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import ICEBERG, installed_iceberg
+from tests.waiting import HANG_SECONDS
 
 CLASS = "org.apache.iceberg.connect.IcebergSinkConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -78,7 +79,7 @@ def test_what_a_killed_run_has_left_comes_once(orders: Orders) -> None:
     process = orders.runs.start(orders.config)
     wait_for(lambda: orders.runs.end_of(f"{orders.topic}-control") > 0)
     process.kill()
-    process.wait(60)
+    process.wait(HANG_SECONDS)
     orders.send()
     code, output = orders.runs.run(orders.config)
     assert code == 0, output

@@ -50,6 +50,7 @@ from tests.kafka_topics import create_topic
 from tests.mariadb_server import MariadbServer
 from tests.mongo_server import MongoServer
 from tests.rabbitmq_server import RabbitmqServer
+from tests.waiting import HANG_SECONDS
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -174,7 +175,7 @@ def test_a_topic_of_another_cluster_by_mirror_makers_three(dags: JavaDags, uniqu
         assert run("Checkpoint") == 1
         assert run("Heartbeat") >= 1
         copied = Consumer({"bootstrap.servers": dags.bootstrap, "group.id": f"readers-{unique}"})
-        [found] = copied.committed([TopicPartition(f"there.{unique}", 0)], timeout=60)
+        [found] = copied.committed([TopicPartition(f"there.{unique}", 0)], timeout=HANG_SECONDS)
         copied.close()
         assert found.offset >= COUNT
 

@@ -13,6 +13,7 @@ from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.java.conftest import SINK, SOURCE, JavaRuns
 from tests.integration.standalone.agent import without_airflow
+from tests.waiting import HANG_SECONDS
 
 
 def started(java_runs: JavaRuns, name: str, config: Mapping[str, str], command: list[str], environment: Mapping[str, str]) -> RunResult:
@@ -21,7 +22,7 @@ def started(java_runs: JavaRuns, name: str, config: Mapping[str, str], command: 
     directory = java_runs.folder / f"run-{name}"
     directory.mkdir(mode=0o700)
     (directory / RUN_FILE).write_text(RunSpec(name, java_runs.worker, "run-1", define=chosen).to_json())
-    done = subprocess.run([*command, str(directory)], env=environment, capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run([*command, str(directory)], env=environment, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert (directory / RESULT_FILE).exists(), done.stdout + done.stderr
     return RunResult.from_json((directory / RESULT_FILE).read_text())
 

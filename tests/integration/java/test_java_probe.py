@@ -32,6 +32,7 @@ from tests.conftest import CACHE
 from tests.integration.java.processes import children
 from tests.java_plugins import DEBEZIUM, FILE, installed_plugins
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
+from tests.waiting import HANG_SECONDS
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 POSTGRES = "io.debezium.connector.postgresql.PostgresConnector"
@@ -183,7 +184,7 @@ def test_a_jvm_that_is_killed_costs_one_request_and_none_is_left(plugins: Path) 
         assert errors(probe.validate(None, JAVA)) == {}
         started = [process for process in children("py4j.GatewayServer", recursive=True) if process.pid not in before]
         os.kill(started[0].pid, signal.SIGKILL)
-        started[0].wait(300)
+        started[0].wait(HANG_SECONDS)
         with pytest.raises(ConnectException):
             probe.validate(None, JAVA)
         assert errors(probe.validate(None, JAVA)) == {}

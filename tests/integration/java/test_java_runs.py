@@ -20,6 +20,7 @@ from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 LINES = 600_000
 EXPECTED = [f"line {number}" for number in range(LINES)]
@@ -144,7 +145,7 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, un
     process.kill()  # the JVM goes with it
     jvm_left = len(java_runs.records(unique))
     assert 1000 < jvm_left < LINES
-    process.wait(60)
+    process.wait(HANG_SECONDS)
     process = java_runs.start(source)
     end = java_runs.end_of(unique)
     wait_for(lambda: java_runs.end_of(unique) > end + 1000)  # not by markers of the transaction that was left open alone

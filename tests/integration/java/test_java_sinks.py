@@ -12,6 +12,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, check_readiness
 from tests.integration.java.conftest import SINK, JavaRuns
 from tests.integration.standalone.agent import wait_for
+from tests.waiting import HANG_SECONDS
 
 PREDICATES = "org.apache.kafka.connect.transforms.predicates"
 
@@ -79,7 +80,7 @@ def test_nothing_is_lost_when_a_run_is_killed(java_runs: JavaRuns, unique: str) 
     process = java_runs.start(sink)
     wait_for(lambda: java_runs.output.exists() and java_runs.output.stat().st_size > 0)
     process.kill()
-    process.wait(60)
+    process.wait(HANG_SECONDS)
     code, output = java_runs.run(sink)
     assert code == 0, output
     assert set(values) <= set(java_runs.output.read_text().splitlines())

@@ -15,6 +15,7 @@ from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import copied_mirror
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 PACKAGE = "org.apache.kafka.connect.mirror"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -195,6 +196,6 @@ def _commit(mirror: Mirror, bootstrap: str, offset: int) -> None:
 def _committed(mirror: Mirror) -> int:
     """The group's offset in the copy."""
     consumer = Consumer({"bootstrap.servers": mirror.runs.settings.bootstrap_servers, "group.id": mirror.group})
-    [found] = consumer.committed([TopicPartition(mirror.copy, 0)], timeout=60)
+    [found] = consumer.committed([TopicPartition(mirror.copy, 0)], timeout=HANG_SECONDS)
     consumer.close()
     return int(found.offset)

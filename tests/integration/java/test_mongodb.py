@@ -13,6 +13,7 @@ from tests.integration.java.test_java_sinks import send
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import MONGODB, installed_mongodb
 from tests.mongo_server import MissingGoError, MongoServer
+from tests.waiting import HANG_SECONDS
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 COUNT = 400
@@ -74,7 +75,7 @@ def test_documents_are_written_once_by_runs_of_which_some_are_killed(runs: JavaR
         process = runs.start(config)
         wait_for(lambda: process.poll() is not None or state in documents(mongo, unique).values())  # noqa: B023
         process.kill()
-        process.wait(60)
+        process.wait(HANG_SECONDS)
         code, output = runs.run(config)
         assert code == 0, output
         assert documents(mongo, unique) == expected

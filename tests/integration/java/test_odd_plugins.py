@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.conftest import CACHE
 from tests.java_plugins import installed_validated
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
+from tests.waiting import HANG_SECONDS
 
 SINK, SOURCE = "com.mongodb.kafka.connect.MongoSinkConnector", "com.mongodb.kafka.connect.MongoSourceConnector"
 POSTGRES, MONGODB = "io.debezium.connector.postgresql.PostgresConnector", "io.debezium.connector.mongodb.MongoDbConnector"
@@ -42,7 +43,7 @@ def url(plugins: Path) -> Iterator[str]:
 
 def validated(url: str, config: Mapping[str, str]) -> dict[str, Any]:
     name = config["connector.class"]
-    answer = httpx.put(f"{url}/connector-plugins/{name}/config/validate", json={"name": "odd", **config}, timeout=300)
+    answer = httpx.put(f"{url}/connector-plugins/{name}/config/validate", json={"name": "odd", **config}, timeout=HANG_SECONDS)
     assert answer.status_code == 200, answer.text
     return dict(answer.json())
 
@@ -56,7 +57,7 @@ def test_mongodbs_own_connectors_have_all_their_keys(url: str, plugin: str, keys
     answer = validated(url, {"connector.class": plugin, "connection.uri": NOWHERE, "database": "shop", **more})
     assert len(answer["configs"]) == keys
     assert errors(answer) == {"connection.uri": ["Unable to connect to the server."]}
-    assert len(httpx.get(f"{url}/connector-plugins/{plugin}/config", timeout=300).json()) == keys
+    assert len(httpx.get(f"{url}/connector-plugins/{plugin}/config", timeout=HANG_SECONDS).json()) == keys
 
 
 @pytest.mark.parametrize("config", [{}, {"database.hostname": "127.0.0.1", "database.port": "1"}])

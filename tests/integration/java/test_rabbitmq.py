@@ -13,6 +13,7 @@ from tests.integration.java.test_java_sinks import send
 from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import RABBITMQ, installed_rabbitmq
 from tests.rabbitmq_server import RabbitmqServer
+from tests.waiting import HANG_SECONDS
 
 PACKAGE = "com.github.jcustenborder.kafka.connect.rabbitmq"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -52,7 +53,7 @@ def test_messages_of_runs_of_which_one_is_killed_are_all_there(java_runs: JavaRu
     process = java_runs.start(config)
     wait_for(lambda: process.poll() is not None or rabbitmq.messages(unique))
     process.kill()
-    process.wait(60)
+    process.wait(HANG_SECONDS)
     code, output = java_runs.run(config)
     assert code == 0, output
     found = wait_for(lambda: found if set(found := rabbitmq.messages(unique)) == set(values) else None)

@@ -24,6 +24,7 @@ from tests.integration.java.processes import children
 from tests.integration.standalone.agent import wait_for
 from tests.integration.worker.environment import Pauses
 from tests.java_plugins import compiled_plugin
+from tests.waiting import HANG_SECONDS
 
 SECRET = "canary-of-a-password"
 SOURCE = "org.example.FolderSourceConnector"
@@ -222,7 +223,7 @@ def test_the_next_run_takes_java_connectors_over(java_runs: JavaRuns, unique: st
             os.kill(applications[0].driver_pid(), signal.SIGUSR1)
             wait_for((older / LEFT_FILE).exists)
             applications.append(shared_application.start(java_runs.folder / "next", java_runs.worker, "process"))
-            assert applications[0].process.wait(120) == 0
+            assert applications[0].process.wait(HANG_SECONDS) == 0
             known = len(lines_of(java_runs.output))
             wait_for(lambda: len(lines_of(java_runs.output)) > known + 20)
         enough.set()

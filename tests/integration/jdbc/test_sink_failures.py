@@ -11,6 +11,7 @@ from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STR
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.worker.environment import eventually
+from tests.waiting import HANG_SECONDS
 
 INSERT = {"auto.create": "true"}
 CHECKED = "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(20) NOT NULL, CHECK (id % 50 <> 7))"
@@ -164,7 +165,7 @@ def test_a_connection_lost_in_the_middle_of_a_statement(postgresql_target: Targe
         is_writing = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%notes%' AND pid <> pg_backend_pid()"
         eventually(lambda: postgresql_target.rows(is_writing))
         end_connections(postgresql_target)
-        commit.result(60)
+        commit.result(HANG_SECONDS)
     assert [id for id, _ in sink.notes()] == list(range(100))
     sink.end()
 

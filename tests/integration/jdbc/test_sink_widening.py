@@ -31,6 +31,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
 from tests.integration.jdbc.test_sink_tables import EVOLVE, note
+from tests.waiting import HANG_SECONDS
 
 READS = 300
 INSTANT = datetime.datetime(2024, 2, 29, 12, 30, tzinfo=datetime.UTC)
@@ -323,4 +324,4 @@ def test_a_table_is_read_whole_while_another_task_changes_it(mariadb_target: Tar
                 assert (set(table.columns), table.unique) == ({"id", "n"}, (frozenset({"id"}),))
         finally:
             ended.set()
-        changing.result(60)
+        changing.result(HANG_SECONDS)

@@ -7,6 +7,7 @@ import pytest
 
 from tests.integration.jdbc.sinks import TargetDatabase
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 ROWS = 1_500
 READ_BYTES = 96 << 20  # a few pages of 4 MiB, or of 32 rows
@@ -20,7 +21,7 @@ QUERIES = {
 
 def grown_bytes(what: str, target: TargetDatabase, query: str = "") -> int:
     command = [sys.executable, "-m", "tests.integration.jdbc.wide_rows", what, target.dialect, target.url, str(ROWS), query]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert ended.returncode == 0, ended.stderr
     return int(ended.stdout)
 

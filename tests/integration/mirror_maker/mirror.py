@@ -12,6 +12,7 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic
 from tests.kafka_topics import settle
+from tests.waiting import HANG_SECONDS
 
 Sent = tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]], int]
 """Partition, key, value, headers, timestamp in milliseconds."""
@@ -79,7 +80,7 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
     options = {"bootstrap.servers": bootstrap, "group.id": "reader", "enable.auto.commit": False, "enable.partition.eof": True}
     consumer = Consumer(options | {"isolation.level": isolation})
     try:
-        left = set(consumer.list_topics(topic, timeout=60).topics[topic].partitions)
+        left = set(consumer.list_topics(topic, timeout=HANG_SECONDS).topics[topic].partitions)
         if left and isolation == "read_committed":
             settle(bootstrap, topic, len(left))
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
@@ -102,5 +103,6 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
 def topics(bootstrap: str) -> dict[str, int]:
     """How many partitions each topic has."""
     return {
-        name: len(topic.partitions) for name, topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=60).topics.items()
+        name: len(topic.partitions)
+        for name, topic in AdminClient({"bootstrap.servers": bootstrap}).list_topics(timeout=HANG_SECONDS).topics.items()
     }

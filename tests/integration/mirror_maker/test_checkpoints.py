@@ -15,6 +15,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import commit_by_hand
+from tests.waiting import HANG_SECONDS
 
 
 def send_numbers(mirror: MirrorEnvironment, topic: str, first: int, last: int) -> None:
@@ -35,7 +36,7 @@ def checkpoints(mirror: MirrorEnvironment) -> list[Checkpoint]:
 def group_offset(bootstrap: str, group: str, topic: str) -> int:
     asked = [ConsumerGroupTopicPartitions(group)]
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
-    found = admin.list_consumer_group_offsets(asked)[group].result(60)
+    found = admin.list_consumer_group_offsets(asked)[group].result(HANG_SECONDS)
     return next((int(p.offset) for p in found.topic_partitions if p.topic == topic), -1)
 
 

@@ -13,6 +13,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from tests.integration.mirror_maker.mirror import MirrorEnvironment
 from tests.integration.worker.environment import eventually
+from tests.waiting import HANG_SECONDS
 
 TOPICS = 5
 PARTITIONS = 10
@@ -32,7 +33,7 @@ def test_offsets_of_partitions_that_were_just_created(mirror: MirrorEnvironment,
     stranger = AdminClient({"bootstrap.servers": mirror.target})
     for number in range(TOPICS):
         theirs, ours = f"{mirror.unique}-theirs-{number}", f"{mirror.unique}-ours-{number}"
-        stranger.create_topics([NewTopic(theirs, PARTITIONS, 1)])[theirs].result(60)
+        stranger.create_topics([NewTopic(theirs, PARTITIONS, 1)])[theirs].result(HANG_SECONDS)
         eventually(lambda topic=theirs: topic in target.topics())  # type: ignore[misc]
         assert target.ends(of(theirs)) == dict.fromkeys(of(theirs), 0)
         target.create([NewTopic(ours, PARTITIONS, 1)], "replication.factor")

@@ -18,6 +18,7 @@ from tests.integration.worker.environment import eventually
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_distances import distances
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 NOW_MS = int(time.time() * 1000)  # brokers delete what is older than a week
 
@@ -117,7 +118,7 @@ def test_a_topic_that_was_created_anew_is_mirrored_from_its_first_record(mirror:
     produce(mirror.origin, topic, first)
     mirror.run(config)
     admin = AdminClient({"bootstrap.servers": mirror.origin})
-    admin.delete_topics([topic])[topic].result(60)
+    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
     eventually(lambda: topic not in topics(mirror.origin))
     mirror.topic()
     produce(mirror.origin, topic, second)

@@ -25,6 +25,7 @@ from airflow_provider_connect.sdk.testing.sources import ConnectorSuite
 from tests.example_dags import configs_of
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import commit_by_hand, make_topic
+from tests.waiting import HANG_SECONDS
 
 
 class ReadingContext(MemorySourceContext):
@@ -89,7 +90,7 @@ def test_the_examples_mirror_a_topic_and_its_groups(mirror: MirrorEnvironment, m
     monkeypatch.setenv("CONNECT_EXAMPLE_SOURCE_BOOTSTRAP", mirror.origin)
     monkeypatch.setenv("CONNECT_EXAMPLE_TARGET_BOOTSTRAP", mirror.target)
     configs = configs_of(monkeypatch, "example_mirror_source.py")
-    if "example-orders" not in AdminClient({"bootstrap.servers": mirror.origin}).list_topics(timeout=60).topics:
+    if "example-orders" not in AdminClient({"bootstrap.servers": mirror.origin}).list_topics(timeout=HANG_SECONDS).topics:
         make_topic(mirror.origin, "example-orders")
     produce(mirror.origin, "example-orders", [(0, b"k", b"order", [("h", b"1")], int(time.time() * 1000))])
     group = f"example-{mirror.unique}"

@@ -13,6 +13,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.mirror_maker.test_checkpoints import checkpoints, group_offset, read_on, runs_of, send_numbers
 from tests.integration.worker.environment import commit_by_hand, eventually, make_topic
+from tests.waiting import HANG_SECONDS
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
@@ -24,7 +25,7 @@ def values(bootstrap: str, topic: str) -> list[bytes | None]:
 def remove_before(bootstrap: str, topic: str, offset: int) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
     for future in admin.delete_records([ClientPartition(topic, 0, offset)]).values():
-        future.result(60)
+        future.result(HANG_SECONDS)
 
 
 def test_excluded_settings_are_not_those_of_a_new_topic_either(mirror: MirrorEnvironment) -> None:
@@ -122,7 +123,7 @@ def test_a_target_that_was_created_anew_is_named(mirror: MirrorEnvironment, capl
     send_numbers(mirror, topic, 0, 10)
     mirror.run(mirror.config())
     admin = AdminClient({"bootstrap.servers": mirror.target})  # kept until the answer is there
-    admin.delete_topics([mirror.remote(topic)])[mirror.remote(topic)].result(60)
+    admin.delete_topics([mirror.remote(topic)])[mirror.remote(topic)].result(HANG_SECONDS)
     eventually(lambda: mirror.remote(topic) not in topics(mirror.target))
     send_numbers(mirror, topic, 10, 12)
     mirror.run(mirror.config())

@@ -24,6 +24,7 @@ from tests.integration.mirror_maker.conftest import AUTHORIZED
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import eventually, make_topic
 from tests.kafka_topics import add_partitions, add_rights, alter_topic
+from tests.waiting import HANG_SECONDS
 
 
 def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) -> None:
@@ -84,7 +85,9 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
     }
 
     def found() -> set[tuple[str, str, AclOperation, AclPermissionType]]:
-        return {(acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(60)}
+        return {
+            (acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(HANG_SECONDS)
+        }
 
     eventually(lambda: found() >= expected)
     assert found() == expected

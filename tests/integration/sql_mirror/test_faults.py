@@ -46,6 +46,7 @@ from tests.integration.sql_mirror.conftest import Follow, open_database, until
 from tests.integration.sql_mirror.test_follower import CONFIG, reported, rows
 from tests.kafka_topics import create_topic
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 PARTITIONS, EACH = 20, 100
 ON_ONE_DATABASE = pytest.mark.parametrize("url", sample(["postgresql", "sqlite", "mariadb"], 0), indirect=True)
@@ -181,7 +182,7 @@ def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, 
 
 def make_anew(settings: WorkerSettings, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    admin.delete_topics([topic])[topic].result(60)
+    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
 
     def made() -> bool:
         try:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from airflow_provider_connect.dev.own_server import free_ports
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 FILES_OF_ALL = {"config.providers": "files", "config.providers.files.class": "FileConfigProvider"}
 """Worker settings that the worker warns of, with ``WARNED``."""
@@ -97,7 +97,7 @@ class Agent:
             f"http://127.0.0.1:{self.port}{path}", data=data, method=method, headers={"Content-Type": "application/json"}
         )
         try:
-            with urllib.request.urlopen(asked, timeout=90) as answer:
+            with urllib.request.urlopen(asked, timeout=HANG_SECONDS) as answer:
                 text = answer.read()
                 is_json = "json" in answer.headers.get("Content-Type", "")
                 return answer.status, json.loads(text) if is_json else text.decode()
@@ -113,7 +113,7 @@ class Agent:
         """Send the signal and wait for the end; the exit code."""
         assert self.process is not None
         os.kill(self.process.pid, number)
-        return self.process.wait(60)
+        return self.process.wait(HANG_SECONDS)
 
     def stop(self) -> None:
         """However it is, it ends."""

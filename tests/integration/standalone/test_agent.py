@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.standalone.agent import FILES_OF_ALL, WARNED, Agent, properties, wait_for
+from tests.waiting import HANG_SECONDS
 
 MakeAgent = Callable[..., Agent]
 
@@ -109,12 +110,12 @@ def test_a_connector_file_that_is_wrong_ends_the_worker(make_agent: MakeAgent, t
     (tmp_path / "c.properties").write_text(text)
     agent = make_agent().start(tmp_path / "c.properties", answers=False)
     assert agent.process is not None
-    assert agent.process.wait(60) == 2, agent.log
+    assert agent.process.wait(HANG_SECONDS) == 2, agent.log
     assert message in agent.log
 
 
 def test_settings_that_cannot_be_are_refused_by_name(make_agent: MakeAgent) -> None:
     agent = make_agent(exactly_once_source_support="enabled", listeners="ftp://127.0.0.1:1").start(answers=False)
     assert agent.process is not None
-    assert agent.process.wait(60) == 2
+    assert agent.process.wait(HANG_SECONDS) == 2
     assert "Invalid value enabled for configuration exactly.once.source.support" in agent.log

@@ -14,6 +14,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.masking import MaskedLogs
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, wait_for, without_airflow
+from tests.waiting import HANG_SECONDS
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -51,7 +52,7 @@ def test_an_application_without_airflow_embeds_a_connector(bootstrap: str, tmp_p
         unique,
         *(f"{key}={value}" for key, value in FILES_OF_ALL.items()),
     ]
-    done = subprocess.run(command, env=without_airflow(tmp_path), capture_output=True, text=True, timeout=300, check=False)
+    done = subprocess.run(command, env=without_airflow(tmp_path), capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert (done.returncode, done.stdout) == (0, f"['{unique}']\n"), done.stderr
     assert WARNED in done.stderr
 

@@ -12,6 +12,7 @@ from tests.integration.standalone.agent import STRING, properties, without_airfl
 from tests.integration.standalone.test_one_run import Runs, shown
 from tests.integration.worker.environment import make_topic, values_of
 from tests.native_plugins import bring_numpy, install
+from tests.waiting import HANG_SECONDS
 
 
 def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[str, str]], tmp_path: Path, unique: str) -> None:
@@ -28,7 +29,7 @@ def test_each_run_has_its_own_compiled_code(worker_settings: Callable[..., dict[
         command += ["--worker", str(tmp_path / "worker.properties")]
         runs.append(subprocess.Popen(command, env=without_airflow(tmp_path), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True))
     for run in runs:
-        output, _ = run.communicate(timeout=300)
+        output, _ = run.communicate(timeout=HANG_SECONDS)
         assert run.returncode == 0, output
     for version, module in compiled.items():
         word, file, of_numpy, _ = values_of(worker["bootstrap.servers"], f"{unique}-{version}")

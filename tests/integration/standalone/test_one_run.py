@@ -15,6 +15,7 @@ from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, properties, wait_for, without_airflow
+from tests.waiting import HANG_SECONDS
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -43,7 +44,7 @@ class Runs:
     def run(self, *options: str, **config: str) -> tuple[int, str]:
         """Exit code and output."""
         process = self.start(*options, **config)
-        output, _ = process.communicate(timeout=300)
+        output, _ = process.communicate(timeout=HANG_SECONDS)
         return process.returncode, output
 
 
@@ -81,10 +82,10 @@ def test_a_run_that_is_asked_to_end_commits_what_it_has_done(worker_settings: Wo
     source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
     process = runs.start(**source)
     with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
-        wait_for(lambda: unique in consumer.list_topics(timeout=60).topics)
-        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=60)[1] > 0)
+        wait_for(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
+        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 0)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=300)
+    output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 143, output
     assert (tmp_path / "offsets").stat().st_size > 0
 
@@ -97,17 +98,17 @@ def test_a_run_that_a_newer_one_takes_over_is_no_failure(worker_settings: Worker
     source["transaction_boundary"] = "poll"
     older = runs.start(**source)
     with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
-        wait_for(lambda: unique in consumer.list_topics(timeout=60).topics)
-        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=60)[1] > 100)
+        wait_for(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
+        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 100)
     newer = runs.start(**source)
-    output, _ = older.communicate(timeout=300)
+    output, _ = older.communicate(timeout=HANG_SECONDS)
     assert older.returncode == 0, output
     assert "was ended before the end of what there is: a newer claim took over" in output.splitlines()[-1]
     counted = re.search(rf"Connector {unique} task 0: (\d+) records", output)
     assert counted is not None, output
     assert int(counted[1]) > 50
     newer.send_signal(signal.SIGTERM)
-    output, _ = newer.communicate(timeout=300)
+    output, _ = newer.communicate(timeout=HANG_SECONDS)
     assert (newer.returncode, output.splitlines()[-1].endswith("the application was asked to end")) == (143, True), output
 
 
@@ -143,7 +144,7 @@ def test_a_connector_that_never_returns_is_ended_by_a_second_signal(worker_setti
     with pytest.raises(subprocess.TimeoutExpired):
         process.wait(timeout=2)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143
+    assert process.wait(timeout=HANG_SECONDS) == 143
 
 
 @pytest.mark.parametrize("location", ["file", pytest.param("topics", marks=pytest.mark.soak)])

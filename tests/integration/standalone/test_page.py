@@ -13,6 +13,7 @@ from airflow_provider_connect.dev.own_server import is_listening
 from tests.chromium import beyond, serious
 from tests.integration.standalone.agent import Agent, properties, wait_for
 from tests.integration.standalone.conftest import SCREENSHOTS, opened
+from tests.waiting import HANG_SECONDS
 
 MakeAgent = Callable[..., Agent]
 REFUSES = "refuses"
@@ -145,11 +146,11 @@ def test_the_page_is_for_the_users_of_the_server_and_loads_nothing_from_elsewher
     agent = make_agent(rest_basic_auth_credentials_file=str(users))
     agent.start(answers=False)
     wait_for(lambda: is_listening(agent.port))
-    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=60) as stranger:
+    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=HANG_SECONDS) as stranger:
         for path in ("/ui", "/ui/host.js", "/ui/connectors"):
             answer = stranger.get(path)
             assert (answer.status_code, answer.headers["WWW-Authenticate"].partition(" ")[0]) == (401, "Basic"), path
-    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=60, auth=("ada", "secret")) as ada:
+    with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=HANG_SECONDS, auth=("ada", "secret")) as ada:
         answer = ada.get("/ui", headers={"Accept": "text/html,*/*;q=0.8"})
         assert answer.status_code == 200
         assert "script-src 'self'" in answer.headers["Content-Security-Policy"]

@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
 from tests.benchmark.connect_peer import worker_jars
 from tests.conftest import CACHE
 from tests.integration.standalone.agent import STRING, Agent, properties, wait_for
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.soak
 
@@ -51,7 +52,7 @@ def _connect_standalone(folder: Path, bootstrap: str, offsets: Path, connector: 
         assert process.poll() is None, (folder / "java.log").read_text()
     finally:
         process.terminate()
-        process.wait(180)  # a worker of Java that ends while the machine is busy
+        process.wait(HANG_SECONDS)  # a worker of Java that ends while the machine is busy
 
 
 def _values(bootstrap: str, topic: str, count: int) -> list[str]:

@@ -15,6 +15,7 @@ import pytest
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
 from tests.integration.standalone.agent import wait_for
 from tests.integration.standalone.test_one_run import Runs
+from tests.waiting import HANG_SECONDS
 
 ENDED = "waiting for a change"
 CODE = """
@@ -70,7 +71,7 @@ def watching(tmp_path: Path) -> Iterator[Callable[..., Watch]]:
     for each in started:
         if each.process.poll() is None:
             each.process.terminate()
-            each.process.wait(120)
+            each.process.wait(HANG_SECONDS)
 
 
 def edit(path: Path, before: str, after: str) -> None:
@@ -104,7 +105,7 @@ def test_a_signal_leaves_no_process(number: signal.Signals, watching: Callable[.
     watch.wait_for_runs(1)
     processes = wait_for(lambda: len(found := watch.processes()) == 2 and found)
     watch.process.send_signal(number)
-    assert watch.process.wait(120) == (-number if number == signal.SIGKILL else 0)
+    assert watch.process.wait(HANG_SECONDS) == (-number if number == signal.SIGKILL else 0)
     assert psutil.wait_procs(processes, 60)[1] == []
 
 
@@ -121,7 +122,7 @@ def test_a_change_or_a_signal_ends_a_run_that_is_under_way(watching: Callable[..
     wait_for(lambda: watch.text.count("begun") == 3)
     processes = watch.processes()
     watch.process.send_signal(signal.SIGINT)
-    assert watch.process.wait(120) == 0
+    assert watch.process.wait(HANG_SECONDS) == 0
     assert psutil.wait_procs(processes, 60)[1] == []
 
 

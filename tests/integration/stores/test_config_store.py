@@ -27,6 +27,7 @@ from tests.conftest import CACHE, worker_properties
 from tests.integration.stores.conftest import Produce
 from tests.integration.stores.open_transaction import UNVERIFIED, leave_open
 from tests.integration.worker.environment import eventually
+from tests.waiting import HANG_SECONDS
 
 CONFIG = {"name": "c", "connector.class": "X"}
 SPAWN = multiprocessing.get_context("spawn")
@@ -46,7 +47,7 @@ def test_four_processes_lose_no_increment(settings: WorkerSettings) -> None:
         for writer in writers:
             writer.start()
         for writer in writers:
-            writer.join(120)
+            writer.join(HANG_SECONDS)
         print(f"{(time.monotonic() - started) / 120 * 1e3:.0f} ms an increment")
         assert [writer.exitcode for writer in writers] == [0, 0, 0, 0]
         assert store.read().connector_configs["c"]["n"] == "120"
@@ -89,7 +90,7 @@ def test_threads_share_a_store(settings: WorkerSettings) -> None:
         for thread in threads:
             thread.start()
         for thread in threads:
-            thread.join(60)
+            thread.join(HANG_SECONDS)
         assert len(set(claims)) == 20
 
 
@@ -233,7 +234,7 @@ def test_writer_frozen_while_deciding_decides_again(settings: WorkerSettings) ->
         ready = SPAWN.Event()
         frozen = SPAWN.Process(target=_hold_open, args=(dict(settings.originals), ready))
         frozen.start()
-        assert ready.wait(120)
+        assert ready.wait(HANG_SECONDS)
         assert frozen.pid is not None
         process = psutil.Process(frozen.pid)
         eventually(lambda: process.status() == psutil.STATUS_STOPPED)

@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
 from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
 from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.runtime.stores.transactional_producer import Fence, ProducerRecord
+from tests.waiting import HANG_SECONDS
 
 CONFIG = {"name": "c", "connector.class": "X"}
 FILE = {"filename": "/a"}
@@ -32,7 +33,7 @@ def limit(bootstrap: str) -> Limit:
         resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
         admin = AdminClient({"bootstrap.servers": bootstrap})
         for future in admin.incremental_alter_configs([resource]).values():
-            future.result(30)
+            future.result(HANG_SECONDS)
 
     return change
 

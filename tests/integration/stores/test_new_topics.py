@@ -8,6 +8,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.stores.log_consumer import BEGINNING, LogConsumer
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
 from tests.integration.worker.environment import eventually
+from tests.waiting import HANG_SECONDS
 
 TOPICS = 5
 PARTITIONS = 10
@@ -39,7 +40,7 @@ def test_partitions_that_another_client_has_just_created_answer(settings: Worker
         for number in range(TOPICS):
             topic = f"{unique}-{number}"
             partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
-            stranger.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(60)
+            stranger.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(HANG_SECONDS)
             eventually(lambda topic=topic: topic in admin.partitions([topic]))  # type: ignore[misc]
             ends = (consumer if number % 2 else admin).end_offsets(partitions)
             assert ends == dict.fromkeys(partitions, 0)

@@ -27,6 +27,7 @@ from airflow_provider_connect.runtime.worker.application.readiness import check_
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce
+from tests.waiting import HANG_SECONDS
 
 
 def unreachable_settings(port: int) -> WorkerSettings:
@@ -294,7 +295,7 @@ def test_batch_log_of_a_recreated_topic_is_read_from_its_beginning(settings: Wor
 
 def _recreate(settings: WorkerSettings) -> None:
     client = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
-    client.delete_topics([settings.batch_topic])[settings.batch_topic].result(60)
+    client.delete_topics([settings.batch_topic])[settings.batch_topic].result(HANG_SECONDS)
     deadline = time.monotonic() + 60
     while settings.batch_topic in TopicAdmin(settings).partitions([settings.batch_topic]) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -23,6 +23,7 @@ from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_lib
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests.integration.worker.environment import make_topic, send
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 RECORDS = 3 * BATCH_RECORDS
 SECONDS = 60.0
@@ -92,7 +93,7 @@ def test_records_that_expire_before_they_are_read_are_named(
     """The range was chosen before retention removed its beginning."""
     first, other = few
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
-    admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(60)
+    admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(HANG_SECONDS)
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in few}
     with closing(strict({first: (5, end), other: (0, 10)})) as reader:
         while not reader.exhausted:

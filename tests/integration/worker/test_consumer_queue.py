@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from tests import raw_headers
 from tests.conftest import CHECKOUT
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 ALL = frozenset({"key", "headers", "timestamp"})
 SECONDS = 120.0
@@ -156,7 +157,7 @@ def test_a_topic_that_is_deleted_while_it_is_read_does_not_end_the_process(boots
     create_topic(bootstrap, unique)
     send_all(bootstrap, unique, [b"one"])
     command = [sys.executable, "-m", "tests.integration.worker.reads_a_deleted_topic", bootstrap, unique, way]
-    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+    done = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert done.returncode == 0, done.stderr
     assert re.search("^(heard|raised) .*(UNKNOWN_TOPIC_OR_PART|UNKNOWN_PARTITION|UNKNOWN_TOPIC|nknown topic)", done.stdout, re.MULTILINE), (
         done

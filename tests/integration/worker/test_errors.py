@@ -22,6 +22,7 @@ from tests.integration.herder.killed_change import KillPoint
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
 from tests.raw_headers import NOT_UTF_8, produce
+from tests.waiting import HANG_SECONDS
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -338,7 +339,10 @@ def test_queue_that_cannot_be_made_fails_the_task_by_name(environment: RunEnviro
         environment.file_sink(unique) | tolerant(environment, **{"errors.deadletterqueue.topic.replication.factor": "3"})
     )
     assert f"Could not initialize dead letter queue with topic={dead_letter_topic(environment)}" in trace(result)
-    assert dead_letter_topic(environment) not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=60).topics
+    assert (
+        dead_letter_topic(environment)
+        not in AdminClient({"bootstrap.servers": environment.bootstrap}).list_topics(timeout=HANG_SECONDS).topics
+    )
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "exactly_once"])

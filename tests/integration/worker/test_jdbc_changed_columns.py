@@ -12,6 +12,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.jdbc.changes_under_readers import BEFORE, BETWEEN, change_once
 from tests.integration.worker.environment import eventually
 from tests.integration.worker.test_jdbc_source import ALL_MODES, Shop, polled, shop, started
+from tests.waiting import HANG_SECONDS
 
 __all__ = ["shop"]
 MODES = ("bulk", *ALL_MODES)
@@ -43,7 +44,7 @@ def test_columns_that_come_with_a_transaction_that_is_waited_for(shop: Shop, mod
     eventually(lambda: polled_once.is_set() or shop.do(blocked) != [(0,)])
     late.commit()
     late.close()
-    reading.join(60)
+    reading.join(HANG_SECONDS)
     assert not reading.is_alive()
     task.stop()
     rows = rows_of(found)

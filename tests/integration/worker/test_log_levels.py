@@ -17,6 +17,7 @@ from airflow_provider_connect.runtime.model.run import RunState, TaskResult
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
+from tests.waiting import HANG_SECONDS
 
 CONNECTORS_LOGGER = "tests.integration.worker.plugins"
 DRIVERS_LOGGER = "airflow_provider_connect.runtime.worker.application.application"
@@ -46,7 +47,7 @@ class TaskProcess:
             process.stdin.write(pickle.dumps(payload))
             process.stdin.close()
             result: TaskResult = pickle.loads(process.stdout.read())
-            reading.join(30)
+            reading.join(HANG_SECONDS)
         return result
 
     def _read(self, stream: Iterator[bytes]) -> None:
@@ -93,7 +94,7 @@ def test_a_task_that_runs_applies_a_later_level(environment: RunEnvironment, uni
     while not values_of(environment.bootstrap, unique):
         assert running.is_alive()
     put_level(environment, CONNECTORS_LOGGER, "DEBUG")
-    running.join(120)
+    running.join(HANG_SECONDS)
     debug = [line for line in process.lines if line.startswith("DEBUG")]
     assert debug[-1] == f"DEBUG {CONNECTORS_LOGGER}: task 0 polls at 99"
     assert f"DEBUG {CONNECTORS_LOGGER}: task 0 starts at 0" not in debug

@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.spark.submit_options import submit_options
 from tests.conftest import CHECKOUT
 from tests.integration.worker import hungry
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
+from tests.waiting import HANG_SECONDS
 
 LIMIT: Final = "256m"
 ALL: Final = [f"0-{number}" for number in range(30)]
@@ -47,7 +48,7 @@ def started(environment: RunEnvironment, config: Mapping[str, str], engine: str)
         options = submit_options("local[2]", scratch=environment.folder)
         command = options.command("local[2]", str(CHECKOUT / "spark_jobs" / "run_connector.py"), *arguments)
         variables = options.environment()
-    return subprocess.run(command, env=variables, cwd=CHECKOUT, capture_output=True, text=True, timeout=300, check=False)
+    return subprocess.run(command, env=variables, cwd=CHECKOUT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
 
 
 def result_of(environment: RunEnvironment) -> RunResult:
@@ -106,6 +107,6 @@ def test_connect_run_ends_with_the_name(environment: RunEnvironment, hungry_task
     for file, properties in ((worker, environment.properties), (connector, {**hungry_task, "tasks": "1"})):
         file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
     command = [sys.executable, "-m", "airflow_provider_connect.standalone.one_run", str(connector), "--worker", str(worker)]
-    ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
     assert ended.returncode == -9
     assert f"Task {environment.connector}-0 needs more memory" in ended.stderr.splitlines()[-1]

@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_lib
 from airflow_provider_connect.runtime.worker.delivery.producer_queue import ProducerQueue
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -147,7 +148,7 @@ def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committe
 
 def _delete(bootstrap: str, topic: str) -> None:
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    admin.delete_topics([topic])[topic].result(60)
+    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
 
 
 def _write_on(writer: KafkaWriter, topic: str, partition: int) -> None:

@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk import Batch
 from tests.integration.worker import plugins
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
+from tests.waiting import HANG_SECONDS
 
 
 @pytest.fixture
@@ -75,7 +76,7 @@ def test_records_that_expired_before_they_were_delivered_are_named(
     send(environment.bootstrap, unique, map(str, range(10, 30)))
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
     for future in admin.delete_records([ClientPartition(unique, 0, 20)]).values():
-        future.result(60)
+        future.result(HANG_SECONDS)
     assert environment.run().state is RunState.DONE
     assert environment.lines() == [str(number) for number in (*range(10), *range(20, 30))]
     assert f"Offsets 10 to 19 of {unique}-0 are gone, and were not delivered" in caplog.text
@@ -88,8 +89,8 @@ def test_a_topic_that_is_deleted_stops_no_other(environment: RunEnvironment, uni
         send(environment.bootstrap, name, [name])
     environment.run(environment.file_sink(",".join(names)))
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
-    admin.delete_topics(names[1:])[names[1]].result(60)
-    eventually(lambda: names[1] not in admin.list_topics(timeout=60).topics)
+    admin.delete_topics(names[1:])[names[1]].result(HANG_SECONDS)
+    eventually(lambda: names[1] not in admin.list_topics(timeout=HANG_SECONDS).topics)
     send(environment.bootstrap, unique, ["more"])
     assert environment.run().state is RunState.DONE
     assert sorted(environment.lines()) == sorted([*names, "more"])

@@ -35,6 +35,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 from tests.integration.java.processes import children
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
 from tests.integration.worker.test_task_processes import EndsWhenRead, payload
+from tests.waiting import HANG_SECONDS
 
 STAYS_SECONDS = 3600.0
 pytestmark = pytest.mark.usefixtures("topics")
@@ -91,7 +92,7 @@ def hosted(settings: Mapping[str, str]) -> Iterator[Hosted]:
             yield Hosted(ours)
         finally:
             ours.close()
-            thread.join(60)
+            thread.join(HANG_SECONDS)
             assert not thread.is_alive()
 
 

@@ -34,6 +34,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, send_until, values_of
+from tests.waiting import HANG_SECONDS
 
 STAYS_SECONDS = 3600.0
 PROGRAM = "airflow_provider_connect.runtime.worker.application.driver"
@@ -358,7 +359,7 @@ def test_a_source_with_two_tasks_goes_on_after_the_kill_of_a_task(environment: R
         assert other.is_running()
         assert environment.states() == {0: "RUNNING", 1: "RUNNING"}
         driver.send_signal(signal.SIGTERM)
-        assert driver.wait(240) == 0
+        assert driver.wait(HANG_SECONDS) == 0
     result = RunResult.from_json((environment.folder / "run" / RESULT_FILE).read_text())
     assert result.state is RunState.STOPPED
 
@@ -425,8 +426,8 @@ def test_a_sink_reads_a_topic_and_partitions_that_come_later(
         send(environment.bootstrap, unique, ["one"])
         eventually(lambda: environment.lines() == ["one"])
         admin = AdminClient({"bootstrap.servers": environment.bootstrap})
-        admin.create_partitions([NewPartitions(unique, 2)])[unique].result(30)
-        eventually(lambda: len(admin.list_topics(unique, timeout=10).topics[unique].partitions) == 2)
+        admin.create_partitions([NewPartitions(unique, 2)])[unique].result(HANG_SECONDS)
+        eventually(lambda: len(admin.list_topics(unique, timeout=HANG_SECONDS).topics[unique].partitions) == 2)
         send(environment.bootstrap, unique, ["two"], partitions=2, first=1)
         eventually(lambda: environment.lines() == ["one", "two"])
         assert run.claims == run.claims[:1]
@@ -538,7 +539,7 @@ def test_a_run_with_an_idle_timeout_delivers_what_comes_while_it_waits_and_ends(
     try:
         for number in range(2):
             deliver(f"line {number}")
-        result = run.wait(120)
+        result = run.wait(HANG_SECONDS)
     finally:
         run.application.request_end()
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [2])

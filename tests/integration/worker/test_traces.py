@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.worker.task.written_topics import WrittenT
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.plugins import NumbersTask
 from tests.integration.worker.test_runs import text
+from tests.waiting import HANG_SECONDS
 
 
 def topic_records(environment: RunEnvironment) -> list[tuple[str, int | None]]:
@@ -176,7 +177,7 @@ def test_tasks_that_were_done_when_the_driver_died_are_not_reported_failed(envir
 
     def until_the_driver_dies(payload: TaskPayload) -> TaskResult:
         if payload.task == 0:
-            assert two_ended.wait(60)
+            assert two_ended.wait(HANG_SECONDS)
         return run_task(payload)
 
     def note(progress: RunResult) -> None:

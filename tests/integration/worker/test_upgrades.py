@@ -25,6 +25,7 @@ from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
 from tests.integration.worker.orders import NAME, install
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 
 @dataclass(slots=True)
@@ -167,7 +168,7 @@ def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, st
         eventually(reached[step], 60)
     finally:
         process.kill()
-        process.wait(30)
+        process.wait(HANG_SECONDS)
     result = orders.run(80)
     assert result.state is RunState.DONE, result.error
     assert (result.versions["connector"], orders.state) == (

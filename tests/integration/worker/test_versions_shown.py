@@ -22,6 +22,7 @@ from tests.integration.worker.environment import RunEnvironment, eventually, mak
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns
 from tests.unit.plugins.locations import tree
+from tests.waiting import HANG_SECONDS
 
 
 @contextmanager
@@ -36,7 +37,7 @@ def served(settings: WorkerSettings) -> Iterator[str]:
 
 
 def get(url: str) -> str:
-    with urllib.request.urlopen(url, timeout=60) as answer:
+    with urllib.request.urlopen(url, timeout=HANG_SECONDS) as answer:
         return str(answer.read().decode())
 
 

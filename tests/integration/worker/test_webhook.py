@@ -20,6 +20,7 @@ from airflow_provider_connect.sdk.http.webhook import MOST_BYTES, webhook
 from airflow_provider_connect.sdk.testing import MemorySourceContext
 from tests.integration.standalone.test_functions import files_of_the_page
 from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, values_of
+from tests.waiting import HANG_SECONDS
 
 TOKEN = "canary-of-the-webhook"
 MOST_REFUSED_SECONDS = 15.0  # on a busy machine
@@ -62,7 +63,7 @@ class Sender:
 
     def _send(self) -> None:
         number, last = 0, time.monotonic()
-        with httpx.Client(headers={"authorization": f"Bearer {TOKEN}"}, timeout=60) as client:
+        with httpx.Client(headers={"authorization": f"Bearer {TOKEN}"}, timeout=HANG_SECONDS) as client:
             while not self._enough.wait(0.01):
                 began = time.monotonic()
                 try:
@@ -129,7 +130,7 @@ def test_each_accepted_request_is_delivered_through_a_handover(environment: RunE
 
 def test_what_is_not_a_request_for_a_record_is_refused(source: UnderWay, environment: RunEnvironment, unique: str, port: int) -> None:
     allowed = {"authorization": f"Bearer {TOKEN}"}
-    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:
+    with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=HANG_SECONDS) as client:
         eventually(lambda: status_of(client, allowed) == 200)
         assert client.post("/", content="x").status_code == 401
         assert client.post("/", content="x", headers={"authorization": "Bearer canary"}).status_code == 401
@@ -170,7 +171,7 @@ def test_a_connection_without_a_request_is_closed(port: int, monkeypatch: pytest
         assert large.recv(1000).startswith(b"HTTP/1.1 400")
     eventually(lambda: status_of(httpx.Client(base_url=url), {}) == 200)
     context.stop_requested.set()
-    thread.join(30)
+    thread.join(HANG_SECONDS)
     assert not thread.is_alive()
     assert sum(received) >= 2
 

@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 from airflow_provider_connect.runtime.worker.application.readiness import Readiness
+from tests.waiting import HANG_SECONDS
 
 SETTINGS = {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
 TRACE = "Traceback (most recent call last):\n  File x\nairflow_provider_connect.errors.DataException: offset 7 is no number\n"
@@ -144,7 +145,7 @@ class Submitted:
     def reap(self) -> int:
         assert self._submit_sp.stdout is not None
         self._submit_sp.stdout.close()
-        return self._submit_sp.wait(60)
+        return self._submit_sp.wait(HANG_SECONDS)
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import pytest
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.ticker import error_line
 from airflow_provider_connect.errors import BadRequestException, RetriableException
+from tests.waiting import HANG_SECONDS
 
 
 def test_a_change_that_takes_long_lets_the_others_go_on_and_is_not_begun_twice() -> None:
@@ -17,7 +18,7 @@ def test_a_change_that_takes_long_lets_the_others_go_on_and_is_not_begun_twice()
 
     def stuck() -> None:
         begun.append("stuck")
-        ends.wait(60)
+        ends.wait(HANG_SECONDS)
 
     for _ in range(5):
         warnings.attempt_bounded("stuck", stuck)
@@ -35,7 +36,7 @@ def test_nothing_else_is_begun_of_a_connector_while_a_change_goes_on() -> None:
     warnings, ends, order = RepeatedWarnings(now=time.monotonic), threading.Event(), list[str]()
 
     def stop() -> None:
-        ends.wait(60)
+        ends.wait(HANG_SECONDS)
         order.append("stopped")
 
     warnings.attempt_bounded("c", stop)
@@ -53,7 +54,7 @@ def test_changes_that_have_ended_and_no_process_asks_for_delay_no_other(monkeypa
     warnings, ends, ended = RepeatedWarnings(now=time.monotonic), threading.Event(), list[int]()
 
     def change(number: int) -> None:
-        ends.wait(60)
+        ends.wait(HANG_SECONDS)
         ended.append(number)
 
     monkeypatch.setattr("airflow_provider_connect.api_server.repeated_warnings._WAIT_SECONDS", 0.01)

@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.model import metric_names
 from airflow_provider_connect.runtime.model.metric_names import BY_NAME, METRICS
 from airflow_provider_connect.runtime.model.run import RunResult, RunState, TaskResult
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from tests.waiting import HANG_SECONDS
 
 _EMIT = """
 import sys
@@ -96,7 +97,7 @@ def test_a_run_sends_what_its_tasks_counted(tmp_path: Path) -> None:
             env=environment,
             text=True,
             check=True,
-            timeout=120,
+            timeout=HANG_SECONDS,
             capture_output=True,
         )
 

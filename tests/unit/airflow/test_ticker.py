@@ -9,6 +9,7 @@ from sqlalchemy.exc import OperationalError
 
 from airflow_provider_connect.api_server.ticker import Part, Ticker, error_line
 from airflow_provider_connect.errors import ConnectException
+from tests.waiting import HANG_SECONDS
 
 
 class Clock:
@@ -83,7 +84,7 @@ def started(*parts: Part) -> Ticker:
 
 def waiting_for(event: threading.Event) -> Callable[[], None]:
     def wait() -> None:
-        event.wait(60)
+        event.wait(HANG_SECONDS)
 
     return wait
 
@@ -94,7 +95,7 @@ def test_a_part_that_fails_or_takes_long_stops_no_other() -> None:
     quick = Part("quick", acted.release, seconds=0.01, close=lambda: order.append("quick"))
     ticker = started(Part("broken", failing, seconds=0.01), quick, slow)
     for _ in range(3):
-        assert acted.acquire(timeout=60)
+        assert acted.acquire(timeout=HANG_SECONDS)
     (warning,) = ticker.warnings()
     assert "'broken'" in warning
     assert "failed" in warning

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
+from tests.waiting import HANG_SECONDS
 
 OWNER = """
 from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
@@ -46,7 +47,7 @@ def test_a_folder_lives_as_long_as_its_owner(owner: "subprocess.Popen[str]", dir
     assert (theirs.parent, own.path.parent) == (directory, directory)
     assert theirs.exists(), "its owner lives"
     owner.kill()
-    owner.wait(60)
+    owner.wait(HANG_SECONDS)
     other = JvmFolder()
     assert not theirs.exists()
     assert sorted(directory.iterdir()) == sorted([own.path, other.path])

@@ -23,6 +23,7 @@ from airflow_provider_connect.runtime.model.views import ConfigValueView, Valida
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.worker.task.checked_connector import check_connector
 from tests.unit.plugins.locations import source, tree
+from tests.waiting import HANG_SECONDS
 
 FILE_SOURCE = {"connector.class": "FileStreamSource", "name": "f", "file": "/x", "topic": "t"}
 FILE_SINK = {"connector.class": "FileStreamSink", "name": "f", "file": "/x", "topics": "t"}
@@ -122,7 +123,7 @@ def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
         for each, name in zip(hanging, ("sleeping", "spinning", "sleeping"), strict=True):
             file, line = plugin_path / name / f"{name}.py", 2 if name == "sleeping" else 1
             with pytest.raises(RetriableException, match=f"did not answer within 12 s, and was ended \\({file}, line {line}\\)$"):
-                each.result(timeout=120)
+                each.result(timeout=HANG_SECONDS)
 
 
 def test_what_a_plugin_prints_is_no_answer(probe: PluginProbe) -> None:
@@ -144,7 +145,7 @@ def test_processes_that_wait_end_when_nothing_is_asked(plugin_path: Path) -> Non
             assert probe.validate(None, FILE_SOURCE).error_count == 0
             timer = probe._pool._timer
             assert timer is not None
-            timer.join(60)
+            timer.join(HANG_SECONDS)
             assert not probe._pool._idle
 
 

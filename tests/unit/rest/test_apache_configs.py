@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import tree
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.process
 PLUGINS = '''
@@ -178,7 +179,7 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def validated(address: str, config: Mapping[str, str]) -> dict[str, Any]:
-    connection = http.client.HTTPConnection(address, timeout=60)
+    connection = http.client.HTTPConnection(address, timeout=HANG_SECONDS)
     try:
         name = config["connector.class"]
         connection.request("PUT", f"/connector-plugins/{name}/config/validate", json.dumps(config), {"Content-Type": "application/json"})
@@ -323,7 +324,7 @@ def test_stages_and_predicates_have_groups_of_their_own(address: str) -> None:
 
 @pytest.mark.parametrize(("scope", "status"), [("", 200), ("?scope=worker", 200), ("?scope=kip-976", 200), ("?scope=cluster", 204)])
 def test_a_level_is_set_for_this_worker_or_for_all(address: str, scope: str, status: int) -> None:
-    connection = http.client.HTTPConnection(address, timeout=60)
+    connection = http.client.HTTPConnection(address, timeout=HANG_SECONDS)
     try:
         for level, expected in (("TRACE", status), ("HIGH", 404), (None, 400)):
             connection.request(

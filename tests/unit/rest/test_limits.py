@@ -22,6 +22,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.sdk.config_def import Type
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import source, tree
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.process
 WAITING = """
@@ -50,7 +51,7 @@ class Served:
         self.asked, self.release = folder / "asked", folder / "release"
 
     def ask(self, method: str, path: str, body: object, user: str = "ann") -> tuple[int, str]:
-        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=60)
+        connection = http.client.HTTPConnection(urlsplit(self.url).netloc, timeout=HANG_SECONDS)
         try:
             connection.request(method, path, json.dumps(body), {"Content-Type": "application/json", "x-user": user})
             answer = connection.getresponse()

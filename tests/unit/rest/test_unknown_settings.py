@@ -30,6 +30,7 @@ from airflow_provider_connect.runtime.worker.task.checked_connector import check
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters, create_stages
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
+from tests.waiting import HANG_SECONDS
 
 HOIST = "org.apache.kafka.connect.transforms.HoistField$Value"
 IS_TOMBSTONE = "org.apache.kafka.connect.transforms.predicates.RecordIsTombstone"
@@ -83,7 +84,7 @@ def url() -> Iterator[str]:
 
 def validated(url: str, config: Mapping[str, str]) -> tuple[dict[str, Any], list[str] | None]:
     """The answer, and its warnings."""
-    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=60)
+    connection = http.client.HTTPConnection(urlsplit(url).netloc, timeout=HANG_SECONDS)
     try:
         path = "/connector-plugins/FileStreamSource/config/validate"
         connection.request("PUT", path, json.dumps({"name": "c", **config}), {"Content-Type": "application/json"})

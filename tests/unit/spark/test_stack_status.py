@@ -13,6 +13,7 @@ import pytest
 from airflow_provider_connect.dev import stack
 from airflow_provider_connect.dev.marked import VARIABLE
 from airflow_provider_connect.dev.stack import Stack
+from tests.waiting import HANG_SECONDS
 
 NAMES = ("api-server", "scheduler", "dag-processor", "triggerer", "connect-rest", "kafka")
 PORT = 19092
@@ -35,7 +36,7 @@ class Started:
 
     def kill(self, name: str) -> None:
         os.kill(self.processes[name].pid, signal.SIGKILL)
-        self.processes[name].wait(60)
+        self.processes[name].wait(HANG_SECONDS)
 
 
 def _sleeping(mark: str) -> "subprocess.Popen[bytes]":
@@ -50,7 +51,7 @@ def started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Started
     yield made
     for process in made.processes.values():
         process.kill()
-        process.wait(60)
+        process.wait(HANG_SECONDS)
 
 
 def faults(started: Started, capsys: pytest.CaptureFixture[str]) -> list[str]:

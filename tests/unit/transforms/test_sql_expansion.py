@@ -13,6 +13,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.transforms import sql as sql_transform
 from tests.unit.transforms.test_sql import after, made, rows
+from tests.waiting import HANG_SECONDS
 
 MOST_MIB: Final = 700
 MOST_SECONDS: Final = 20.0
@@ -64,7 +65,12 @@ HOSTILE: Final = [
 @pytest.mark.parametrize(("statement", "text", "count", "expected"), HOSTILE)
 def test_what_grows_stays_within_time_and_memory(statement: str, text: str, count: int, expected: str) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM], input=json.dumps([statement, text, count]), capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", PROGRAM],
+        input=json.dumps([statement, text, count]),
+        capture_output=True,
+        text=True,
+        timeout=HANG_SECONDS,
+        check=True,
     )
     answer: list[Any] = json.loads(done.stdout.splitlines()[-1])
     seconds, held, ended = answer

@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFenc
 from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopServer
 from tests.unit.worker.test_stop_signal import wait_until
+from tests.waiting import HANG_SECONDS
 
 EATS = """\
     import sys
@@ -39,7 +40,7 @@ EATS = """\
 def eat(body: str, switch: StopServer) -> subprocess.CompletedProcess[str]:
     program = textwrap.dedent(EATS).replace("{body}", body)
     arguments = [str(switch.address[1]), switch.token]
-    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, timeout=HANG_SECONDS, check=False)
 
 
 @pytest.fixture
@@ -107,7 +108,9 @@ def test_a_process_of_several_connectors_is_killed_with_their_names() -> None:
         share.at("t-3, offsets 5 to 9")
         b"x" * (20 << 30)
     """
-    ended = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=HANG_SECONDS, check=False
+    )
     assert ended.returncode == -9
     assert "The standalone worker needs more memory than task.memory.max allows" in ended.stderr
     assert "It was at Task a-0: t-3, offsets 5 to 9." in ended.stderr

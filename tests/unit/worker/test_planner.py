@@ -13,6 +13,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.worker.application import planner
 from airflow_provider_connect.runtime.worker.application.planner import Planner
 from tests.conftest import worker_properties
+from tests.waiting import HANG_SECONDS
 
 CONNECTOR: Any = SimpleNamespace(name="one", plugin=SimpleNamespace(class_name="Shop", origin="plugins"))
 
@@ -21,7 +22,7 @@ def test_plans_that_hang_are_limited_until_they_return(monkeypatch: pytest.Monke
     returned = threading.Event()
 
     def hang(*_: object) -> list[dict[str, str]]:
-        returned.wait(60)
+        returned.wait(HANG_SECONDS)
         return [{}]
 
     monkeypatch.setattr(planner, "task_configs", hang)

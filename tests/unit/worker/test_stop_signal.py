@@ -10,6 +10,7 @@ import pytest
 
 from airflow_provider_connect.runtime.worker.task import stop_signal
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopReason, StopServer, StopSignal
+from tests.waiting import HANG_SECONDS
 
 
 class Reasons:
@@ -90,7 +91,7 @@ def test_strangers_get_no_answer_and_are_disconnected(monkeypatch: pytest.Monkey
     switch = StopServer("127.0.0.1")
     connection = StopConnection(switch.address, switch.token)
     wait_until(lambda: len(switch._connections) == 1)
-    silent = [socket.create_connection(switch.address, timeout=60) for _ in range(10)]
+    silent = [socket.create_connection(switch.address, timeout=HANG_SECONDS) for _ in range(10)]
     wrong = StopConnection(switch.address, "0" * len(switch.token))
     short = StopConnection(switch.address, switch.token[:-1])
     wait_until(wrong.is_closed)
@@ -108,20 +109,20 @@ def test_strangers_get_no_answer_and_are_disconnected(monkeypatch: pytest.Monkey
 def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stop_signal, "MAX_UNAUTHENTICATED", 3)
     switch, is_busy, go_on = StopServer("127.0.0.1"), threading.Event(), threading.Event()
-    strangers = [socket.create_connection(switch.address, timeout=60) for _ in range(2)]
+    strangers = [socket.create_connection(switch.address, timeout=HANG_SECONDS) for _ in range(2)]
     wait_until(lambda: len(switch._unknown) == 2)
     clock = time.monotonic
 
     def hold_up_once() -> float:
         if threading.current_thread().name.startswith("stop-server") and not is_busy.is_set():
             is_busy.set()
-            assert go_on.wait(60)
+            assert go_on.wait(HANG_SECONDS)
         return clock()
 
     monkeypatch.setattr(time, "monotonic", hold_up_once)
-    strangers.append(socket.create_connection(switch.address, timeout=60))
-    assert is_busy.wait(60)
-    strangers.append(socket.create_connection(switch.address, timeout=60))  # the first one has to go for it
+    strangers.append(socket.create_connection(switch.address, timeout=HANG_SECONDS))
+    assert is_busy.wait(HANG_SECONDS)
+    strangers.append(socket.create_connection(switch.address, timeout=HANG_SECONDS))  # the first one has to go for it
     strangers[0].sendall(b"x")
     go_on.set()
     wait_until(lambda: len(switch._unknown) == 3)

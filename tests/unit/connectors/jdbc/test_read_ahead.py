@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.source.read_ahead import NotYet, ReadAhead
+from tests.waiting import HANG_SECONDS
 
 
 def test_items_come_in_order_and_then_none() -> None:
@@ -31,7 +32,7 @@ def test_slow_source_delays_no_other_and_ends_when_interrupted() -> None:
 
     def source() -> Iterator[int]:
         try:
-            interrupted.wait(30)
+            interrupted.wait(HANG_SECONDS)
             yield 1
         finally:
             ended.append(threading.current_thread().name)

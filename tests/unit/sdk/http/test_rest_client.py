@@ -41,6 +41,7 @@ from airflow_provider_connect.sdk.http.rest_client import RestClient, retry_afte
 from airflow_provider_connect.sdk.task import CommitStep
 from airflow_provider_connect.sdk.testing import Fault, MemoryConnectorContext, MemorySourceContext, SourceRun, partition_key, run
 from tests.unit.sdk.http.api import Answered, Api, Asked, running
+from tests.waiting import HANG_SECONDS
 
 SECRET = 'p+ss/w"rd-of-mine'
 ENCODED = base64.b64encode(f"me:{SECRET}".encode()).decode()
@@ -329,7 +330,7 @@ def repeating(begin: bytes, piece: bytes) -> Iterator[str]:
         server = threading.Thread(target=answer, daemon=True)
         server.start()
         yield f"http://127.0.0.1:{listening.getsockname()[1]}"
-        server.join(60)
+        server.join(HANG_SECONDS)
 
 
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ from airflow_provider_connect.sdk.http.rest_client import Answer, RestClient
 from airflow_provider_connect.sdk.task import CommitStep
 from airflow_provider_connect.sdk.testing import Fault, SourceConnectorSuite, SourceRun, partition_key, run
 from tests.unit.sdk.http.api import Answered, Api, Asked, running
+from tests.waiting import HANG_SECONDS
 
 ROWS = [{"id": number, "name": f"row {number}"} for number in range(1, 8)]
 """Seven rows: three pages of three, the last one of one row."""
@@ -247,7 +248,7 @@ def test_a_check_of_an_api_that_is_not_available_raises_and_does_not_deny_new_ro
 def test_a_check_ends_although_the_answer_does_not(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("airflow_provider_connect.sdk.http.rest_source.CHECK_SECONDS", 0.3)
     over = threading.Event()
-    api.answer = lambda asked: over.wait(20) and []
+    api.answer = lambda asked: over.wait(HANG_SECONDS) and []
     began = time.monotonic()
     with pytest.raises(RetriableException):
         asked_for_new_data(api, SORTED, reached={"cursor": 5})
