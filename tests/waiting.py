@@ -12,12 +12,14 @@ HANG_SECONDS = 300.0 * float(os.environ.get("TEST_TIMEOUT_SCALE", "1"))
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS, _GROWTH = 0.02, 0.25, 1.25
 
 
-def wait_until(condition: Callable[[], Any], what: str = "", within_seconds: float = HANG_SECONDS) -> Any:  # Any: what the caller waits for
-    """The first true answer of ``condition``. Fails after ``within_seconds``, with ``what`` in its message."""
+def wait_until(
+    condition: Callable[[], Any], what: str | Callable[[], str] = "", within_seconds: float = HANG_SECONDS
+) -> Any:  # Any: as waited for
+    """The first true answer of ``condition``. Fails after ``within_seconds``, with ``what`` in its message, which may be read only then."""
     deadline, pause_seconds = time.monotonic() + within_seconds, pauses()
     while not (answer := condition()):
         if time.monotonic() > deadline:
-            raise AssertionError(f"not within {within_seconds:g} s: {what or condition}")
+            raise AssertionError(f"not within {within_seconds:g} s: {(what() if callable(what) else what) or condition}")
         time.sleep(next(pause_seconds))
     return answer
 

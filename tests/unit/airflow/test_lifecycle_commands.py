@@ -30,6 +30,8 @@ from airflow_provider_connect.runtime.model.views import (
     Validation,
 )
 
+NO_SECONDS = 1e-9
+
 COMMANDS = {
     "delete": connectors.delete,
     "pause": connectors.pause,
@@ -221,7 +223,7 @@ def test_the_start_on_a_server_is_waited_for(capsys: pytest.CaptureFixture[str])
     with pytest.raises(ConnectException, match=r"^Connector a is FAILED: shop.NoTable: no table orders\nin schema public$"):
         wait_for(TaskView(0, "FAILED", "w", trace=TRACE))
     with pytest.raises(ConnectException, match="Not ended within 1e-09 s; it continues"):
-        wait_for(timeout=1e-9)
+        wait_for(timeout=NO_SECONDS)
 
 
 WAITED_RUN = ConnectorRun("run-7", "queued")

@@ -5,7 +5,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -21,7 +20,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
 from airflow_provider_connect.runtime.worker.application.readiness import Readiness
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 SETTINGS = {"bootstrap.servers": "127.0.0.1:9", "group.id": "g"}
 TRACE = "Traceback (most recent call last):\n  File x\nairflow_provider_connect.errors.DataException: offset 7 is no number\n"
@@ -94,14 +93,10 @@ def test_the_application_is_there() -> None:
 _PARENT = """
 import os, subprocess, sys, time
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
-child = subprocess.Popen(["sleep", "60"], preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
+child = subprocess.Popen(["sleep", "600"], preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
 print(child.pid, os.getpgid(child.pid), flush=True)
-time.sleep(60)
+time.sleep(600)
 """
-
-
-def is_gone(pid: int, within_seconds: float) -> bool:
-    return becomes_true(lambda: not command_line(pid), within_seconds)
 
 
 def command_line(pid: int) -> bytes:
@@ -109,15 +104,6 @@ def command_line(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:  # gone
         return b""
-
-
-def becomes_true(condition: Callable[[], bool], within_seconds: float) -> bool:
-    deadline = time.monotonic() + within_seconds
-    while time.monotonic() < deadline:
-        if condition():
-            return True
-        time.sleep(0.02)
-    return condition()
 
 
 def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_own() -> None:
@@ -128,7 +114,7 @@ def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_
     parent.kill()
     parent.wait()
     parent.stdout.close()
-    assert is_gone(child, within_seconds=30)
+    wait_until(lambda: not command_line(child))
 
 
 class Submitted:
@@ -155,8 +141,8 @@ def operator(tmp_path: Path) -> ConnectTaskOperator:
     return operator
 
 
-_GRACEFUL = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(1, flush=True); time.sleep(60)"
-_STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(60)"
+_GRACEFUL = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(1, flush=True); time.sleep(600)"
+_STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 
 
 def test_a_killed_task_lets_its_driver_end_by_itself(operator: ConnectTaskOperator) -> None:
@@ -179,7 +165,7 @@ def test_a_driver_that_does_not_end_in_time_is_killed_with_its_group(
     operator._hook = hook
     before = time.monotonic()
     operator.on_kill()
-    assert 0.4 < time.monotonic() - before < 60
+    assert 0.4 < time.monotonic() - before < HANG_SECONDS
     assert hook.reap() == -signal.SIGKILL
 
 

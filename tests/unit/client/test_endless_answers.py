@@ -20,6 +20,8 @@ from airflow_provider_connect.errors import ConnectException, DataException, Ret
 from airflow_provider_connect.sdk.http import bounded_body
 from tests.endless_server import endless_server
 
+SHORT_SECONDS = 0.5
+
 ENDLESS = [("endless", "the body is larger than"), ("large", "the body is larger than"), ("bomb", "the body is larger than")]
 
 
@@ -57,7 +59,7 @@ def test_and_so_has_one_that_is_awaited(url: str) -> None:
 
 def test_an_answer_that_comes_byte_by_byte_has_a_time(url: str) -> None:
     with (
-        ConnectClient(Server.of(f"{url}/slow"), timeout_seconds=0.5) as client,
+        ConnectClient(Server.of(f"{url}/slow"), timeout_seconds=SHORT_SECONDS) as client,
         pytest.raises(RetriableException, match=r"GET http.*: the body has not arrived within"),
     ):
         client.connectors()

@@ -20,9 +20,11 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
 from airflow_provider_connect.runtime.worker.task.renewal import Renewal
 from airflow_provider_connect.sdk import AllowedPaths, DataSignal
+from tests.waiting import HANG_SECONDS
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-LONG_SECONDS = 60.0  # a change that is reported ends the wait at once
+SHORT_SECONDS = 0.01  # nothing is reported
+LONG_SECONDS = HANG_SECONDS  # a change that is reported ends the wait at once
 
 
 def connector_below(folder: Path) -> FileStreamSourceConnector:
@@ -93,7 +95,7 @@ def test_the_new_file_is_watched_after_a_rotation(tmp_path: Path) -> None:
         while signal.wait(0):
             pass
         append(path.with_name("old.txt"))
-        assert not signal.wait(0.01)
+        assert not signal.wait(SHORT_SECONDS)
         append(path)
         assert signal.wait(LONG_SECONDS)
 
@@ -104,7 +106,7 @@ def test_a_missing_file_is_reported_when_it_is_created_and_other_files_are_not(t
     with signal_of(path) as signal:
         assert signal.wait(0)
         (tmp_path / "other.txt").touch()
-        assert not signal.wait(0.01)
+        assert not signal.wait(SHORT_SECONDS)
         create(path)
         assert signal.wait(LONG_SECONDS)
 
@@ -113,7 +115,7 @@ def test_a_folder_that_is_created_or_replaced_is_found_by_the_next_wait(tmp_path
     folder = tmp_path / "folder"
     path = folder / "lines.txt"
     with signal_of(path, below=tmp_path) as signal:
-        assert not signal.wait(0.01)
+        assert not signal.wait(SHORT_SECONDS)
         folder.mkdir()
         append(path)
         assert signal.wait(0)

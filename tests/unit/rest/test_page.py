@@ -3,7 +3,6 @@
 import gzip
 import json
 import re
-import time
 from hashlib import sha256
 from threading import Semaphore
 from typing import Any
@@ -24,10 +23,10 @@ from airflow_provider_connect.runtime.model.view_json import of_json
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
 from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
+from tests.waiting import HANG_SECONDS, wait_until
 
 UI = CHECKOUT / "ui"
 MOST_BYTES = 150_000
-HANG_SECONDS = 120.0
 
 
 def test_the_committed_bundle_is_that_of_the_committed_sources() -> None:
@@ -204,11 +203,7 @@ def test_what_runs_deliver_is_shown_while_it_is_of_now() -> None:
         task_metrics=lambda: {("c", 0): {"source-record-write-total": 7.0}},
     )
     facts = PageFacts(Calls(lambda: herder, OpenToAll()), NoRuns(), now=lambda: clock[0])
-    until = time.monotonic() + HANG_SECONDS
-    while (found := facts.progress("c")) is None and time.monotonic() < until:
-        time.sleep(0.01)
-    assert found is not None
-    assert found.records == 7
+    assert wait_until(lambda: facts.progress("c")).records == 7
     environment.runs.alive.clear()
     clock[0] += 3600  # the page was not open for an hour, and the run has ended
     assert facts.progress("c") is None

@@ -27,6 +27,8 @@ from airflow_provider_connect.sdk import (
 )
 from airflow_provider_connect.sdk.testing import MemorySinkContext, MemorySourceContext, SinkConnectorSuite, SourceConnectorSuite
 
+STUCK_SECONDS = 0.5
+
 # A source: the lines of two files, one source partition each, in the record form
 
 
@@ -104,7 +106,7 @@ def test_task_configs_that_are_no_list_of_texts_are_found(wrong: object, tmp_pat
 
 class StuckTask(LinesTask):
     def poll(self) -> Sequence[SourceRecord] | None:
-        threading.Event().wait(0.5)
+        threading.Event().wait(STUCK_SECONDS)
         return None
 
 

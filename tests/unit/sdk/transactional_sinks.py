@@ -20,6 +20,7 @@ from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk import Batch, ConfigDef, ConfigKey, OffsetRow, SqlSink, TopicPartition, TransactionalSink
 from airflow_provider_connect.sdk.task import SinkTask
 from airflow_provider_connect.sdk.testing import FakeReporter, SinkConnectorSuite
+from tests.waiting import HANG_SECONDS
 
 REFUSED = "refused"
 CREATE = "CREATE TABLE IF NOT EXISTS records (value VARCHAR(100), {} CHECK (value <> 'refused'))"
@@ -35,10 +36,10 @@ def connect(address: str) -> Any:
     wrapper, _, url = address.rpartition(" ")
     made = sqlalchemy.make_url(url)
     if wrapper:
-        wait: dict[str, Any] = {"timeout": 5, "check_same_thread": False} if made.get_backend_name() == "sqlite" else {}
+        wait: dict[str, Any] = {"timeout": HANG_SECONDS, "check_same_thread": False} if made.get_backend_name() == "sqlite" else {}
         return sqlalchemy.create_engine(made, poolclass=NullPool, connect_args=wait).connect()
     if made.get_backend_name() == "sqlite":
-        return sqlite3.connect(str(made.database), timeout=5, check_same_thread=False)
+        return sqlite3.connect(str(made.database), timeout=HANG_SECONDS, check_same_thread=False)
     if made.get_backend_name() == "postgresql":
         return psycopg2.connect(host=made.host, port=made.port, user=made.username, dbname=made.database)
     return pymysql.connect(host=made.host or "", port=made.port or 0, user=made.username, database=made.database)

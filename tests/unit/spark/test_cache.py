@@ -12,6 +12,8 @@ import pytest
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.spark.cache import CACHE_VARIABLE, cache_directory, forget_old, made_once, note_use
 
+HUNDRED_DAYS_SECONDS = 100 * 86_400
+
 
 def test_the_variable_names_the_folder(tmp_path: Path) -> None:
     found = cache_directory({CACHE_VARIABLE: str(tmp_path / "a" / "b"), "HOME": str(tmp_path)})
@@ -100,7 +102,7 @@ def test_what_was_made_long_ago_is_forgotten(tmp_path: Path) -> None:
 def test_of_folders_that_share_one_those_that_match_are_forgotten(tmp_path: Path) -> None:
     for name in ("ab", "connect-ab"):
         (tmp_path / name).mkdir()
-    now = time.time() + 100 * 86400
+    now = time.time() + HUNDRED_DAYS_SECONDS
     forget_old(tmp_path, now, pattern="[0-9a-f]" * 2)
     assert [entry.name for entry in tmp_path.iterdir()] == ["connect-ab"]
     forget_old(tmp_path, now, pattern="connect-*")

@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -18,8 +17,7 @@ from airflow_provider_connect.runtime.spark.cache import forget_old
 from airflow_provider_connect.runtime.spark.class_data import ClassData, class_data_for, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime
 from airflow_provider_connect.runtime.spark.spark_home import TESTED_PAIR, SparkHome
-
-_HANG_SECONDS = 300
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -138,13 +136,6 @@ def _timed_out(environ: dict[str, str], cache: Path) -> int:
     return int(child.read_text())
 
 
-def _wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + _HANG_SECONDS
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def _is_alive(pid: int) -> bool:
     try:
         return bool(psutil.Process(pid).status() != psutil.STATUS_ZOMBIE)
@@ -156,7 +147,7 @@ def _is_alive(pid: int) -> bool:
 def test_a_build_that_takes_too_long_ends_with_its_processes_and_the_next_one_succeeds(environ: dict[str, str], tmp_path: Path) -> None:
     child = _timed_out(environ, tmp_path / "cache")
     assert [entry for entry in (tmp_path / "cache" / "class-data").iterdir() if entry.is_dir()] == []
-    _wait_until(lambda: not _is_alive(child))
+    wait_until(lambda: not _is_alive(child))
     _host_is(environ, "quick")
     assert ensure_archive(environ, cache=tmp_path / "cache").is_built
 
@@ -180,7 +171,7 @@ def test_while_archives_are_built_no_second_build_waits_for_its_turn(environ: di
     script = "import sys, pathlib; from airflow_provider_connect.runtime.spark.class_data import ensure_archive as build; "
     building = subprocess.Popen([sys.executable, "-c", f"{script} build(cache=pathlib.Path(sys.argv[1]))", tmp_path / "cache"], env=environ)
     try:
-        _wait_until(Path(environ["STATE"], "child").exists)
+        wait_until(Path(environ["STATE"], "child").exists)
         with pytest.raises(BlockingIOError):
             ensure_archive(environ, cache=tmp_path / "cache", waits=False)
     finally:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -15,9 +14,8 @@ import pytest
 
 from airflow_provider_connect.runtime.model.run import KEEPER_FILE
 from airflow_provider_connect.runtime.spark.parent_death import under_keeper
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
-SOON = 60.0
 TASK = """
 import subprocess, sys
 from pathlib import Path
@@ -28,26 +26,22 @@ subprocess.Popen([sys.executable, "-c", child], preexec_fn=under_keeper(Path("ke
 """
 
 
-def wait_for(condition: Callable[[], object]) -> None:
-    wait_until(condition, within_seconds=SOON)
-
-
 @pytest.mark.parametrize("lives_on", [False, True])
 def test_the_child_ends_with_the_task_unless_its_keeper_was_asked_to_live_on(tmp_path: Path, *, lives_on: bool) -> None:
     checkout = Path(__file__).resolve().parents[3]
     task = subprocess.Popen([sys.executable, "-c", TASK], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(checkout)})
     child, keeper = tmp_path / "child.pid", tmp_path / KEEPER_FILE
-    wait_for(lambda: child.exists() and child.read_text() and keeper.exists() and keeper.read_text())
+    wait_until(lambda: child.exists() and child.read_text() and keeper.exists() and keeper.read_text())
     process = psutil.Process(int(child.read_text()))
     assert process.ppid() == int(keeper.read_text())
     try:
         if lives_on:
             os.kill(process.ppid(), signal.SIGUSR1)
-            wait_for(lambda: not keeper.exists())
+            wait_until(lambda: not keeper.exists())
         task.kill()
-        task.wait(SOON)
+        task.wait(HANG_SECONDS)
         if not lives_on:
-            process.wait(SOON)
+            process.wait(HANG_SECONDS)
             return
         time.sleep(0.2)
         assert process.is_running()
@@ -56,13 +50,13 @@ def test_the_child_ends_with_the_task_unless_its_keeper_was_asked_to_live_on(tmp
         if process.is_running():
             process.kill()
     assert above is not None
-    above.wait(SOON)
+    above.wait(HANG_SECONDS)
 
 
 @pytest.mark.parametrize(("child", "code"), [("raise SystemExit(7)", 7), ("import os; os.kill(os.getpid(), 9)", -9), ("pass", 0)])
 def test_the_keeper_ends_as_its_child_does(tmp_path: Path, child: str, code: int) -> None:
     with subprocess.Popen([sys.executable, "-c", child], preexec_fn=under_keeper(tmp_path / KEEPER_FILE)) as process:  # noqa: PLW1509
-        assert process.wait(SOON) == code
+        assert process.wait(HANG_SECONDS) == code
 
 
 def test_a_program_that_does_not_exist_is_reported(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from airflow_provider_connect.runtime.stores import admin_connection
 from airflow_provider_connect.runtime.stores.memory import MemoryConfigStore
 from airflow_provider_connect.runtime.worker.application import handover
 from airflow_provider_connect.runtime.worker.application.handover import InstalledPackage, request_handover
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -38,10 +39,7 @@ def meanwhile() -> Iterator[Callable[[Callable[[], object]], None]]:
 
 
 def until_asked(store: MemoryConfigStore) -> None:
-    deadline = time.monotonic() + 30
-    while not store.read().successors.get("c"):
-        assert time.monotonic() < deadline
-        time.sleep(0.005)
+    wait_until(lambda: store.read().successors.get("c"))
 
 
 def test_a_run_that_offers_nothing_is_not_waited_for(store: MemoryConfigStore) -> None:

@@ -13,8 +13,7 @@ from airflow_provider_connect.runtime.worker.task import long_calls
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
 from airflow_provider_connect.sdk.functions.signature import call_with
-
-SECONDS = 60.0
+from tests.waiting import HANG_SECONDS
 
 
 class Nothing:
@@ -47,7 +46,7 @@ def stop_signal() -> StopSignal:
 
 def fetch_for_ever(warnings: Warnings, lines: list[str]) -> None:
     while len(lines) < 2:
-        lines.append(warnings.lines.get(timeout=SECONDS))
+        lines.append(warnings.lines.get(timeout=HANG_SECONDS))
 
 
 def test_a_call_that_stays_is_named_with_its_line_again_and_again(warnings: Warnings) -> None:
@@ -72,7 +71,7 @@ def test_a_loop_that_asks_is_quiet(warnings: Warnings) -> None:
 
     with LongCalls(JustAsked(Nothing(), None, now=time.monotonic, deadline=math.inf), "task 0", first_seconds=0.01):
         for _ in range(20):
-            polled.get(timeout=SECONDS)
+            polled.get(timeout=HANG_SECONDS)
     assert warnings.lines.empty()
 
 

@@ -20,8 +20,9 @@ from airflow_provider_connect.runtime.plugins.validation.delivery_checks import 
 from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
 from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopServer
-from tests.unit.worker.test_stop_signal import wait_until
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
+
+LONGER_THAN_A_PAUSE_SECONDS = 1.5  # between two looks
 
 EATS = """\
     import sys
@@ -177,7 +178,7 @@ def test_a_limit_that_is_lowered_holds_from_the_next_look(tmp_path: Path) -> Non
     with note.open("r+b", buffering=0) as file:
         watching = threading.Thread(target=watch, args=(os.getppid(), file.fileno(), connection, 0, 0))
         watching.start()
-        watching.join(1.5)  # longer than the longest pause between two looks
+        watching.join(LONGER_THAN_A_PAUSE_SECONDS)
         assert watching.is_alive()
         os.pwrite(file.fileno(), LIMIT.pack(0), 0)
         watching.join()

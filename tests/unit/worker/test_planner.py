@@ -13,7 +13,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.worker.application import planner
 from airflow_provider_connect.runtime.worker.application.planner import Planner
 from tests.conftest import worker_properties
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 CONNECTOR: Any = SimpleNamespace(name="one", plugin=SimpleNamespace(class_name="Shop", origin="plugins"))
 
@@ -36,6 +36,5 @@ def test_plans_that_hang_are_limited_until_they_return(monkeypatch: pytest.Monke
             plans._task_configs(CONNECTOR, cast(Any, None))
     finally:
         returned.set()
-    while plans._unreturned:
-        returned.wait(0.01)
+    wait_until(lambda: not plans._unreturned)
     assert plans._task_configs(CONNECTOR, cast(Any, None)) == [{}]

@@ -27,9 +27,9 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopEvent, 
 from airflow_provider_connect.sdk import AllowedPaths, Config, OffsetReader, SourceTask
 from airflow_provider_connect.sdk.converter import RAW_HEADERS
 from airflow_provider_connect.sdk.testing.contexts import MemorySourceContext, partition_key
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="inotify is Linux's")
-LIMIT_SECONDS = 120.0
 
 
 class Delivery:
@@ -113,10 +113,7 @@ class Staying:
             file.write(text)
 
     def wait_for(self, lines: Sequence[str]) -> None:
-        until = time.monotonic() + LIMIT_SECONDS
-        while self.delivery.lines != lines:
-            assert time.monotonic() < until, self.delivery.lines
-            time.sleep(0.001)
+        wait_until(lambda: self.delivery.lines == lines, lambda: f"{lines}, but {self.delivery.lines}")
 
 
 @pytest.fixture
@@ -125,7 +122,7 @@ def staying(tmp_path: Path) -> Iterator[Staying]:
     run.thread.start()
     yield run
     run.stop.request()
-    run.thread.join(LIMIT_SECONDS)
+    run.thread.join(HANG_SECONDS)
     run.renewal.close()
     assert run.result == [StopReason.ASKED_TO_END]
 
@@ -133,7 +130,7 @@ def staying(tmp_path: Path) -> Iterator[Staying]:
 @pytest.fixture
 def without_checks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Only the signal ends a wait."""
-    monkeypatch.setattr(renewal, "SIGNAL_CHECK_SECONDS", 10 * LIMIT_SECONDS)
+    monkeypatch.setattr(renewal, "SIGNAL_CHECK_SECONDS", 10 * HANG_SECONDS)
 
 
 @pytest.mark.usefixtures("without_checks")

@@ -18,6 +18,7 @@ from airflow_provider_connect.runtime.worker.delivery.source_delivery import (
     SourceOffset,
 )
 from airflow_provider_connect.runtime.worker.delivery.transaction_boundary import IntervalBoundary, PollBoundary, RequestedBoundary
+from tests.waiting import HANG_SECONDS
 
 
 class Journal:
@@ -60,7 +61,7 @@ OFFSET: SourceOffset = ({"f": "a"}, {"position": 3})
 
 
 def owner(calls: list[str]) -> TransactionalProducer:
-    return TransactionalProducer(Journal(calls, "owner"), timeout_seconds=1)  # type: ignore[arg-type]
+    return TransactionalProducer(Journal(calls, "owner"), timeout_seconds=HANG_SECONDS)  # type: ignore[arg-type]
 
 
 def writer(calls: list[str], name: str) -> KafkaWriter:
@@ -149,7 +150,7 @@ def test_a_batch_log_that_does_not_answer_fails_no_run_whose_records_are_deliver
                 raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             return super().__getattr__(call)
 
-    silent = TransactionalProducer(Silent(calls, "owner"), timeout_seconds=1)  # type: ignore[arg-type]
+    silent = TransactionalProducer(Silent(calls, "owner"), timeout_seconds=HANG_SECONDS)  # type: ignore[arg-type]
     closing = [ProducerRecord("batches", 0, b"k", b"v")]
     if guarantee == "at most once":
         AtMostOnce(silent, writer(calls, "data"), encode, flush_seconds=1).commit(closing)

@@ -10,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.runtime.worker.task import stop_signal
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopReason, StopServer, StopSignal
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 class Reasons:
@@ -134,10 +134,3 @@ def test_a_stranger_that_speaks_as_it_is_sent_away_does_not_end_the_switch(monke
     ends: list[socket.socket | StopConnection] = [*strangers, connection]
     for each in ends:
         each.close()
-
-
-def wait_until(condition: object) -> None:
-    deadline = time.monotonic() + 60
-    while not condition():  # type: ignore[operator]
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

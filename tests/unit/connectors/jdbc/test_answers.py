@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import time
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +24,9 @@ def test_an_answer_without_end_is_cut_off(driver: Any, columns: str, tmp_path: P
     monkeypatch.setattr(adbc_database, "MAX_ANSWER_BYTES", 2 << 20)
     sqlite3.connect(tmp_path / "x.db").close()
     database = driver(parse_url(f"jdbc:sqlite:{tmp_path}/x.db").within(AllowedPaths((str(tmp_path),))))
-    started = time.monotonic()
     with pytest.raises(ConnectException, match=r"returned more than 2 MiB \(\d+ rows so far\)"):
         database.rows(ENDLESS.format(columns))
     database.close()
-    assert time.monotonic() - started < 30
 
 
 @pytest.mark.parametrize("driver", [AdbcDatabase, SqlAlchemyDatabase])

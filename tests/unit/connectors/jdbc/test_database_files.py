@@ -151,7 +151,6 @@ def test_the_folder_of_a_socket_may_be_allowed(tmp_path: Path, data: Path, allow
         with closing(socket.socket(socket.AF_UNIX)) as server:
             server.bind(f"{folder}/.s.PGSQL.5432")
             server.listen()
-            server.settimeout(5)
             url = parse_url(f"postgresql:///x?host={folder}&connect_timeout=2").within(allowed)
             assert _calls(lambda url=url: open_database(url), server) is not refuses  # type: ignore[misc]
     assert reaching(JdbcSourceConnector()).allowed_paths.allow_all

@@ -23,6 +23,7 @@ from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import SourceTask
 from airflow_provider_connect.sdk.testing import MemorySourceContext, Offsets, partition_key, run
 from tests.reaching import reaching
+from tests.waiting import wait_until
 
 OLD = 60  # seconds: longer than ``line.timeout.ms``
 
@@ -461,12 +462,14 @@ def test_follow_waits_for_lines_and_for_the_time_after_which_a_last_line_is_comp
 
     def polled(wanted: Callable[[list[str]], bool]) -> list[str]:
         found: list[str] = []
-        until = time.monotonic() + 60
-        while not wanted(found) and time.monotonic() < until:
+
+        def are_polled() -> bool:
             batches = task.poll()
             assert batches is not None
-            found += texts(batches)
-            time.sleep(0.002)
+            found.extend(texts(batches))
+            return wanted(found)
+
+        wait_until(are_polled)
         return found
 
     logs.write("one\n")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +13,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.task import SourceTask
 from tests.unit.connectors.logs.test_source import Logs, logs, started, texts
+from tests.waiting import wait_until
 
 __all__ = ["logs"]  # a fixture
 UNREADABLE = Path("/sys/devices/virtual/net/lo/speed")
@@ -23,22 +23,28 @@ UNREADABLE = Path("/sys/devices/virtual/net/lo/speed")
 def polled_until_failure(task: SourceTask) -> tuple[list[Any], ConnectException]:
     """The values up to the first failure, and this."""
     found: list[Any] = []
-    until = time.monotonic() + 60
-    while time.monotonic() < until:
+
+    def failure() -> ConnectException | None:
         try:
             batches = task.poll()
         except ConnectException as error:
-            return found, error
+            return error
         assert batches is not None, f"the run ended without a failure, after {found}"
-        found += texts(batches)
-    raise AssertionError(f"no failure, but {found}")
+        found.extend(texts(batches))
+        return None
+
+    error: ConnectException = wait_until(failure, lambda: f"a failure, but {found}")
+    return found, error
 
 
 def polled(task: SourceTask, count: int) -> list[Any]:
     found: list[Any] = []
-    until = time.monotonic() + 60
-    while len(found) < count and time.monotonic() < until:
-        found += texts(task.poll() or [])
+
+    def are_polled() -> bool:
+        found.extend(texts(task.poll() or []))
+        return len(found) >= count
+
+    wait_until(are_polled, lambda: f"{count} values, but {found}")
     return found
 
 
