@@ -225,6 +225,10 @@ class FencedException(TaskException):
     """A newer claim took over. The task ends without another write, and nothing is retried."""
 
 
+class PausedException(FencedException):
+    """The connector was paused before its task began."""
+
+
 class TransactionExpiredException(FencedException):
     """A producer was fenced, probably by the broker because its transaction was open for ``transaction.timeout.ms``."""
 

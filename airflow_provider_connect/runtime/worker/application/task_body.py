@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_connect.errors import (
     FencedException,
+    PausedException,
     RetriableException,
     TaskMemoryException,
     TransactionExpiredException,
@@ -37,7 +38,7 @@ from airflow_provider_connect.runtime.model.log_levels import apply_levels
 from airflow_provider_connect.runtime.model.log_lines import write_logs
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.model.states import State
-from airflow_provider_connect.runtime.model.status import FailedStatuses
+from airflow_provider_connect.runtime.model.status import FailedStatuses, TaskStatus
 from airflow_provider_connect.runtime.stores.backing import Backing, TopicBacking
 from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
@@ -198,6 +199,10 @@ def _run(
     except FencedException as error:
         log.warning("Task %s-%s ends: %s", payload.connector, payload.task, mask(str(error)))
         result.stopped_by = StopReason.FENCED
+        if isinstance(error, PausedException):
+            result.stopped_by, result.state = StopReason.PAUSED, State.PAUSED
+            paused = TaskStatus(payload.connector, payload.task, State.PAUSED, host.worker_id, version=version, claim=payload.claim)
+            statuses.put_task(paused)
         _count_committed(result, counted)
     except BaseException as error:  # (the boundary: any exception of a task makes it FAILED, including SystemExit)
         trace = shorten(mask(trace_of(_memory_exception(error, payload, settings))))

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from airflow_provider_connect.errors import FencedException, plugin_code, trace_of
+from airflow_provider_connect.errors import FencedException, PausedException, plugin_code, trace_of
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
@@ -97,12 +97,15 @@ class TaskEnvironment:
             self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector is STARTED. Called right after the id was taken over. With
-        the takeover, a task of an older claim has fenced the newer owner. It must not continue in place of that owner."""
+        """Raise FencedException unless the claim is the newest and the connector is STARTED, PausedException if it is PAUSED. Called right
+        after the id was taken over. With the takeover, a task of an older claim has fenced the newer owner. It must not continue in place of
+        that owner."""
         state, payload = self.configs.read(), self.payload
         require_newest_claim(state, payload.connector, payload.claim)
-        if state.target_state(payload.connector) is not TargetState.STARTED:
-            raise FencedException(f"connector {payload.connector} is {state.target_state(payload.connector)}")
+        target = state.target_state(payload.connector)
+        if target is not TargetState.STARTED:
+            kind = PausedException if target is TargetState.PAUSED else FencedException
+            raise kind(f"connector {payload.connector} is {target}")
 
     def stop_task(self, task: SourceTask | SinkTask) -> None:
         """Stop the connector's task. As in Connect, an exception of its ``stop`` is only logged."""
