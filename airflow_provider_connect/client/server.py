@@ -12,6 +12,7 @@ from airflow_provider_connect.client.calls import Answer, Call
 from airflow_provider_connect.client.conversation import Lost
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.http.bounded_body import PACKED
+from airflow_provider_connect.sdk.http.rest_client import tls_context
 
 _JSON = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect"}
 _CONNECT_SECONDS = 10.0
@@ -67,9 +68,9 @@ class Server:
             arguments["json"] = call.body
         return arguments
 
-    def _certificates(self) -> ssl.SSLContext | bool:
+    def _certificates(self) -> ssl.SSLContext:
         if self.ca_file is None:
-            return True
+            return tls_context()
         try:
             return ssl.create_default_context(cafile=self.ca_file)
         except (OSError, ssl.SSLError) as error:

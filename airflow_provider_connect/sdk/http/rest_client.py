@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from types import TracebackType
 from typing import Any, Final, Self
@@ -69,6 +70,13 @@ def http_library() -> Any:
     logging.getLogger("httpx").addFilter(_without_query)
     logging.getLogger("httpcore.http11").addFilter(_without_headers)
     return library
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """The context that trusts the usual authorities. One per process, because reading all certificates takes 25 ms of CPU time."""
+    context: ssl.SSLContext = http_library().create_ssl_context()
+    return context
 
 
 def _without_query(record: logging.LogRecord) -> bool:
@@ -133,7 +141,7 @@ class RestClient:
         self._request_seconds = request_seconds
         self._most_bytes = most_bytes
         sent = {"Accept": "application/json", "Accept-Encoding": PACKED, "User-Agent": "airflow-provider-connect", **(headers or {})}
-        self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent)
+        self._new_client: Callable[[], Any] = partial(self._library.Client, timeout=timeout_seconds, headers=sent, verify=tls_context())
         self._client = self._new_client()
 
     def __enter__(self) -> Self:
