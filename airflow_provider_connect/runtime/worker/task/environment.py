@@ -97,9 +97,11 @@ class TaskEnvironment:
             self.fence.at(self.mask(position))
 
     def refuse_old_claim(self) -> None:
-        """Raise FencedException unless the claim is the newest and the connector is STARTED, PausedException if it is PAUSED. Called right
-        after the id was taken over. With the takeover, a task of an older claim has fenced the newer owner. It must not continue in place of
-        that owner."""
+        """Raise FencedException unless the claim is the newest and the connector is STARTED; if it is PAUSED, raise PausedException.
+
+        Called right after the id was taken over. With the takeover, a task of an older claim has fenced the newer owner. It must not
+        continue in place of that owner.
+        """
         state, payload = self.configs.read(), self.payload
         require_newest_claim(state, payload.connector, payload.claim)
         target = state.target_state(payload.connector)
