@@ -107,9 +107,9 @@ def test_no_more_files_are_open_than_there_may_be(tmp_path: Path, values: int, m
 def test_a_batch_of_values_that_are_all_different_is_written_in_time(tmp_path: Path) -> None:
     """A process has perhaps a thousand files; ten thousand would end it, and each run after it."""
     files, begun = opened(tmp_path), time.process_time()
-    files.write(batch([f"{number:x}" for number in range(3000)]))
+    files.write(batch([f"{number:x}" for number in range(1100)]))
     files.end()
-    assert len(files.finished) == len(written(files)) == 3000
+    assert len(files.finished) == len(written(files)) == 1100
     assert max_open_files(files) < MAX_OPEN_FILES
     assert time.process_time() - begun < SECONDS
 
