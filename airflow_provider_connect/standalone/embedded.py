@@ -117,7 +117,4 @@ class Connect:
 
 def _settings(app_id: str, worker_config: Mapping[str, str]) -> WorkerSettings:
     named = with_data_folder({"group.id": app_id, **worker_config}, Path.cwd())
-    if named.get(SETTING, "").strip():
-        return standalone_settings(named)
-    kinds = {"config": "configs", "offset": "offsets", "status": "status", "batch": "batches"}
-    return WorkerSettings.of({f"{kind}.storage.topic": f"{app_id}-{ending}" for kind, ending in kinds.items()} | named)
+    return standalone_settings(named) if named.get(SETTING, "").strip() else WorkerSettings.of(named)

@@ -85,7 +85,7 @@ WORKER = {
         f"{kind}.storage.{key}": text
         for kind, noun in (("config", "configs"), ("offset", "offsets"), ("status", "statuses"), ("batch", "the batch log"))
         for key, text in (
-            ("topic", f"The topic of {noun}."),
+            ("topic", f"The topic of {noun}. The default begins with the `group.id`."),
             ("partitions", f"Partitions of the topic of {noun}, if it is created; -1: the brokers' default."),
             (
                 "replication.factor",

@@ -26,6 +26,18 @@ def test_nothing_given_is_a_worker_with_defaults() -> None:
     assert settings.task_memory_max == 2 << 30
 
 
+def test_topics_that_are_not_named_are_those_of_the_group() -> None:
+    settings = WorkerSettings.of({"group.id": "shop", "status.storage.topic": "connect-status"})
+    assert [topic.name for topic in settings.internal_topics] == ["shop-configs", "shop-offsets", "connect-status", "shop-batches"]
+
+
+def test_a_group_that_no_topic_can_be_named_after_needs_names() -> None:
+    names = {f"{kind}.storage.topic": f"shop-{kind}" for kind in ("config", "offset", "status")}
+    with pytest.raises(ConfigException, match=r"for configuration group\.id: .* Topic name is invalid.* Give batch\.storage\.topic$"):
+        WorkerSettings.of({"group.id": "a shop", **names})
+    assert WorkerSettings.of({"group.id": "a shop", **names, "batch.storage.topic": "shop-batch"}).group_id == "a shop"
+
+
 def test_prices_are_those_that_are_given() -> None:
     assert not WorkerSettings.of({"cost.currency": "EUR"}).prices.are_set
     assert WorkerSettings.of({"cost.cpu.hour": "0.04", "cost.gigabyte": "0.1", "cost.currency": "EUR"}).prices == Prices(
@@ -118,6 +130,7 @@ def test_how_long_a_reader_of_the_config_topic_may_be_away(configs: dict[str, st
         ("cost.gigabyte", "Infinity", "Value must be no more than 1e+09"),
         ("cost.currency", "Euros each", "Value must be a text of no more than 8 characters"),
         ("status.storage.topic", "connect-configs", "config.storage.topic names the same topic"),
+        ("offset.storage.topic", "a:1", "Topic name is invalid: it contains one or more characters"),
     ],
 )
 def test_wrong_setting_is_refused_by_name_value_and_reason(name: str, value: str, reason: str) -> None:

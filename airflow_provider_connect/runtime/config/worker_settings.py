@@ -32,6 +32,7 @@ from airflow_provider_connect.runtime.config.notifiers import notifier_names
 from airflow_provider_connect.runtime.config.settings_reader import SettingsReader
 from airflow_provider_connect.runtime.model.config_limits import MOST_TASKS, TASK_MEMORY
 from airflow_provider_connect.runtime.model.cost import Prices
+from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.allowed_spark import SPARK_FORMATS, SPARK_OPTIONS, AllowedSpark
@@ -169,11 +170,12 @@ def setting_names() -> frozenset[str]:
 
 
 def _settings(read: SettingsReader, originals: Mapping[str, str], values: Mapping[str, str]) -> WorkerSettings:
-    topics = _internal_topics(read)
+    group = read.filled("group.id", "connect")
+    topics = _internal_topics(read, group)
     _check_protocol(read)
     config, offset, status, batch = (topic.name for topic in topics)
     return WorkerSettings(
-        group_id=read.filled("group.id", "connect"),
+        group_id=group,
         client_id=read.text("client.id"),
         bootstrap_servers=_bootstrap_servers(read),
         config_topic=config,
@@ -291,15 +293,21 @@ def _prices(read: SettingsReader) -> Prices:
     )
 
 
-def _internal_topics(read: SettingsReader) -> tuple[InternalTopic, ...]:
+def _internal_topics(read: SettingsReader, group: str) -> tuple[InternalTopic, ...]:
+    """The default names begin with the group's name, so that two groups do not share topics by mistake."""
     topics = (
-        _internal_topic(read, "config", "connect-configs", 1, "Must specify topic for connector configuration."),
-        _internal_topic(read, "offset", "connect-offsets", 25, "Offset storage topic must be specified"),
-        _internal_topic(read, "status", "connect-status", 5, "Must specify topic for connector status."),
-        _internal_topic(read, "batch", "connect-batches", 1, "Must specify topic for delivered batches."),
+        _internal_topic(read, "config", f"{group}-configs", 1, "Must specify topic for connector configuration."),
+        _internal_topic(read, "offset", f"{group}-offsets", 25, "Offset storage topic must be specified"),
+        _internal_topic(read, "status", f"{group}-status", 5, "Must specify topic for connector status."),
+        _internal_topic(read, "batch", f"{group}-batches", 1, "Must specify topic for delivered batches."),
     )
+    unnamed = [topic.setting for topic in topics if topic.setting not in read.values]
+    if unnamed and (refusal := refusal_of_topic(f"{group}-configs")):
+        read.refuse("group.id", group, f"Default names of topics begin with it. {refusal}. Give {', '.join(unnamed)}")
     seen: dict[str, str] = {}
     for topic in topics:
+        if topic.name and topic.setting not in unnamed and (refusal := refusal_of_topic(topic.name)):
+            read.refuse(topic.setting, topic.name, refusal)
         if topic.name in seen:
             read.refuse(topic.setting, topic.name, f"{seen[topic.name]} names the same topic, and each needs one of its own")
         seen.setdefault(topic.name, topic.setting)

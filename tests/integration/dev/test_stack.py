@@ -19,7 +19,7 @@ from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.dev.stack import Stack
 from airflow_provider_connect.skeleton.new import main as new
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 LONG_DAG = """\
 import pathlib, subprocess, sys, time
@@ -50,7 +50,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.mark.soak
 def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
-    (directory / "worker.properties").write_text("group.id = mine\\: a \\\n  group\nstatus.storage.retry.max.retries=3\n")
+    (directory / "worker.properties").write_text("client.id = mine\\: a \\\n  group\nstatus.storage.retry.max.retries=3\n")
     started = _command(directory, "up", "worker.properties")
     assert started.returncode == 0, started.stderr
     state = json.loads((directory / ".dev" / "stack.json").read_text())
@@ -67,7 +67,7 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
         assert httpx.get(f"{url}/connectors", auth=auth, timeout=HANG_SECONDS).status_code == code, url
     assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=HANG_SECONDS).brokers
     assert _command(directory, "status").stdout.startswith("up\n")
-    assert "group.id=mine: a group" in Path(state["worker_properties"]).read_text()
+    assert "client.id=mine: a group" in Path(state["worker_properties"]).read_text()
     assert _command(directory, "up").stderr.startswith("already up")
 
     _run_a_plugin_that_is_installed_now(state, directory)
@@ -77,10 +77,7 @@ def test_up_serves_and_down_leaves_nothing(directory: Path) -> None:
     ended = _command(directory, "down")
     assert ended.returncode == 0
     assert marked_processes(Stack(directory / ".dev").mark) == []
-    deadline = time.monotonic() + 60
-    while Path(f"/proc/{child}").exists() and time.monotonic() < deadline:  # killed, and not yet taken off the list by the system
-        time.sleep(0.1)
-    assert not Path(f"/proc/{child}").exists()
+    wait_until(lambda: not Path(f"/proc/{child}").exists())  # killed, and not yet taken off the list by the system
     assert not is_listening(int(state["bootstrap_servers"].rpartition(":")[2]))
     assert not (directory / ".dev" / "stack.json").exists()
     assert (_command(directory, "status").returncode, _command(directory, "down").returncode) == (1, 0)
@@ -141,10 +138,8 @@ def _start_long_task(state: dict[str, str]) -> int:
     client.wait_for_dag("long")
     client.unpause("long")
     client.trigger("long")
-    pid_file, deadline = Path(state["dags_folder"]) / "child.pid", time.monotonic() + 180
-    while not (pid_file.exists() and pid_file.read_text()) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    return int(pid_file.read_text())
+    pid_file = Path(state["dags_folder"]) / "child.pid"
+    return int(wait_until(lambda: pid_file.exists() and pid_file.read_text()))
 
 
 @pytest.mark.soak  # test_kafka_server has the same for a broker, e2e/test_processes_end for Airflow's processes
@@ -161,10 +156,7 @@ def test_a_stack_in_a_program_ends_with_the_program(directory: Path) -> None:
         port = int(program.stdout.readline().rpartition(":")[2])
         assert is_listening(port)
         os.kill(program.pid, signal.SIGKILL)
-    deadline = time.monotonic() + 60
-    while is_listening(port) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not is_listening(port)
+    wait_until(lambda: not is_listening(port))
 
 
 def test_worker_properties_that_cannot_be_read_are_refused_before_anything_starts(tmp_path: Path) -> None:

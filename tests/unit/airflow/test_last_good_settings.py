@@ -82,15 +82,17 @@ def test_where_nothing_was_good_before_a_layer_that_cannot_be_read_asks_for_a_la
     assert caught.value.retriable
 
 
-@pytest.mark.parametrize("key", ["offset.storage.topic", "group.id", "bootstrap.servers"])
-def test_what_decides_where_the_state_lies_never_comes_from_a_lower_layer_instead(monkeypatch: pytest.MonkeyPatch, key: str) -> None:
+@pytest.mark.parametrize(("key", "good"), [("offset.storage.topic", "good"), ("group.id", "good"), ("bootstrap.servers", "good:1")])
+def test_what_decides_where_the_state_lies_never_comes_from_a_lower_layer_instead(
+    monkeypatch: pytest.MonkeyPatch, key: str, good: str
+) -> None:
     variable(monkeypatch, {key: " "})
     with pytest.raises(WorkerSettingsException, match="Nothing can run"):
         worker_settings()
-    variable(monkeypatch, {key: "good:1"})
+    variable(monkeypatch, {key: good})
     worker_settings()
     variable(monkeypatch, {key: " "})
-    assert settings_now().settings.originals[key] == "good:1"
+    assert settings_now().settings.originals[key] == good
 
 
 def test_a_variable_of_airflow_that_is_gone_is_reported_and_nothing_of_the_rest_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
