@@ -1,15 +1,17 @@
 """The committed state of a data file, in a commit file next to it. Knows nothing of the data file's content, or of the right to write to
 the file.
 
-The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»``. It has ``claim``, ``length``, ``inode``, ``offsets`` and the ids of
-their topics, in JSON. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the folder
-cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which makes them newer.
+The commit file of ``out.txt`` is ``.out.txt.offsets.«claim order»-«scope»``. It has ``claim``, ``length``, ``inode``, ``offsets`` and the
+ids of their topics, in JSON. It is written under a temporary name, fsynced and renamed. Links are never followed: another user of the
+folder cannot redirect a commit. Altered offsets keep the order and get a revision suffix (``….1``), which makes them newer. Claims of two
+scopes may have the same order, so a hash of the scope is part of the name.
 """
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -48,6 +50,11 @@ class CommittedState:
     def rank(self) -> tuple[int, int]:
         return self.order, self.revision
 
+    @property
+    def suffix(self) -> str:
+        """The ending of file names that belong to the claim alone."""
+        return f"{self.order:020d}-{_hash_of(self.scope)}"
+
     def to_json(self) -> str:
         nested: dict[str, dict[str, int]] = {}
         for partition, offset in sorted(self.offsets.items()):
@@ -69,9 +76,9 @@ class CommitFiles:
     def __init__(self, folder: AllowedFolder, name: str) -> None:
         """The data file is ``name`` in ``folder``."""
         self.folder, self._name = folder, name
-        beside = rf"\.{re.escape(self._name)}"
-        self._pattern = re.compile(rf"{beside}\.offsets\.(\d{{20}})(?:\.(\d+))?")
-        self._leftovers = re.compile(rf"{beside}\.(?:offsets\.(\d{{20}})(?:\.\d+)?\.tmp-\d+|lock\.(\d+))")
+        beside, suffix = rf"\.{re.escape(self._name)}", r"\d{20}-[0-9a-f]{16}"
+        self._pattern = re.compile(rf"{beside}\.offsets\.({suffix})(?:\.(\d+))?")
+        self._leftovers = re.compile(rf"{beside}\.(?:offsets\.({suffix})(?:\.\d+)?\.tmp-\d+|lock\.({suffix}))")
 
     def read(self) -> list[CommittedState]:
         """All states, oldest first. Raises StoreException for an unreadable state, because it may be the newest."""
@@ -80,7 +87,7 @@ class CommitFiles:
             match = self._pattern.fullmatch(name)
             if match is not None:
                 with contextlib.suppress(FileNotFoundError):  # a newer claim has just removed the file
-                    found.append(self._load(name, int(match[1]), int(match[2] or 0)))
+                    found.append(self._load(name, int(match[1].partition("-")[0]), int(match[2] or 0)))
         return sorted(found, key=lambda committed: committed.rank)
 
     def write(self, committed: CommittedState) -> None:
@@ -101,11 +108,12 @@ class CommitFiles:
         with contextlib.suppress(FileNotFoundError):
             self.folder.remove(self._file_name(committed))
 
-    def clear_below(self, order: int) -> None:
-        """Remove the lock files and unfinished commit files of older claims."""
+    def clear_before(self, claim: CommittedState) -> None:
+        """Remove the lock files and unfinished commit files of older claims of the same scope."""
         for name in self.folder.names():
             match = self._leftovers.fullmatch(name)
-            if match is not None and int(match[1] or match[2]) < order:
+            order, _, scope = (match[1] or match[2]).partition("-") if match is not None else ("", "", "")
+            if scope == _hash_of(claim.scope) and int(order) < claim.order:
                 with contextlib.suppress(FileNotFoundError):
                     self.folder.remove(name)
 
@@ -139,7 +147,11 @@ class CommitFiles:
 
     def _file_name(self, committed: CommittedState) -> str:
         revision = f".{committed.revision}" if committed.revision else ""
-        return f".{self._name}.offsets.{committed.order:020d}{revision}"
+        return f".{self._name}.offsets.{committed.suffix}{revision}"
+
+
+def _hash_of(scope: str) -> str:
+    return hashlib.sha256(scope.encode()).hexdigest()[:16]
 
 
 def try_lock(descriptor: int, kind: int, *, seconds: float | None = None, poll_seconds: float = 0.05) -> bool:

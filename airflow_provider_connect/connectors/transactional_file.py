@@ -12,8 +12,8 @@ A process may stop at any point, and continue after a newer claim has started an
 taken under a lock that the newer claim would have needed, after another check for newer claims. Only a process that stops during such a
 copy blocks other processes. Those fail and are retried.
 
-Two more files are next to the data file: ``.out.txt.lock`` and ``.out.txt.lock.«claim order»``. The first is locked while a process copies
-the file or alters offsets. The second is for tasks that share the file.
+Two more files are next to the data file: ``.out.txt.lock`` and ``.out.txt.lock.«claim order»-«scope»``. The first is locked while a process
+copies the file or alters offsets. The second is for tasks that share the file.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class TransactionalFile:
         """
         self.close()
         if self._is_shared:
-            with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
+            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix):
                 self._take_over(keep_all=keep_all)
         else:
             self._take_over(keep_all=keep_all)
@@ -108,7 +108,7 @@ class TransactionalFile:
         file, which is the commit. Data in a file that was moved counts as delivered. The next data goes to a new file.
         """
         if self._is_shared:
-            with self._commit_files.lock(fcntl.LOCK_EX, str(self._committed.order)):
+            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix):
                 self._write_buffered()
                 self._commit(offsets)
             self._buffered.clear()
@@ -156,7 +156,7 @@ class TransactionalFile:
         for committed in found:  # 5
             if (committed.scope, committed.rank) != (self._committed.scope, self._committed.rank):
                 self._commit_files.remove(committed)
-        self._commit_files.clear_below(self._committed.order)
+        self._commit_files.clear_before(self._committed)
         self._position = self._committed.length
         if not self._is_shared:
             self._position = write_all(self._descriptor, self._missing_line_end(), self._position)

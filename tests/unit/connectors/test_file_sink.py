@@ -1,8 +1,10 @@
 """FileStreamSink: what it writes, what it refuses, and what its state beside the file does at each turn."""
 
 import datetime
+import hashlib
 import json
 import os
+import re
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -88,7 +90,9 @@ def deliver(task: FileStreamSinkTask, *texts: str, upto: int) -> None:
 
 
 def states(path: Path) -> list[str]:
-    return sorted(name.removeprefix(".out.txt.offsets.").lstrip("0") for name in os.listdir(path.parent) if ".offsets." in name)
+    """The orders of claims, with the revisions."""
+    names = (name.removeprefix(".out.txt.offsets.").lstrip("0") for name in os.listdir(path.parent) if ".offsets." in name)
+    return sorted(re.sub("-[0-9a-f]{16}", "", name) for name in names)
 
 
 # What a line is
@@ -215,9 +219,13 @@ def test_every_task_has_the_config() -> None:
 # Exactly once
 
 
+def state_file(path: Path, order: int, scope: str = "topic") -> Path:
+    return path.with_name(f".{path.name}.offsets.{order:020d}-{hashlib.sha256(scope.encode()).hexdigest()[:16]}")
+
+
 def test_state_beside_the_file_holds_what_was_committed(tasks: Tasks, path: Path) -> None:
     deliver(tasks.opened(7), "one", "two", upto=2)
-    state = json.loads((path.parent / f".out.txt.offsets.{7:020d}").read_text())
+    state = json.loads(state_file(path, 7).read_text())
     assert state == {
         "claim": "topic:7",
         "length": 8,
@@ -295,23 +303,27 @@ def test_zombie_between_its_check_and_its_commit_changes_nothing(tasks: Tasks, p
     assert path.read_text() == "one\ntwo\n"
 
 
-def test_claims_of_a_new_config_topic_outrank_all_older_ones(tasks: Tasks, path: Path) -> None:
-    old = tasks.opened(90, scope="old")
+@pytest.mark.parametrize("order", [90, 3, 2])
+def test_claims_of_a_new_config_topic_outrank_all_older_ones(tasks: Tasks, path: Path, order: int) -> None:
+    old = tasks.opened(order, scope="old")
     deliver(old, "one", upto=1)
-    task = tasks(3, scope="new")
+    first = tasks(3, scope="new")
+    assert first.open([ZERO]) == {ZERO: 1}
+    first.stop()  # before it has delivered anything
+    task = tasks(4, scope="new")
     assert task.open([ZERO]) == {ZERO: 1}
     with pytest.raises(FencedException):
         deliver(old, "never", upto=2)
     deliver(task, "two", upto=2)
     task.stop()
-    assert tasks(4, scope="new").open([ZERO]) == {ZERO: 2}
+    assert tasks(5, scope="new").open([ZERO]) == {ZERO: 2}
     assert path.read_text() == "one\ntwo\n"
 
 
 def test_commit_of_nothing_new_writes_nothing(tasks: Tasks, path: Path) -> None:
     task = tasks.opened(1)
     deliver(task, "one", upto=1)
-    state = path.parent / f".out.txt.offsets.{1:020d}"
+    state = state_file(path, 1)
     before = state.stat().st_ino
     task.pre_commit({ZERO: 1})
     assert state.stat().st_ino == before
@@ -387,14 +399,15 @@ def test_lines_of_a_file_that_is_removed_before_their_commit_are_not_delivered(t
 
 
 def test_unreadable_state_is_an_error(tasks: Tasks, path: Path) -> None:
-    (path.parent / f".out.txt.offsets.{5:020d}").write_text("{}")
+    state_file(path, 5).write_text("{}")
     with pytest.raises(StoreException, match="does not contain a committed length"):
         tasks.opened(6)
 
 
 def test_unfinished_state_and_other_files_states_are_none(tasks: Tasks, path: Path) -> None:
-    for name in (f".out.txt.offsets.{9:020d}.tmp-1", f".out2txt.offsets.{9:020d}", f".out.txt.offsets.{9:020d}x"):
-        (path.parent / name).write_text("rubbish")
+    name = state_file(path, 9).name
+    for other in (f"{name}.tmp-1", name.replace(".txt", "2txt"), f"{name}x"):
+        (path.parent / other).write_text("rubbish")
     assert tasks(1).open([ZERO]) == {}
 
 

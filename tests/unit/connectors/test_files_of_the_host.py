@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.connectors.commit_files import CommittedState
 from airflow_provider_connect.connectors.file_sink import FileStreamSinkConnector, FileStreamSinkTask
 from airflow_provider_connect.connectors.file_source import FileStreamSourceConnector, FileStreamSourceTask
 from airflow_provider_connect.errors import ConfigException
@@ -84,10 +85,11 @@ def test_a_sink_appends_to_no_file_of_the_host(data: Path, dag_file: Path, exact
     assert sorted(path.name for path in data.parent.iterdir()) == ["dag.py", "data"]
 
 
-@pytest.mark.parametrize("name", [".out.txt.offsets.00000000000000000001.tmp-{pid}", ".out.txt.lock.1", ".out.txt.lock"])
+@pytest.mark.parametrize("name", [".out.txt.offsets.{claim}.tmp-{pid}", ".out.txt.lock.{claim}", ".out.txt.lock"])
 def test_links_under_the_names_of_a_sinks_side_files_lead_nowhere(data: Path, dag_file: Path, name: str) -> None:
-    (data / name.format(pid=os.getpid())).symlink_to(dag_file)
     task = sink_task(data, data / "out.txt", exactly_once=True, tasks=2)
+    claim = CommittedState(task.context.claim, task.context.claim_epoch, 0)
+    (data / name.format(pid=os.getpid(), claim=claim.suffix)).symlink_to(dag_file)
     try:
         task.open([ZERO])
         task.put(batch("one"))
