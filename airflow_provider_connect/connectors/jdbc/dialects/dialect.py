@@ -222,6 +222,8 @@ class Dialect:
     """Whether two column names that differ only in case are the same name, quoted or not."""
     has_schemas: ClassVar[bool] = True
     """Whether tables are in schemas of a catalog, instead of directly in catalogs."""
+    reaches_one_database: ClassVar[bool] = False
+    """Whether statements reach only tables of the connection's database."""
     has_dotted_names: ClassVar[bool] = True
     """Whether a dot in an unquoted name separates schema and table."""
 

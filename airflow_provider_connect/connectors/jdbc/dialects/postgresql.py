@@ -50,6 +50,7 @@ class Postgresql(Dialect):
     adbc_driver = "adbc_driver_postgresql"
     uses_libpq = True
     port = 5432
+    reaches_one_database = True
     options = UrlOptions(
         accepted=words(
             "sslmode connect_timeout application_name keepalives keepalives_idle keepalives_interval keepalives_count tcp_user_timeout "

@@ -139,7 +139,7 @@ class JdbcSinkConnector(TransactionalSink):
 
     def open(self) -> SinkSession:
         store = open_store(self.config, self.allowed_paths)
-        offsets_table = table_name(self.config[OFFSETS_TABLE], store.dialect)
+        offsets_table = table_name(self.config[OFFSETS_TABLE], store.url, store.dialect, OFFSETS_TABLE)
         self._offsets = OffsetsTable(store, offsets_table, self.config.originals.get("name", ""))
         return SinkSession(store, SinkSettings.of(self.config), self.check_claims)
 
@@ -200,7 +200,7 @@ def check_database(url: DatabaseUrl, dialect: Dialect, settings: SinkSettings, t
     checked. It is empty if transformations may rename topics."""
     with contextlib.closing(open_database(url)) as database:
         for topic in topics:
-            name = table_name(settings.table_of(topic), dialect)
+            name = table_name(settings.table_of(topic), url, dialect)
             columns = {column.name: column for column in read_columns(database, url, name)}
             if columns:
                 _refuse_missing(name, columns, settings, dialect)

@@ -11,7 +11,7 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database import Database
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
-from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, InsertMode
+from airflow_provider_connect.connectors.jdbc.sink.settings import TABLE_FORMAT, TABLE_PATTERN, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException
@@ -76,20 +76,32 @@ class SinkStore(Database, Protocol):
         that no row is written, because the database cannot name refused rows."""
 
 
-def table_name(text: str, dialect: Dialect) -> TableName:
+def table_name(text: str, url: DatabaseUrl, dialect: Dialect, setting: str = TABLE_FORMAT) -> TableName:
     """The table of a dotted name in a config. The parts are schema and table, if the database has schemas. A quoted part is literal,
-    including its dots."""
-    parts = _parts(text, dialect)
+    including its dots. Raises ConfigException for a name with a part that statements on this connection cannot have."""
+    parts = _parts(text, dialect, setting)
     if parts is None:
         text = dialect.stored_name(text)
         parts = text.rsplit(".", 2) if dialect.has_dotted_names else [text]
     *before, table = parts
     if not dialect.has_schemas:
+        if len(before) > 1:
+            raise _surplus(setting, text, f"{before[0]} is neither its database nor its table")
         return TableName(table, None, before[-1] if before else None)
-    return TableName(table, before[-1] if before else None, before[0] if len(before) > 1 else None)
+    catalog = before[0] if len(before) > 1 else None
+    if catalog is not None and dialect.reaches_one_database and catalog != (url.database or url.user):
+        raise _surplus(setting, text, f"{catalog} is not the database of the connection, which reaches no other")
+    return TableName(table, before[-1] if before else None, catalog)
 
 
-def _parts(text: str, dialect: Dialect) -> list[str] | None:
+def _surplus(setting: str, text: str, reason: str) -> ConfigException:
+    shorter = (
+        f"Set {TABLE_PATTERN} to take the table's name from a part of the topic's" if setting == TABLE_FORMAT else "Leave that part out"
+    )
+    return ConfigException.of(setting, text[:200], f"{reason[:200]}. {shorter}, or put a name that has dots in quotes.")
+
+
+def _parts(text: str, dialect: Dialect, setting: str) -> list[str] | None:
     """The parts of a name with the database's or standard SQL's quotes. None if the name has no quotes."""
     marks = [*{dialect.quotes, ('"', '"')}]
     quoted = "|".join(rf"{re.escape(a)}(?:[^{re.escape(b)}]|{re.escape(b)}{re.escape(b)})+{re.escape(b)}" for a, b in marks)
@@ -97,7 +109,7 @@ def _parts(text: str, dialect: Dialect) -> list[str] | None:
     if not re.search(rf"(?:^|\.)(?:{quoted})(?:\.|$)", text):
         return None
     if not re.fullmatch(rf"{part}(?:\.{part}){{0,2}}", text):
-        raise ConfigException.of(TABLE_FORMAT, text[:200], "Write schema and table with a dot between, each in quotes or without.")
+        raise ConfigException.of(setting, text[:200], "Write schema and table with a dot between, each in quotes or without.")
     closing = dict(marks)
     found = re.findall(part, text)
     return [

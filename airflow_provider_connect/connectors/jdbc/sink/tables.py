@@ -103,7 +103,7 @@ class SinkTables:
 
     def _needed(self, name: str, layout: Layout) -> tuple[TargetTable | None, list[str]]:
         """The table, and the statements that must run before these records are written."""
-        target = table_name(name, self._store.dialect)
+        target = table_name(name, self._store.url, self._store.dialect)
         known = self._tables.get(name)
         if known is not None and self._fits(layout, known, target):
             return known, []

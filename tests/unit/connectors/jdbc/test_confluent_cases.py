@@ -8,6 +8,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TableFilter
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, build_layout
 from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF, SinkSettings
@@ -258,16 +259,35 @@ def test_what_is_no_expression_is_refused(pattern: str) -> None:
     ],
 )
 def test_a_name_in_quotes_has_its_dots(product: str, text: str, wanted: TableName) -> None:
-    assert table_name(text, dialect_of(product)) == wanted
+    assert name_of(text, product) == wanted
 
 
 def test_a_name_in_quotes_keeps_its_case() -> None:
     unquoting = dialect_of("postgresql", is_quoting=False)
-    assert table_name("Public.Orders", unquoting) == TableName("orders", "public")
-    assert table_name('Public."Orders"', unquoting) == TableName("Orders", "public")
+    assert table_name("Public.Orders", DatabaseUrl(unquoting), unquoting) == TableName("orders", "public")
+    assert table_name('Public."Orders"', DatabaseUrl(unquoting), unquoting) == TableName("Orders", "public")
 
 
 @pytest.mark.parametrize("text", ['"p1"."p3".', '"a"."b"."c"."d"', '."a"', '"a".."b"'])
 def test_a_name_that_ends_with_a_dot_is_refused(text: str) -> None:
     with pytest.raises(ConfigException, match=r"table\.name\.format"):
-        table_name(text, dialect_of("postgresql"))
+        name_of(text)
+
+
+def name_of(text: str, product: str = "postgresql") -> TableName:
+    dialect = dialect_of(product)
+    return table_name(text, DatabaseUrl(dialect, database="p1"), dialect)
+
+
+@pytest.mark.parametrize(
+    ("product", "text", "part"),
+    [
+        ("postgresql", "p2.public.orders", "p2 is not the database of the connection"),
+        ("postgresql", '"P1".public.orders', "P1 is not the database of the connection"),
+        ("postgresql", "eu.p1.public.orders", "eu.p1 is not the database of the connection"),
+        ("mysql", "eu.p1.orders", "eu is neither its database nor its table"),
+    ],
+)
+def test_a_part_that_no_statement_can_have_is_refused(product: str, text: str, part: str) -> None:
+    with pytest.raises(ConfigException, match=rf"table\.name\.format: {part}.* Set table\.name\.pattern"):
+        name_of(text, product)

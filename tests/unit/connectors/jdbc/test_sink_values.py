@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
+from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_of
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector
 from airflow_provider_connect.connectors.jdbc.sink.layout import Records, build_layout, location_of
@@ -90,7 +91,7 @@ def test_the_table_of_a_topic(format: str, pattern: str, topic: str, table: str)
     ],
 )
 def test_names_with_dots(dialect: str, text: str, name: TableName) -> None:
-    assert table_name(text, dialect_of(dialect)) == name
+    assert table_name(text, DatabaseUrl(dialect_of(dialect), database="db"), dialect_of(dialect)) == name
 
 
 @pytest.mark.parametrize(
