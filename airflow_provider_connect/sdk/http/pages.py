@@ -18,7 +18,7 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """One response. ``links`` has the URLs of its header ``Link`` by relation."""
+    """One response. ``links`` has the URLs of its header ``Link`` by relation, in lower case."""
 
     body: Any  # JSON
     rows: list[Row]
@@ -155,7 +155,7 @@ class LinkedPages(Pagination):
         return {}
 
     def following(self, position: Position | None, page: Page) -> Position | None:
-        return page.links.get(self.relation)
+        return page.links.get(self.relation.lower())
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +176,7 @@ class NextUrlPages(Pagination):
 
 
 _REQUIRED: Any = object()
+_LONGEST_NUMBER = 18  # digits
 
 
 def value_at(body: Any, path: str, default: Any = _REQUIRED) -> Any:  # Any: JSON
@@ -212,7 +213,10 @@ def rows_at(body: Any, path: str) -> list[Row]:
 
 
 def _number_at(body: Any, path: str) -> int:
+    """Also a number in quotes, which some APIs send."""
     found = value_at(body, path)
+    if isinstance(found, str) and found.isascii() and found.isdecimal() and len(found) <= _LONGEST_NUMBER:
+        return int(found)
     if isinstance(found, bool) or not isinstance(found, int):
         raise DataException(f"the total at {path!r} must be an integer, got {type(found).__name__}")
     return found

@@ -102,6 +102,15 @@ def _raw_path(url: Any) -> str:
     return path
 
 
+def _links(response: Any) -> dict[str, str]:
+    """The URLs of the header ``Link`` by relation, in lower case. One link may have several relations (RFC 8288)."""
+    found: dict[str, str] = {}
+    for link in response.links.values():
+        for relation in link.get("rel", "").lower().split():
+            found.setdefault(relation, link["url"])
+    return found
+
+
 class RateLimit:
     """Limits the requests per second of all clients that share it. None: no limit."""
 
@@ -251,8 +260,7 @@ class RestClient:
             response = self._client.send(request, stream=True)
             try:
                 content = self._content(response, title)
-                links = {relation: link["url"] for relation, link in response.links.items() if "url" in link}
-                return _Received(response.status_code, response.headers, links, content)
+                return _Received(response.status_code, response.headers, _links(response), content)
             finally:
                 response.close()
         except (self._library.LocalProtocolError, self._library.UnsupportedProtocol) as error:

@@ -85,6 +85,12 @@ def by_link(asked: Asked) -> Any:
     return Answered(ROWS[number * 3 - 3 : number * 3], headers=link)
 
 
+def by_relations(asked: Asked) -> Any:
+    number = int(asked.params.get("page", "1"))
+    link = {"Link": f'<{asked.path}?page={number + 1}>; title="p, q"; rel="prefetch Next", </rows>; rel=first'} if number < 3 else {}
+    return Answered(ROWS[number * 3 - 3 : number * 3], headers=link)
+
+
 def by_next_url(asked: Asked) -> Any:
     number = int(asked.params.get("page", "1"))
     url = f"http://{asked.headers['host']}/rows?page={number + 1}" if number < 3 else ""
@@ -99,9 +105,11 @@ STYLES: dict[str, Style] = {
     "cursor from the last row": (by_last, "data", CursorPages("starting_after", last="id", more="has_more"), 3),
     "offset": (by_offset, "items", OffsetPages(limit=3), 5),
     "offset with total": (by_offset, "items", OffsetPages(limit=3, total="total"), 4),
+    "offset with total in quotes": (lambda asked: {**by_offset(asked), "total": "7"}, "items", OffsetPages(limit=3, total="total"), 4),
     "number": (by_number, "rows", NumberedPages(size=3), 4),
     "number with total": (by_number, "rows", NumberedPages(size=3, total="pages"), 3),
     "link": (by_link, "", LinkedPages(), 3),
+    "link with several relations": (by_relations, "", LinkedPages(), 3),
     "next URL": (by_next_url, "rows", NextUrlPages("paging.next"), 3),
 }
 
