@@ -9,7 +9,6 @@ import hmac
 import shutil
 import signal
 import tempfile
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any, ClassVar, Self
@@ -20,9 +19,9 @@ from obstore.store import AzureStore
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, is_listening
 from tests.conftest import CACHE
 from tests.package_clients import fetch
+from tests.waiting import HANG_SECONDS, wait_until
 
 PACKAGE = "azurite@3.35.0"
-_ANSWER_SECONDS = 180
 
 
 class AzuriteServer(OwnServer):
@@ -41,10 +40,7 @@ class AzuriteServer(OwnServer):
         self._folder = Path(tempfile.mkdtemp(prefix="azure-"))
         address = ["--blobHost", LOOPBACK, "--blobPort", self.port, "--location", self._folder]
         self._spawn(["node", program, *address, "--silent", "--skipApiVersionCheck", "--disableTelemetry"], self._folder / "log")
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while not is_listening(self.port):
-            assert time.monotonic() < deadline, (self._folder / "log").read_text()
-            time.sleep(0.05)
+        wait_until(lambda: is_listening(self.port), (self._folder / "log").read_text)
         self._create_container()
         return self
 
@@ -73,7 +69,7 @@ class AzuriteServer(OwnServer):
         signature = base64.b64encode(hmac.digest(base64.b64decode(self.key), text.encode(), "sha256")).decode()
         headers |= {"Authorization": f"SharedKey {self.account}:{signature}", "Content-Length": "0"}
         request = urllib.request.Request(f"{self.endpoint}/{self.bucket}?restype=container", method="PUT", headers=headers)
-        with urllib.request.urlopen(request, timeout=_ANSWER_SECONDS):
+        with urllib.request.urlopen(request, timeout=HANG_SECONDS):
             pass
 
 

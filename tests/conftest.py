@@ -7,6 +7,7 @@ import functools
 import json
 import logging
 import os
+import random
 import re
 import sys
 import threading
@@ -58,6 +59,7 @@ settings.load_profile("random" if "SEED" in os.environ else "fixed")
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
     pluginmanager.register(outcomes)
     parser.addoption("--durations-file", type=Path, help="a JSON file for the seconds of each test, of each file and of each folder")
+    parser.addoption("--shuffle", metavar="SEED", help="run modules, and the tests of each, in the random order of this seed")
     parser.addoption("--no-process", action="store_true", help="skip each test that starts a process, as soon as it does")
 
 
@@ -133,7 +135,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(folder)
         if config.getoption("--no-process") and item.get_closest_marker("process"):
             item.add_marker(pytest.mark.skip("starts a process"))
+    if (seed := config.getoption("--shuffle")) is not None:
+        _shuffle(items, random.Random(seed))
     items.sort(key=_slow_first if hasattr(config, "workerinput") else _quick_first)
+
+
+def _shuffle(items: list[pytest.Item], order: random.Random) -> None:
+    """The same order in each process. Tests of a module stay together, because they share its servers."""
+    order.shuffle(items)
+    modules = dict.fromkeys(item.path for item in items)
+    ranks = {module: rank for rank, module in enumerate(modules)}
+    items.sort(key=lambda item: ranks[item.path])
 
 
 def _folder(item: pytest.Item) -> str:

@@ -26,10 +26,10 @@ from airflow_provider_connect.dev.own_server import free_ports
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
+from tests.waiting import HANG_SECONDS
 
 ROOT = Path(__file__).resolve().parents[1]
 COMPOSE, VALUES = ROOT / "docker-compose.yaml", ROOT / "docs" / "kubernetes" / "airflow-values.yaml"
-HANG_SECONDS = 300.0
 _NAMES = ("AIRFLOW_ADMIN_PASSWORD", "AIRFLOW_JWT_SECRET", "SPARK_AUTH_SECRET", "POSTGRES_PASSWORD")
 SECRETS = {name: secrets.token_urlsafe(16) for name in _NAMES}
 FERNET_KEY = base64.urlsafe_b64encode(os.urandom(32)).decode()

@@ -20,10 +20,10 @@ from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
 from tests.conftest import CACHE
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 _JARS = ("org.apache.hadoop:hadoop-client-minicluster:3.5.0", "org.junit.jupiter:junit-jupiter-api:5.11.4")
 _START = "org.apache.hadoop.mapreduce.MiniHadoopClusterManager"
-_ANSWER_SECONDS = 240
 
 
 def _java_and_jars() -> tuple[JavaRuntime, Path]:
@@ -46,7 +46,7 @@ class HdfsServer(OwnServer):
             [str(java.executable), "-Xmx500m", data, "-cp", f"{jars}/*", _START, "-nomr", *ports, "-datanodes", "1", "-format"],
             self._folder / "log",
         )
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 assert WebHdfsStore([(LOOPBACK, self.port)], "root", "", key="url", given="").create("up", b"up")
@@ -78,7 +78,7 @@ class TwoNameNodes:
         java, jars = _java_and_jars()
         self._folder = Path(tempfile.mkdtemp(prefix="hdfs-pair-"))
         class_path = [*runtime_jars(CACHE, java), *sorted(jars.glob("*.jar"))]
-        self._jvm = Jvm(java, class_path, heap="700m", hide=str, call_seconds=_ANSWER_SECONDS)
+        self._jvm = Jvm(java, class_path, heap="700m", hide=str, call_seconds=HANG_SECONDS)
         try:
             self._jvm.java.java.lang.System.setProperty("test.build.data", str(self._folder))
             hdfs: Any = self._jvm.java.org.apache.hadoop.hdfs

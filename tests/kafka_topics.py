@@ -25,9 +25,8 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from tests.waiting import pauses, wait_until
+from tests.waiting import HANG_SECONDS, pauses, wait_until
 
-HANG_SECONDS = 120.0
 _NOT_YET = frozenset(
     {
         KafkaError.FENCED_LEADER_EPOCH,
@@ -90,15 +89,14 @@ def add_rights(bootstrap: str, rights: Sequence[AclBinding]) -> None:
     wait_until(lambda: all(is_there(right) for right in rights), "the authorizer has the rights", HANG_SECONDS)
 
 
-def settle(bootstrap: str, topic: str, partitions: int = 1, *, seconds: float = 10.0) -> None:
-    """Wait until no transaction hides records: its markers are written behind the answer to its commit. Returns after ``seconds``, for
-    tests that leave one open."""
+def settle(bootstrap: str, topic: str, partitions: int = 1) -> None:
+    """Wait until no transaction hides records: its markers are written behind the answer to its commit."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    deadline, pause_seconds = time.monotonic() + seconds, pauses()
-    while end_offsets(admin, topic, partitions, read_committed=True) != end_offsets(admin, topic, partitions):
-        if time.monotonic() > deadline:
-            return
-        time.sleep(next(pause_seconds))
+
+    def hides_nothing() -> bool:
+        return end_offsets(admin, topic, partitions, read_committed=True) == end_offsets(admin, topic, partitions)
+
+    wait_until(hides_nothing, f"no transaction hides records of {topic}")
 
 
 def end_offsets(admin: AdminClient, topic: str, partitions: int, *, read_committed: bool = False) -> list[int]:

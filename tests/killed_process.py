@@ -9,8 +9,9 @@ from collections.abc import Callable, Mapping
 from multiprocessing.context import ForkServerContext
 from typing import Any
 
+from tests.waiting import HANG_SECONDS
+
 IMPORTED = ("tests.integration.worker.killed_run", "tests.integration.herder.killed_change", "tests.e2e.killed_run")
-_SECONDS = 300
 
 
 def run_to_kill(work: Callable[..., object], *arguments: Any) -> None:
@@ -18,8 +19,8 @@ def run_to_kill(work: Callable[..., object], *arguments: Any) -> None:
     process = _context().Process(target=_work, args=(dict(os.environ), work, arguments))
     process.start()
     try:
-        process.join(_SECONDS)
-        assert process.exitcode is not None, f"still alive after {_SECONDS} s"
+        process.join(HANG_SECONDS)
+        assert process.exitcode is not None, f"still alive after {HANG_SECONDS} s"
         assert process.exitcode == -signal.SIGKILL, f"ended with {process.exitcode}, and was not killed"
     finally:
         process.kill()

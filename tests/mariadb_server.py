@@ -62,7 +62,7 @@ class MariadbServer(OwnServer):
         return self
 
     def _wait(self, log: Path) -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 self.connect().close()

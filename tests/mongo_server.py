@@ -23,10 +23,10 @@ from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 from airflow_provider_connect.runtime.spark.cache import made_once
 from tests.conftest import CACHE
 from tests.package_clients import fetch
+from tests.waiting import HANG_SECONDS
 
 VERSION: Final = "v1.24.0"
 _MODULE: Final = f"github.com/FerretDB/FerretDB@{VERSION}"
-_ANSWER_SECONDS: Final = 60
 
 
 class MissingGoError(Exception):
@@ -47,7 +47,7 @@ class MongoServer(OwnServer):
         where = ["--sqlite-url", f"file:{self._folder}/data/", "--state-dir", self._folder, "--listen-addr", f"{LOOPBACK}:{self.port}"]
         command = [program, "--handler", "sqlite", *where, "--debug-addr", "-", "--telemetry", "disable"]
         self._spawn(command, self._folder / "log", {**os.environ, "DO_NOT_TRACK": "1"})
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 self.client().admin.command("ping")

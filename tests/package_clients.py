@@ -10,11 +10,11 @@ from pathlib import Path
 
 from airflow_provider_connect.dev import set_up
 from airflow_provider_connect.runtime.spark.jar_cache import PAUSES
+from tests.waiting import HANG_SECONDS
 
 APT = ("apt-get", "-o", "Acquire::Retries=5")
 _VARIABLES = {**set_up.RETRIES, "npm_config_fetch_retries": "4", "GOFLAGS": "-p=1"}
 _WITHOUT_RETRIES = ("go",)
-_SECONDS = 900
 
 
 def fetch(
@@ -30,4 +30,4 @@ def fetch(
 
 def _run(command: Sequence[str | Path], folder: Path | None, environment: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
     variables = {**_VARIABLES, **environment}
-    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=_SECONDS)
+    return subprocess.run(command, cwd=folder, env=variables, capture_output=True, text=True, check=False, timeout=3 * HANG_SECONDS)

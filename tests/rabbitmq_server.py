@@ -21,7 +21,6 @@ from tests.waiting import HANG_SECONDS
 _ERLANG: Final = "base asn1 crypto eldap inets mnesia os-mon parsetools public-key runtime-tools ssl syntax-tools tools xmerl"
 """What the server asks for of Erlang."""
 _PACKAGES: Final = ("rabbitmq-server", *(f"erlang-{name}" for name in _ERLANG.split()))
-_ANSWER_SECONDS: Final = 120
 
 
 class RabbitmqServer(OwnServer):
@@ -59,7 +58,7 @@ class RabbitmqServer(OwnServer):
         # in one group: a name server, which the script would leave behind as a daemon, and the script's child
         script = f'"{epmd}" -address {LOOPBACK} -port {self._epmd} & exec "{program}"'
         self._spawn(["sh", "-c", script], folder / "log", {**os.environ, **own}, start_new_session=True)
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             with suppress(httpx.HTTPError):
                 if self._ask("GET", "/overview").is_success:

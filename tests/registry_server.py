@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.spark.cache import made_once
 from airflow_provider_connect.runtime.spark.jar_cache import fetch_jars
 from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 LIBRARY = "io.apicurio:apicurio-registry-app:3.3.3:tar.gz:all"
 
@@ -63,10 +64,10 @@ class RegistryServer(OwnServer):
         return self
 
     def _wait(self, log: Path) -> None:
-        deadline = time.monotonic() + 180
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
-                urllib.request.urlopen(f"{self.url}/subjects", timeout=5).close()
+                urllib.request.urlopen(f"{self.url}/subjects", timeout=HANG_SECONDS).close()
                 return
             except OSError:
                 assert self._process is not None

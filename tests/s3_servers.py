@@ -20,9 +20,9 @@ import pytest
 
 from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer
 from tests.package_clients import fetch
+from tests.waiting import HANG_SECONDS
 
 GATEWAY = "github.com/versity/versitygw/cmd/versitygw@v1.8.0"
-_ANSWER_SECONDS = 180
 
 
 SERVERS: Final = ("moto", pytest.param("versity", marks=pytest.mark.soak))
@@ -50,7 +50,7 @@ class S3Server(OwnServer):
     def start(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="s3-"))
         self._spawn(self._command(self._folder), self._folder / "log")
-        deadline = time.monotonic() + _ANSWER_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 self.client().create_bucket(Bucket=self.bucket)

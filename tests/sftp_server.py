@@ -10,7 +10,6 @@ import functools
 import signal
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import Any, Self
 
@@ -20,9 +19,9 @@ from airflow_provider_connect.dev.own_server import LOOPBACK, OwnServer, is_list
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.conftest import CACHE
 from tests.debian_packages import MissingServerError, unpacked
+from tests.waiting import wait_until
 
 PASSWORD, PASSPHRASE = "pass of ada", "words before a key"
-_ANSWER_SECONDS = 180
 
 
 class SftpServer(OwnServer):
@@ -48,10 +47,7 @@ class SftpServer(OwnServer):
         """Start the process; after ``die`` too."""
         assert self._folder is not None
         self._spawn([sys.executable, "-m", "tests.sftp_server", self.port, self._folder, *self._program()], self._folder / "log")
-        deadline = time.monotonic() + _ANSWER_SECONDS
-        while not is_listening(self.port):
-            assert time.monotonic() < deadline, (self._folder / "log").read_text()
-            time.sleep(0.05)
+        wait_until(lambda: is_listening(self.port), (self._folder / "log").read_text)
 
     def die(self) -> None:
         """Connections and all."""

@@ -26,11 +26,11 @@ class SparkCluster:
         self.master: subprocess.Popen[bytes] | None = None
         self.workers: list[subprocess.Popen[bytes]] = []
 
-    def start(self, timeout_seconds: float = 240) -> "SparkCluster":
+    def start(self) -> "SparkCluster":
         """Starts the master, waits until it listens, then starts the workers and waits until it knows all of them."""
         at = ("--host", LOOPBACK, "--webui-port", "0")
         self.master = self._spawn("master", "org.apache.spark.deploy.master.Master", *at, "--port", str(self._port))
-        deadline = time.monotonic() + timeout_seconds
+        deadline = time.monotonic() + HANG_SECONDS
         self._wait_until(lambda: is_listening(self._port), deadline)
         for number in range(1, self._workers + 1):
             name = f"worker-{number}"

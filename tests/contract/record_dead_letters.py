@@ -22,9 +22,9 @@ from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.contract.dead_letter_cases import CASES, DeadLetterCase, sink_config
 from tests.integration.worker.environment import make_topic, read_topic
+from tests.waiting import HANG_SECONDS
 
 GOLDEN = Path(__file__).parent / "golden" / "dead_letters.json"
-SECONDS = 60.0
 SETTLED_SECONDS = 3.0  # after the last letter, for one that should not come
 
 
@@ -47,7 +47,7 @@ def send_records(bootstrap: str, topic: str, case: DeadLetterCase) -> None:
     for record in case.records:
         headers: list[tuple[str, str | bytes | None]] | None = list(record.headers) or None
         producer.produce(topic, record.value, record.key, partition=0, headers=headers, timestamp=record.timestamp)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def as_json(record: LogRecord) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def as_json(record: LogRecord) -> dict[str, Any]:
 
 def _letters(bootstrap: str, topic: str) -> list[dict[str, Any]]:
     found: list[LogRecord] = []
-    deadline, settled = time.monotonic() + SECONDS, 0.0
+    deadline, settled = time.monotonic() + HANG_SECONDS, 0.0
     while time.monotonic() < deadline and not (found and time.monotonic() > settled):
         try:
             now = read_topic(bootstrap, topic)

@@ -12,6 +12,7 @@ from airflow_provider_connect.runtime.stores.transactional_producer import Trans
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.integration.worker.environment import RunEnvironment
 from tests.killed_process import run_to_kill
+from tests.waiting import HANG_SECONDS
 
 
 def run_and_kill(environment: RunEnvironment) -> None:
@@ -26,7 +27,7 @@ def _run(properties: dict[str, str], connector: str, folder: Path) -> None:
 
 
 def _send_and_die(owner: TransactionalProducer) -> None:
-    owner.producer.flush(60)
+    owner.producer.flush(HANG_SECONDS)
     os.kill(os.getpid(), signal.SIGKILL)
 
 

@@ -25,9 +25,9 @@ from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.killed_run import run_and_kill
 from tests.integration.herder.conftest import AskedHere, RunsByHand
-from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send, values_of
+from tests.waiting import HANG_SECONDS, wait_until
 
-SECONDS = 180.0
 QUICK = {
     "offset.flush.interval.ms": "500",
     "scheduled.rebalance.max.delay.ms": "0",
@@ -44,7 +44,7 @@ class Connect:
 
     def ask(self, method: str, path: str, body: object = None) -> Any:
         """The answer; asked again for a while when the worker is rebalancing."""
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 return self.worker.request(method, path, body)
@@ -58,7 +58,7 @@ class Connect:
 
     def stop(self, environment: RunEnvironment) -> None:
         self.ask("PUT", f"/connectors/{environment.connector}/stop")
-        eventually(lambda: self.states(environment) == ("STOPPED", []), SECONDS)
+        wait_until(lambda: self.states(environment) == ("STOPPED", []))
 
     def resume(self, environment: RunEnvironment) -> None:
         self.ask("PUT", f"/connectors/{environment.connector}/resume")
@@ -105,11 +105,11 @@ class Traveller:
             file.writelines(f"{line}\n" for line in lines)
 
     def expect_topic(self, *values: str) -> None:
-        eventually(lambda: len(values_of(self.environment.bootstrap, self.topic)) >= len(values), SECONDS)
+        wait_until(lambda: len(values_of(self.environment.bootstrap, self.topic)) >= len(values))
         assert values_of(self.environment.bootstrap, self.topic) == list(values)
 
     def expect_file(self, *lines: str) -> None:
-        eventually(lambda: len(self.environment.lines()) >= len(lines), SECONDS)
+        wait_until(lambda: len(self.environment.lines()) >= len(lines))
         assert self.environment.lines() == list(lines)
 
     @property
@@ -125,7 +125,7 @@ class FileSource(Traveller):
         self.write("one", "two")
         connect.create(self.environment, self.environment.file_source(self.topic))
         self.expect_topic("one", "two")
-        eventually(lambda: connect.offsets(self.environment) == [(self.partition, {"position": 8})], SECONDS)
+        wait_until(lambda: connect.offsets(self.environment) == [(self.partition, {"position": 8})])
         self.write("three")
 
     def second(self) -> None:
@@ -138,7 +138,7 @@ class FileSource(Traveller):
         assert connect.offsets(self.environment) == [(self.partition, {"position": 19})]
         self.write("five")
         self.expect_topic("one", "two", "three", "four", "five")
-        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]), SECONDS)
+        wait_until(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]))
 
     def fourth(self) -> None:
         self.write("six")
@@ -295,8 +295,8 @@ class FailedWithUs(Traveller):
         self._later.mkdir()
 
     def third(self, connect: Connect) -> None:
-        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]), SECONDS)
-        eventually(lambda: (self._later / "out.txt").read_text() == "one\n", SECONDS)
+        wait_until(lambda: connect.states(self.environment) == ("RUNNING", ["RUNNING"]))
+        wait_until(lambda: (self._later / "out.txt").read_text() == "one\n")
 
     def fourth(self) -> None:
         send(self.environment.bootstrap, self.topic, ["two"])
@@ -329,7 +329,7 @@ class RunningWithUs(FailedWithUs):
         send(self.environment.bootstrap, self.topic, ["no JSON"])
 
     def third(self, connect: Connect) -> None:
-        eventually(lambda: connect.states(self.environment) == ("RUNNING", ["FAILED"]), SECONDS)
+        wait_until(lambda: connect.states(self.environment) == ("RUNNING", ["FAILED"]))
 
     def fourth(self) -> None:
         found = self.herder.connector_status(self.environment.connector)

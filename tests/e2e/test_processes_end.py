@@ -20,10 +20,10 @@ from tests.conftest import WorkerSettings
 from tests.e2e.chaos.through_airflow import AirflowRun, AirflowRuns
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import descendants, processes_with, wait_until_gone
-from tests.e2e.faults.runs import CHECKOUT, Fault, wait_for
+from tests.e2e.faults.runs import CHECKOUT, Fault
+from tests.waiting import HANG_SECONDS, wait_until
 
-SOON_SECONDS = 60.0  # two are promised, and printed; a run that is left alone is held for longer
-HELD_SECONDS = 180.0
+HELD_SECONDS = 2 * HANG_SECONDS  # by then, processes that a killed one takes along are gone
 STEP = CommitStep.COMMIT_TRANSACTION
 SINK_STEP = CommitStep.COMMIT_GROUP
 LAUNCHER = "import subprocess, sys; subprocess.run(sys.argv[1:])"  # stands for Airflow's supervisor, the submitter for its task process
@@ -52,7 +52,7 @@ def submitted(environment: SourceEnvironment, folder: Path) -> Iterator[tuple[su
     try:
         launcher.stdin.write(json.dumps({**request, "fault": dataclasses.asdict(held())}))
         launcher.stdin.close()
-        wait_for(lambda: launcher.poll() is not None or any(folder.glob("*/struck")), 180)
+        wait_until(lambda: launcher.poll() is not None or any(folder.glob("*/struck")))
         assert launcher.poll() is None, "nothing was submitted"
         started = descendants(launcher)
         (token,) = folder.glob("*/struck")
@@ -78,7 +78,7 @@ def test_a_killed_process_takes_all_of_its_run_along(victim: str, tmp_path: Path
         assert submitter.ppid() == launcher.pid, submitter
         assert victims[victim].pid in {launcher.pid, *(process.pid for process in descendants(launcher))}
         victims[victim].kill()
-        seconds = wait_until_gone([*processes, submitter], SOON_SECONDS)
+        seconds = wait_until_gone([*processes, submitter])
         print(f"{victim} killed: {len(processes)} processes gone after {seconds:.2f} s")
     environment.runs.until_done()
     environment.verdict().expect("exactly_once")
@@ -107,7 +107,7 @@ def test_airflow_retries_what_a_killed_process_took_along(victim: str, airflow: 
     task = the_jvm(processes).parent()
     supervisor = task.parent()
     airflow.kill(task if victim == "task" else supervisor)
-    seconds = wait_until_gone([*processes, task], SOON_SECONDS)
+    seconds = wait_until_gone([*processes, task])
     print(f"{victim} killed: {len(processes)} processes gone after {seconds:.2f} s")
     finish(run, connector)
 

@@ -8,7 +8,6 @@ printed, Spark's event logs, their results, and every record of the internal top
 from __future__ import annotations
 
 import stat
-import time
 import uuid
 from collections import defaultdict
 from collections.abc import Iterator, Mapping
@@ -26,6 +25,7 @@ from tests.e2e.faults.runs import Runs, Submission
 from tests.final_failures import expect_hidden
 from tests.integration.worker import plugins
 from tests.integration.worker.environment import make_topic, read_topic, send, values_of
+from tests.waiting import wait_until
 
 PROVIDERS = {
     "config.providers": "env,file",
@@ -192,10 +192,12 @@ def test_secrets_are_nowhere_but_where_they_are_needed(environment: RunEnvironme
         assert stat.S_IMODE(spec.stat().st_mode) == 0o600
         assert stat.S_IMODE(submission.directory.stat().st_mode) == 0o700
         assert environment.canaries.found_in(spec.read_bytes()) == {"airflow", "jaas", "converter"}, "what cannot be resolved there"
-    deadline = time.monotonic() + 120
-    while any(submission.process.poll() is None for submission in submissions.values()) and time.monotonic() < deadline:
+
+    def have_ended() -> bool:
         check_processes(sightings, submissions)
-        time.sleep(0.1)
+        return all(submission.process.poll() is not None for submission in submissions.values())
+
+    wait_until(have_ended)
     results = {name: submission.wait() for name, submission in submissions.items()}
     check_directories(sightings, submissions)
     for path in (environment.folder / "events").rglob("*"):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from airflow_provider_connect.runtime.spark.spark_home import find_spark
 from tests.conftest import CACHE
 from tests.unit.test_compose import COMPOSE, PINNED, SECRETS, init, stand_ins
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.soak  # the texts of the file: unit/test_compose
 JOB = "from pyspark import SparkContext; sc = SparkContext(); print('sum', sc.parallelize(range(10), 2).sum()); sc.stop()"
@@ -69,11 +68,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Pat
             process.wait(HANG_SECONDS)
 
 
-def until(is_so: object, log: Path) -> None:
-    deadline = time.monotonic() + 240
-    while not is_so():  # type: ignore[operator]
-        assert time.monotonic() < deadline, log.read_text(errors="replace")[-3000:]
-        time.sleep(0.1)
+def until(is_so: Callable[[], bool], log: Path) -> None:
+    wait_until(is_so, lambda: log.read_text(errors="replace")[-3000:])
 
 
 def submit(master: str, conf: Path, folder: Path) -> subprocess.Popen[str]:

@@ -26,10 +26,11 @@ from airflow_provider_connect.runtime.worker.delivery.commit_steps import Commit
 from tests.conftest import CACHE
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment, make_topic
-from tests.e2e.faults.runs import Fault, Runs, wait_for
+from tests.e2e.faults.runs import Fault, Runs
 from tests.java_plugins import FILE, installed_plugins
 from tests.spark_cluster import SparkCluster
 from tests.unit.plugins.locations import tree
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.soak
 PLUGIN = r'''
@@ -130,7 +131,7 @@ def running(runs: Runs, count: int) -> list[TaskStatus]:
         found[:] = statuses(runs)
         return [str(status.state) for status in found] == ["RUNNING"] * count
 
-    wait_for(all_run, 180)
+    wait_until(all_run)
     return found
 
 
@@ -159,7 +160,7 @@ def many_values(settings: Mapping[str, str], topic: str, count: int) -> list[str
     values = [f"value {number}" for number in range(count)]
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % 2)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     return values
 
 
@@ -286,4 +287,4 @@ def test_lost_worker_fails_its_task_and_the_retry_does_the_rest(
         print(verdict)
         verdict.expect("exactly_once")
         assert [(str(status.state), status.claim) for status in statuses(environment.runs)] == [("RUNNING", done.claim)] * 2
-        wait_for(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists(), 120)
+        wait_until(lambda: not Path(f"/proc/{frozen}").exists() and not Path(f"/proc/{executor}").exists())

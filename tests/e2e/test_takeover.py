@@ -16,10 +16,11 @@ from tests.airflow_home import airflow_home
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.faults import shared_application
-from tests.e2e.test_handover import QUICK, SECONDS, on_connect
+from tests.e2e.test_handover import QUICK, on_connect
 from tests.final_failures import expect_each_once
 from tests.integration.client.commands import run_commands
-from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
+from tests.waiting import HANG_SECONDS, wait_until
 
 MANY = 2_000
 
@@ -41,7 +42,7 @@ class Lines:
 
     def arrive(self) -> None:
         """Wait until as many have arrived as were written."""
-        eventually(lambda: len(self.copied()) >= len(self.sent) and len(self.sink.lines()) >= len(self.sent), SECONDS)
+        wait_until(lambda: len(self.copied()) >= len(self.sent) and len(self.sink.lines()) >= len(self.sent))
 
     def copied(self) -> list[str]:
         return values_of(self.source.bootstrap, self.topic)
@@ -83,7 +84,7 @@ def test_a_cluster_is_taken_over_by_its_worker_file_and_given_back(bootstrap: st
         assert stopped.code == 0, stopped.err
         assert {row["state"] for row in states.json} == {"STOPPED"}
         application.process.send_signal(signal.SIGTERM)
-        application.process.wait(SECONDS)
+        application.process.wait(HANG_SECONDS)
     finally:
         shared_application.kill(application)
     lines.write()

@@ -24,12 +24,13 @@ from tests.airflow_home import airflow_home
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import CACHE
 from tests.e2e.faults import shared_application
-from tests.e2e.test_handover import QUICK, SECONDS, Connect, on_connect
+from tests.e2e.test_handover import QUICK, Connect, on_connect
 from tests.final_failures import expect_each_once
 from tests.integration.client.commands import run_commands
 from tests.integration.java.conftest import drop_capture
-from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, values_of
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, values_of
 from tests.java_plugins import DEBEZIUM, JDBC, copied_mirror, installed_jdbc, installed_plugins
+from tests.waiting import HANG_SECONDS, wait_until
 
 MANY = 500
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -126,7 +127,7 @@ class Chain:
 
     def arrive(self) -> None:
         try:
-            eventually(lambda: all(len(counted) == self.rows for counted in self.found()), SECONDS)
+            wait_until(lambda: all(len(counted) == self.rows for counted in self.found()))
         except AssertionError as error:
             raise AssertionError(f"{[len(counted) for counted in self.found()]} of {self.rows}") from error
 
@@ -182,7 +183,7 @@ def test_debezium_a_jdbc_sink_and_mirror_maker_are_taken_over_and_given_back(cha
         assert stopped.code == 0, stopped.err
         assert {row["state"] for row in states.json} == {"STOPPED"}
         application.process.send_signal(signal.SIGTERM)
-        application.process.wait(SECONDS)
+        application.process.wait(HANG_SECONDS)
     finally:
         shared_application.kill(application)
         print(application.output()[-3000:])

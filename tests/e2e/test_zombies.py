@@ -21,7 +21,8 @@ from airflow_provider_connect.runtime.worker.delivery.commit_steps import Commit
 from tests.conftest import WorkerSettings
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.oracle import file_records, topic_records
-from tests.e2e.faults.runs import Fault, frozen, wait_for
+from tests.e2e.faults.runs import Fault, frozen
+from tests.waiting import wait_until
 
 TAKE_OVER = "airflow_provider_connect.runtime.worker.delivery.{}_delivery:TransactionalProducer.take_over"
 SIDECARS = "airflow_provider_connect.connectors.transactional_file:CommitFiles.write"
@@ -171,7 +172,7 @@ def stranger(environment: SinkEnvironment) -> Iterator[None]:
     consumer = Consumer({"bootstrap.servers": environment.bootstrap, "group.id": group, "enable.auto.commit": False})
     consumer.subscribe([environment.topic])
     try:
-        wait_for(lambda: consumer.poll(0.05) is not None or consumer.assignment() != [], 120)
+        wait_until(lambda: consumer.poll(0.05) is not None or consumer.assignment() != [])
         yield
     finally:
         consumer.close()

@@ -12,6 +12,8 @@ import pytest
 from tests.outcomes import FAILED, Outcome
 from tests.suite import CHECKOUT, MOST_FAILED, SECOND_TRY_SECONDS, Result, known_unstable, run_tests, why_no_second_try
 
+LEFT_SECONDS = 5
+
 CONFTEST = """\
 from tests import outcomes
 from tests.group_scheduling import GroupScheduling
@@ -103,7 +105,7 @@ def test_a_pytest_that_does_not_start_leaves_no_outcomes_of_an_earlier_run(tmp_p
 
 
 def test_a_run_beyond_its_end_is_killed_and_named(tmp_path: Path) -> None:
-    result = run(tmp_path, end=time.time() + 5, endless="import time\ndef test_endless(): time.sleep(600)")
+    result = run(tmp_path, end=time.time() + LEFT_SECONDS, endless="import time\ndef test_endless(): time.sleep(600)")
     assert str(result.problem).startswith("pytest ended with exit code -9 after ")
 
 

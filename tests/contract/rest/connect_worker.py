@@ -20,7 +20,6 @@ VERSION = KAFKA_CONNECT
 _WORKER = tuple(f"org.apache.kafka:{name}:{VERSION}" for name in ("connect-runtime", "connect-transforms", "connect-mirror", "kafka-tools"))
 _LOG = "org.apache.logging.log4j:log4j-slf4j-impl:2.25.4"
 _FILE = f"org.apache.kafka:connect-file:{VERSION}"
-_SECONDS = 240
 _LOG4J = """\
 rootLogger.level = INFO
 rootLogger.appenderRef.out.ref = out
@@ -80,7 +79,7 @@ def connect_worker(profile: str, folder: Path, cache: Path) -> Iterator[Server]:
 
 
 def _wait_until_it_answers(server: Server, worker: "subprocess.Popen[bytes]", folder: Path) -> None:
-    until = time.monotonic() + _SECONDS
+    until = time.monotonic() + HANG_SECONDS
     while True:
         try:
             if server.call({"method": "GET", "path": "/health"})["status"] == 200:

@@ -10,6 +10,7 @@ from typing import Any
 from tests.contract.rest.judge import differences
 from tests.contract.rest.scenarios import Scenario, Step, filled
 from tests.contract.rest.server import Server
+from tests.waiting import HANG_SECONDS
 
 _POLL_SECONDS = 0.25
 _AFTER_FAILURE_SECONDS = 3.0
@@ -98,7 +99,7 @@ def _act(step: Step, server: Server) -> None:
 
 def _settled(step: Step, server: Server) -> dict[str, Any]:
     """A real Connect may have to be asked again; ours never returns this."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + HANG_SECONDS
     while True:
         answer = server.call(step)
         body = answer.get("body")

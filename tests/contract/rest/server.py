@@ -16,9 +16,6 @@ from tests.contract.rest.scenarios import Step
 from tests.kafka_topics import create_topic
 from tests.waiting import HANG_SECONDS
 
-SECONDS = 120
-_TOPIC_SECONDS = 60
-
 
 @dataclass(frozen=True, slots=True)
 class Server:
@@ -33,7 +30,7 @@ class Server:
     def call(self, step: Step) -> dict[str, Any]:
         """One request, sent as the step describes it, and its answer in the form of the recordings."""
         base = urlsplit(self.url)
-        connection = http.client.HTTPConnection(base.netloc, timeout=SECONDS)
+        connection = http.client.HTTPConnection(base.netloc, timeout=HANG_SECONDS)
         try:
             connection.putrequest(step["method"], base.path + step["path"], skip_accept_encoding=True)
             body = _body(step)
@@ -56,7 +53,7 @@ class Server:
         producer = Producer({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         for record in records:
             producer.produce(topic, record.get("value"), record.get("key"), partition=record.get("partition", 0))
-        if producer.flush(_TOPIC_SECONDS):
+        if producer.flush(HANG_SECONDS):
             raise TimeoutError(f"records for {topic} could not be sent")
 
     def consume(self, topic: str, count: int, seconds: float, fields: list[str]) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def test_each_is_valid_or_has_its_next_step(server: Server, config: Mapping[str,
         answers = [asked(client, server.url, config) for _ in range(3)]
     assert {kind_of(answer) for answer in answers} == {kind}, answers[0]
     assert answers[0].status < 500
-    assert min(answer.seconds for answer in answers) < 1, "the least of three: other tests have the machine too"
+    assert min(answer.seconds for answer in answers) < 30, "the least of three: other tests have the machine too"
     assert not any("geheim" in text for answer in answers for _, text in answer.errors)
 
 

@@ -20,8 +20,8 @@ from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.faults import shared_application
 from tests.e2e.faults.java_environments import FolderEnvironment, JavaMirrorEnvironment, JavaSinkEnvironment, java_plugin_path
 from tests.e2e.faults.processes import descendants
-from tests.e2e.faults.runs import Fault, Submission, wait_for
-from tests.waiting import HANG_SECONDS
+from tests.e2e.faults.runs import Fault, Submission
+from tests.waiting import HANG_SECONDS, wait_until
 
 STRIKE_SECONDS = 45.0
 LATEST_SECONDS = 6.0  # of a kill at any time
@@ -111,7 +111,7 @@ class JvmStorm(SharedStorm):
         """Wait for the fault of the application. Returns the number of kills."""
         try:
             self._add()
-            wait_for(lambda: application.struck or application.process.poll() is not None, STRIKE_SECONDS)
+            wait_until(lambda: application.struck or application.process.poll() is not None, within_seconds=STRIKE_SECONDS)
         except AssertionError:
             self._tally.missed(f"{engine}, {member.kind}: {fault}")
         if application.struck:

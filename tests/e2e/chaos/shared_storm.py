@@ -22,14 +22,13 @@ from tests.e2e.chaos.tally import Kill, Tally
 from tests.e2e.faults import shared_application
 from tests.e2e.faults.environments import PLAIN, SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.java_environments import JavaEnvironment
-from tests.e2e.faults.runs import Fault, Submission, wait_for
+from tests.e2e.faults.runs import Fault, Submission
 from tests.e2e.faults.table_environments import TableSinkEnvironment, TableSourceEnvironment
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 ADDED = 500
 STRIKE_SECONDS = 60.0
 HANDOVER_SECONDS = 8.0
-DELIVERY_SECONDS = 240.0
 ENGINES = ["process"] * 4 + ["spark"]
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
 Environment = SourceEnvironment | SinkEnvironment | TableSourceEnvironment | TableSinkEnvironment | JavaEnvironment
@@ -93,7 +92,7 @@ class SharedStorm:
                 member.environment.add(ADDED)
             for member in self._members:
                 with suppress(AssertionError):
-                    wait_for(lambda: member.is_complete, DELIVERY_SECONDS)  # noqa: B023
+                    wait_until(lambda: member.is_complete)  # noqa: B023
         finally:
             self._end(last, signal.SIGTERM)
         for member in self._members:
@@ -142,7 +141,7 @@ class SharedStorm:
             for one in self._members:
                 one.environment.add(ADDED)
             self._verb(store)
-            wait_for(lambda: application.struck or application.process.poll() is not None, STRIKE_SECONDS)
+            wait_until(lambda: application.struck or application.process.poll() is not None, within_seconds=STRIKE_SECONDS)
         except AssertionError:
             self._tally.missed(shown)
         kills += int(application.struck)
@@ -165,7 +164,10 @@ class SharedStorm:
     def _has_left(self, application: Submission) -> bool:
         """Wait until the application offers its connectors. False: it has ended."""
         try:
-            wait_for(lambda: (application.directory / LEFT_FILE).exists() or application.process.poll() is not None, STRIKE_SECONDS)
+            wait_until(
+                lambda: (application.directory / LEFT_FILE).exists() or application.process.poll() is not None,
+                within_seconds=STRIKE_SECONDS,
+            )
         except AssertionError:
             self._tally.broken(f"{application.directory.parent.name} offers nothing\n{application.output()[-2000:]}")
         return application.process.poll() is None
@@ -174,7 +176,7 @@ class SharedStorm:
         """The application that has lost a process delivers everything."""
         for member in self._members:
             try:
-                wait_for(lambda: member.is_complete, DELIVERY_SECONDS)  # noqa: B023
+                wait_until(lambda: member.is_complete)  # noqa: B023
             except AssertionError:
                 self._tally.broken(f"{shown}: {member.kind}, {member.guarantee} is not complete\n{application.output()[-4000:]}")
 
@@ -191,7 +193,7 @@ class SharedStorm:
         """End the application's driver: by SIGTERM at the end of its batches, or by SIGKILL."""
         with suppress(AssertionError, ProcessLookupError, TimeoutExpired):
             if application.process.poll() is None:
-                wait_for((application.directory / "driver.pid").exists, 60)
+                wait_until((application.directory / "driver.pid").exists)
                 os.kill(application.driver_pid(), sign)
                 application.process.wait(HANG_SECONDS)
         shared_application.kill(application)

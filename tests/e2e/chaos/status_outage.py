@@ -24,6 +24,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
 from airflow_provider_connect.runtime.wire import status_topic
 from tests.conftest import worker_properties
+from tests.waiting import HANG_SECONDS
 
 RETRY, FAILURE, SUCCESS = "status-update-retry-total", "status-update-failure-total", "status-update-success-total"
 LONGEST_CALL_SECONDS = 5.0  # an attempt takes ten
@@ -169,7 +170,7 @@ def live_through(server: KafkaServer, name: str, seconds: float) -> list[Account
         for callers in all_callers.values():
             for task in range(CALLERS * TASKS):
                 callers.one(task)
-            assert callers.writer.flush(60)
+            assert callers.writer.flush(HANG_SECONDS)
         server.kill()
         gone = time.monotonic()
         for callers in all_callers.values():
@@ -183,7 +184,7 @@ def live_through(server: KafkaServer, name: str, seconds: float) -> list[Account
             late.one(task)
         accounts = []
         for which, callers in all_callers.items():
-            flushed = callers.writer.flush(120)
+            flushed = callers.writer.flush(HANG_SECONDS)
             counted = callers.writer.metrics()
             callers.writer.close()
             accounts.append(_account(callers, settings[which], given_up.lines, counted))

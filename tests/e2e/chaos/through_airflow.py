@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from tests.conftest import worker_properties
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT, Fault
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 INJECTED = Path(__file__).parent / "injected"
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
@@ -31,7 +30,6 @@ RECOVERS_SOON = {
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "8",
     "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "2",
 }
-RUN_SECONDS = 150.0
 
 
 @dataclass(slots=True)
@@ -50,23 +48,20 @@ class AirflowRun:
         """The run's state now."""
         return next(iter(self.runs.client.watch(self.run))).state
 
-    def wait(self, timeout_seconds: float = RUN_SECONDS) -> str:
-        """How the run ended. Raises AssertionError if it does not in time."""
-        deadline = time.monotonic() + timeout_seconds
-        while (state := self.state()) not in ENDED:
-            if time.monotonic() > deadline:
-                raise AssertionError(f"{self.run.dag_id} is still {state} after {timeout_seconds:g} s{self.runs.last_log(self.run)}")
-            time.sleep(0.2)
-        return state
+    def wait(self) -> str:
+        """How the run ended. Raises AssertionError if it does not."""
+        wait_until(self._has_ended, lambda: f"{self.run.dag_id} has ended, and is not {self.state()}{self.runs.last_log(self.run)}")
+        return self.state()
 
-    def wait_until_struck(self, timeout_seconds: float = RUN_SECONDS) -> bool:
+    def wait_until_struck(self) -> bool:
         """Whether the fault happens before the run ends."""
-        deadline = time.monotonic() + timeout_seconds
-        while not self.struck and time.monotonic() < deadline:
-            if self.state() in ENDED:
-                return self.struck
-            time.sleep(0.2)
+        wait_until(
+            lambda: self.struck or self._has_ended(), lambda: f"{self.run.dag_id} is struck, or has ended{self.runs.last_log(self.run)}"
+        )
         return self.struck
+
+    def _has_ended(self) -> bool:
+        return self.state() in ENDED
 
 
 class AirflowRuns:

@@ -23,6 +23,7 @@ from airflow_provider_connect.runtime.sql_mirror import tables
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
 from airflow_provider_connect.runtime.stores.status_store import StatusStore
+from tests.waiting import wait_until
 
 REACHED = {TargetState.STARTED: State.RUNNING, TargetState.PAUSED: State.PAUSED, TargetState.STOPPED: State.STOPPED}
 PAGE = 100
@@ -46,16 +47,19 @@ class Oracle:
     has_dags: bool = True
     sources: Collection[str] = ()
 
-    def wait_for_agreement(self, within_seconds: float) -> float:
+    def wait_for_agreement(self) -> float:
         """Seconds until nothing differs. Raises AssertionError with what still differs after the time."""
         started = time.monotonic()
         with ExitStack() as stack:
             configs, statuses = stack.enter_context(ConfigStore(self.settings)), stack.enter_context(StatusStore(self.settings))
             offsets = stack.enter_context(OffsetStore(self.settings))
-            while differences := self._differences(configs, statuses, offsets):
-                if time.monotonic() > started + within_seconds:
-                    raise AssertionError(f"not in agreement after {within_seconds:g} s: {'; '.join(differences)}")
-                time.sleep(0.2)
+            differences: list[str] = []
+
+            def is_agreed() -> bool:
+                differences[:] = self._differences(configs, statuses, offsets)
+                return not differences
+
+            wait_until(is_agreed, lambda: f"agreement: {'; '.join(differences)}")
         return time.monotonic() - started
 
     def _differences(self, configs: ConfigStore, statuses: StatusStore, offsets: OffsetStore) -> list[str]:

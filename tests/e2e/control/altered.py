@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 
 from tests.e2e.faults.environments import lines, make_topic
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
+from tests.waiting import HANG_SECONDS
 
 LINES = 60
 Offsets = list[dict[str, Any]]
@@ -102,7 +103,7 @@ class Altered:
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number, line in enumerate(self.sent):
             producer.produce(self.topic, line, partition=number % 2)
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
 
 
 def _sorted(offsets: Sequence[dict[str, Any]]) -> list[str]:

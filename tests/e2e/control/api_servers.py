@@ -22,9 +22,6 @@ from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.waiting import HANG_SECONDS
 
-START_SECONDS = 180.0
-REQUEST_SECONDS = 120.0
-
 
 @dataclass(frozen=True, slots=True)
 class ApiServer:
@@ -99,8 +96,8 @@ def _started(server: AirflowServer) -> subprocess.Popen[bytes]:
 
 
 def _logged_in(server: AirflowServer, process: subprocess.Popen[bytes]) -> ApiServer:
-    client = httpx.Client(base_url=server.url, timeout=REQUEST_SECONDS, limits=httpx.Limits(max_connections=None))
-    deadline = time.monotonic() + START_SECONDS
+    client = httpx.Client(base_url=server.url, timeout=HANG_SECONDS, limits=httpx.Limits(max_connections=None))
+    deadline = time.monotonic() + HANG_SECONDS
     login = {"username": USERNAME, "password": server.password}
     while True:
         try:

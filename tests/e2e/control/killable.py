@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import time
 import uuid
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -23,12 +23,10 @@ from tests.e2e.control.steps import ALL_STEPS, Step
 from tests.e2e.faults.environments import PLAIN
 from tests.e2e.faults.processes import processes_with
 from tests.e2e.faults.runs import CHECKOUT
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 INJECTED = Path(__file__).parent / "injected"
 PARTS = ("api-server", "scheduler", "dag-processor")
-REQUEST_SECONDS = 60.0
-START_SECONDS = 120.0
 GRACE = {"task.shutdown.graceful.timeout.ms": "3000"}
 COMPACTED_SOON = {
     f"{kind}.storage.{name}": value
@@ -64,7 +62,7 @@ class KillableAirflow:
     def __enter__(self) -> KillableAirflow:
         state = self.stack.up()
         self.bootstrap_servers = str(state["bootstrap_servers"])
-        self.client = httpx.Client(base_url=str(state["airflow_url"]), timeout=REQUEST_SECONDS)
+        self.client = httpx.Client(base_url=str(state["airflow_url"]), timeout=HANG_SECONDS)
         login = {"username": state["username"], "password": state["password"]}
         token = self.client.post("/auth/token", json=login).raise_for_status().json()["access_token"]
         self.client.headers["Authorization"] = f"Bearer {token}"
@@ -91,8 +89,8 @@ class KillableAirflow:
         for part in parts:
             self._airflow.processes[part].wait(HANG_SECONDS)
             self._airflow.start_part(part)
-        self._airflow.wait_until_healthy(START_SECONDS)
-        self.wait_until(lambda: self.client.get("/connect/health").is_success, START_SECONDS, "Connect's API serves")
+        self._airflow.wait_until_healthy(HANG_SECONDS)
+        self.wait_until(lambda: self.client.get("/connect/health").is_success, "Connect's API serves")
 
     def arm(self, step: Step) -> Path:
         """The API server dies at ``step`` of its next verb. Returns the file that is there when it has."""
@@ -110,18 +108,15 @@ class KillableAirflow:
         runs = self.stack.folder / "runs"
         return runs.is_dir() and bool(processes_with(runs, f"{dag_id_for(connector)}-"))
 
-    def wait_until(self, condition: Callable[[], bool], within_seconds: float, what: str) -> None:
+    def wait_until(self, condition: Callable[[], bool], what: str) -> None:
         """Raises AssertionError when ``condition`` is not so in time; a server that does not answer is waited for."""
-        deadline = time.monotonic() + within_seconds
-        while True:
-            try:
-                if condition():
-                    return
-            except httpx.TransportError:
-                pass
-            if time.monotonic() > deadline:
-                raise AssertionError(f"not within {within_seconds:g} s: {what}")
-            time.sleep(0.1)
+
+        def is_so() -> bool:
+            with suppress(httpx.TransportError):
+                return condition()
+            return False
+
+        wait_until(is_so, what)
 
     @property
     def _airflow(self) -> AirflowServer:

@@ -14,8 +14,6 @@ from tests.e2e.control.agreement import Oracle
 from tests.e2e.control.api_servers import api_servers
 from tests.e2e.control.crowd import Crowd
 
-AGREE_SECONDS = 240.0
-
 
 def changed_by_a_crowd(folder: Path, worker: Mapping[str, str], postgres: PostgresServer, *, seconds: float, seed: int) -> str:
     """What was done, in a line. Raises AssertionError if an update was lost, a server failed, or topics, mirror and REST do not agree."""
@@ -27,7 +25,7 @@ def changed_by_a_crowd(folder: Path, worker: Mapping[str, str], postgres: Postgr
         crowd.change(seconds)
         engine = create_engine(database)
         try:
-            agreed = Oracle(WorkerSettings.of(worker), engine, servers, has_dags=False).wait_for_agreement(AGREE_SECONDS)
+            agreed = Oracle(WorkerSettings.of(worker), engine, servers, has_dags=False).wait_for_agreement()
         finally:
             engine.dispose()
         lost = crowd.lost_updates()

@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from tests.e2e.faults.oracle import Verdict, file_records, judge, topic_records
 from tests.e2e.faults.runs import Runs
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
@@ -136,7 +137,7 @@ def send(bootstrap: str, topic: str, records: Sequence[bytes]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 5, "enable.idempotence": True})  # in order, and once
     for number, record in enumerate(records):
         producer.produce(topic, record, partition=number % 3)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def make_topic(bootstrap: str, topic: str, partitions: int = 1) -> None:

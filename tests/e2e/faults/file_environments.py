@@ -29,11 +29,12 @@ from tests.azure_server import AzuriteServer
 from tests.conftest import CHECKOUT
 from tests.e2e.faults.environments import PLAIN, RECORDS, lines, make_topic, send
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
-from tests.e2e.faults.runs import Runs, wait_for
+from tests.e2e.faults.runs import Runs
 from tests.hdfs_server import HdfsServer
 from tests.integration.lake.tables import catalog_of, table_of
 from tests.s3_servers import S3Server
 from tests.sftp_server import SftpServer
+from tests.waiting import wait_until
 
 GUARANTEE = "exactly_once"
 QUICK = {"transaction.boundary.poll.linger.ms": "0", "offset.flush.interval.ms": "0"}
@@ -290,7 +291,7 @@ class LogSourceEnvironment(SourceEnvironment):
         environment = cls._made(folder, settings, own)
         command = [sys.executable, "-m", "tests.integration.logs.rotation", str(environment.folder), str(seed)]
         environment.writer = subprocess.Popen(command, cwd=CHECKOUT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        wait_for(lambda: environment._bytes() > FIRST_BYTES, 120)
+        wait_until(lambda: environment._bytes() > FIRST_BYTES)
         return environment
 
     def _bytes(self) -> int:

@@ -14,8 +14,6 @@ from tests.final_failures import DoubledRecords, LostRecords
 from tests.kafka_topics import settle
 from tests.waiting import HANG_SECONDS
 
-SILENCE_SECONDS = 60.0
-
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -69,7 +67,7 @@ def topic_records(bootstrap: str, topic: str, *, read_committed: bool = True) ->
         while left:
             messages = consumer.consume(1000, 0.1)  # which waits its full time for the thousandth
             heard = time.monotonic() if messages else heard
-            assert time.monotonic() < heard + SILENCE_SECONDS, f"partitions {left} of {topic} never end"
+            assert time.monotonic() < heard + HANG_SECONDS, f"partitions {left} of {topic} never end"
             for message in messages:
                 error = message.error()
                 if error is None:

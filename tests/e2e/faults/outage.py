@@ -11,14 +11,14 @@ from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import CommitStep
 from tests.e2e.faults.environments import SinkEnvironment, SourceEnvironment
 from tests.e2e.faults.processes import processes_with
-from tests.e2e.faults.runs import Fault, Submission, wait_for
+from tests.e2e.faults.runs import Fault, Submission
+from tests.waiting import wait_until
 
 RunEnvironment = SourceEnvironment | SinkEnvironment
 SOURCE_STEP = CommitStep.COMMIT_TRANSACTION
 SINK_STEP = CommitStep.COMMIT_GROUP
 STATUS_STEP = "airflow_provider_connect.runtime.worker.task.environment:TaskEnvironment.report"
 HELD_SECONDS = 1.0
-END_SECONDS = 240.0  # after the broker is back; the longest time-out of one call is 60 s
 RETRIABLE_WORDS = ("for now", "A later try may succeed", "No answer from Kafka", "not acknowledged")
 
 
@@ -49,7 +49,7 @@ def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironmen
     Raises AssertionError if a run does not end in time, leaves a process behind, or neither ends well nor reports a retriable error.
     """
     submissions = [environment.runs.submit(fault) for environment, fault in environments]
-    wait_for(lambda: all(submission.struck for submission in submissions), 180)
+    wait_until(lambda: all(submission.struck for submission in submissions))
     (server.kill if kill else server.pause)()
     time.sleep(seconds)
     (server.start if kill else server.resume)()
@@ -58,7 +58,7 @@ def live_through(server: KafkaServer, environments: Sequence[tuple[RunEnvironmen
 
 
 def _outcome(submission: Submission, back: float) -> Outcome:
-    result = submission.wait(END_SECONDS)
+    result = submission.wait()
     assert result is not None, submission.output()[-4000:]
     assert processes_with(submission.directory) == []
     outcome = Outcome(result, time.monotonic() - back)

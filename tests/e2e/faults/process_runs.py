@@ -14,8 +14,9 @@ from typing import Self
 
 from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from airflow_provider_connect.standalone.one_run import DONE, FAILED, LATER, SIGNALLED, WRONG
-from tests.e2e.faults.runs import CHECKOUT, INJECTED, RUN_SECONDS, Fault, Runs, Submission
+from tests.e2e.faults.runs import CHECKOUT, INJECTED, Fault, Runs, Submission
 from tests.integration.standalone.agent import properties
+from tests.waiting import HANG_SECONDS
 
 _STATES: Mapping[int, RunState] = {
     DONE: RunState.DONE,
@@ -33,9 +34,9 @@ class ProcessSubmission(Submission):
 
     connector: str
 
-    def wait(self, timeout_seconds: float = RUN_SECONDS) -> RunResult | None:
+    def wait(self) -> RunResult | None:
         """What its exit code means; None: it was killed."""
-        code = self.process.wait(timeout_seconds)
+        code = self.process.wait(HANG_SECONDS)
         if code < 0:
             return None
         last = next(reversed(self.output().strip().splitlines()), "no output")

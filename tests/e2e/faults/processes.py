@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.e2e.faults.runs import wait_for
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 def processes_with(directory: Path, name: str = "") -> list[psutil.Process]:
@@ -42,13 +42,13 @@ def is_gone(process: psutil.Process) -> bool:
         return True
 
 
-def wait_until_gone(processes: Sequence[psutil.Process], timeout_seconds: float) -> float:
+def wait_until_gone(processes: Sequence[psutil.Process]) -> float:
     """Seconds until the last of them has ended. Raises AssertionError if one has not in time."""
     started = time.monotonic()
     try:
-        wait_for(lambda: all(map(is_gone, processes)), timeout_seconds)
+        wait_until(lambda: all(map(is_gone, processes)))
     except AssertionError as error:
-        raise AssertionError(f"left after {timeout_seconds:g} s: {[process for process in processes if not is_gone(process)]}") from error
+        raise AssertionError(f"left after {HANG_SECONDS:g} s: {[process for process in processes if not is_gone(process)]}") from error
     return time.monotonic() - started
 
 

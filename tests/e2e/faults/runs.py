@@ -15,12 +15,11 @@ from pathlib import Path
 from airflow_provider_connect.runtime.model.run import PID_FILE, RESULT_FILE, RUN_FILE, RunResult, RunSpec, RunState
 from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.spark.submit_options import submit_options
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 APPLICATION = CHECKOUT / "spark_jobs" / "run_connector.py"
 INJECTED = Path(__file__).parent / "injected"
-RUN_SECONDS = 240.0
 CUT = "cut"
 
 
@@ -48,9 +47,9 @@ class Submission:
     process: subprocess.Popen[bytes]
     token: Path
 
-    def wait(self, timeout_seconds: float = RUN_SECONDS) -> RunResult | None:
+    def wait(self) -> RunResult | None:
         """The result; None: the application ended without one."""
-        self.process.wait(timeout_seconds)
+        self.process.wait(HANG_SECONDS)
         path = self.directory / RESULT_FILE
         return RunResult.from_json(path.read_text()) if path.exists() else None
 
@@ -62,12 +61,12 @@ class Submission:
     def victim_pid(self) -> int:
         """The Python worker in which the fault happened."""
         path = Path(f"{self.token}.pid")
-        wait_for(lambda: path.exists() and path.read_text() != "", 120)
+        wait_until(lambda: path.exists() and path.read_text() != "")
         return int(path.read_text())
 
     def driver_pid(self) -> int:
         path = self.directory / PID_FILE
-        wait_for(path.exists, 120)
+        wait_until(path.exists)
         return int(path.read_text())
 
     def output(self) -> str:
@@ -139,7 +138,7 @@ class Runs:
 def frozen(runs: Runs, fault: Fault, *, must_strike: bool = True) -> Iterator[tuple[Submission, Callable[[], None]]]:
     """A run whose worker has been stopped by ``fault``, and what lets it go on. Unless it must be struck, it may have ended."""
     submission = runs.submit(fault)
-    wait_for(lambda: submission.struck or submission.process.poll() is not None, 180)
+    wait_until(lambda: submission.struck or submission.process.poll() is not None)
     assert submission.struck or not must_strike, submission.output()[-4000:]
     pid = submission.victim_pid() if submission.struck else 0
     try:
@@ -156,8 +155,3 @@ def ending(result: RunResult | None) -> str:
     if result is None:
         return "gone"
     return str(result.state) if result.error is None else f"{result.state}, {result.error}"
-
-
-def wait_for(condition: Callable[[], object], timeout_seconds: float) -> None:
-    """Wait until ``condition()`` is true."""
-    wait_until(condition, within_seconds=timeout_seconds)

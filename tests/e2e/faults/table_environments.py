@@ -14,10 +14,10 @@ from sqlalchemy.exc import OperationalError
 
 from tests.e2e.faults.environments import PLAIN, RECORDS, lines, make_topic, send
 from tests.e2e.faults.oracle import Verdict, judge, topic_records
-from tests.e2e.faults.runs import Runs, wait_for
+from tests.e2e.faults.runs import Runs
+from tests.waiting import wait_until
 
 GUARANTEE = "exactly_once"
-RESTART_SECONDS = 120.0  # of a database one of whose backends was killed
 RETRIES = "1200"  # as long, at 100 ms; by default a run gives up after a second
 QUICK = {"offset.flush.interval.ms": "0"}
 SQL_SINKS = """\
@@ -180,7 +180,7 @@ def _execute(database: str, statement: str, rows: list[dict[str, str]] | None = 
 def _connected(database: str) -> Iterator[Connection]:
     """As soon as the database answers."""
     engine = create_engine(database)
-    wait_for(lambda: _answers(engine), RESTART_SECONDS)
+    wait_until(lambda: _answers(engine))
     with engine.connect() as connection:
         yield connection
     engine.dispose()

@@ -36,11 +36,11 @@ from airflow_provider_connect.runtime.worker.application.readiness import WORK, 
 from tests.conftest import worker_properties
 from tests.e2e.faults import shared_application
 from tests.e2e.faults.environments import PLAIN
-from tests.e2e.faults.runs import Submission, wait_for
+from tests.e2e.faults.runs import Submission
 from tests.e2e.steady.growth import DAY_SECONDS, QUANTITIES, Growth, Quantity, Trend, table, usages
 from tests.e2e.steady.members import Feeds, Member, TolerantSinkEnvironment, install_plugins, members
 from tests.e2e.steady.troubles import HostedLauncher, SharedApplication, Troubles
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 BEAT_SECONDS, SAMPLE_SECONDS, HOST_AGAIN_SECONDS = 3.0, 3.0, 10.0
 ROUND_SECONDS = 900.0
@@ -284,7 +284,7 @@ def _end(application: SharedApplication) -> None:
     if application.is_alive:
         with suppress(TimeoutExpired, ProcessLookupError, AssertionError):
             assert application.submission is not None
-            wait_for((application.submission.directory / "driver.pid").exists, 60)
+            wait_until((application.submission.directory / "driver.pid").exists)
             os.kill(application.pid, signal.SIGTERM)
             application.submission.process.wait(HANG_SECONDS)
     application.end()

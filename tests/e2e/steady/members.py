@@ -6,7 +6,6 @@ import json
 import os
 import sqlite3
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -191,7 +190,7 @@ class PartitionedSinkEnvironment(SinkEnvironment):
         producer = Producer({"bootstrap.servers": self.bootstrap, "enable.idempotence": True})
         for number, record in enumerate(new):
             producer.produce(self.topic, record, partition=partitions[number % len(partitions)])
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
         self.sent += new
 
 
@@ -382,12 +381,3 @@ def members(folder: Path, given: Mapping[str, str], database: str, feeds: Feeds)
         *(("function sink", least, lambda: ShelfEnvironment.make(folder, given), LIVELY, 20) for _ in range(2)),
     ]
     return [Member(kind, guarantee, make(), beats, count, more.get(kind, {})) for kind, guarantee, make, beats, count in makers]
-
-
-def wait_until(condition: Callable[[], object], seconds: float, what: str) -> None:
-    """Raises AssertionError with ``what`` after ``seconds``."""
-    deadline = time.monotonic() + seconds
-    while not condition():
-        if time.monotonic() > deadline:
-            raise AssertionError(f"not within {seconds:g} s: {what}")
-        time.sleep(0.2)

@@ -22,7 +22,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.e2e.faults import shared_application
 from tests.e2e.faults.connections import end_backends
 from tests.e2e.faults.environments import SourceEnvironment
-from tests.e2e.faults.runs import Submission, wait_for
+from tests.e2e.faults.runs import Submission
 from tests.e2e.steady.growth import role_of
 from tests.e2e.steady.members import (
     AT_LEAST_ONCE,
@@ -33,13 +33,11 @@ from tests.e2e.steady.members import (
     RotatedLogEnvironment,
     ShelfEnvironment,
     TolerantSinkEnvironment,
-    wait_until,
 )
 from tests.kafka_topics import add_partitions
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 _DOWN_SECONDS, _FROZEN_SECONDS, _PAUSED_SECONDS = 5.0, 15.0, 8.0
-_EFFECT_SECONDS = 60.0
 _Environment = TypeVar("_Environment")
 
 
@@ -75,10 +73,10 @@ class SharedApplication:
         assert self.submission is not None
         older = self.submission
         os.kill(older.driver_pid(), signal.SIGUSR1)
-        wait_for((older.directory / LEFT_FILE).exists, _EFFECT_SECONDS)
+        wait_until((older.directory / LEFT_FILE).exists)
         self.starts += 1
         self.submission = self.start()
-        assert older.process.wait(_EFFECT_SECONDS) == 0
+        assert older.process.wait(HANG_SECONDS) == 0
 
     def processes(self, role: str) -> list[psutil.Process]:
         found = []
@@ -190,7 +188,7 @@ class Troubles:
         psutil.Process(pid).kill()
         assert self.application.submission is not None
         self.application.submission.process.wait(HANG_SECONDS)
-        left = psutil.wait_procs(below, _EFFECT_SECONDS)[1]
+        left = psutil.wait_procs(below, HANG_SECONDS)[1]
         assert left == [], f"processes outlive their driver: {left}"
         self.application.ensure()
         return f"driver {pid} killed with {len(below)} processes below it"
@@ -220,7 +218,7 @@ class Troubles:
 
     def _order(self, shelf: ShelfEnvironment, word: str) -> None:
         shelf.order(word)
-        wait_until(lambda: not shelf.order_file.exists(), 2 * _EFFECT_SECONDS, f"{shelf.runs.connector} takes the order to {word}")
+        wait_until(lambda: not shelf.order_file.exists(), f"{shelf.runs.connector} takes the order to {word}")
 
     # ── servers ──
 
@@ -246,7 +244,7 @@ class Troubles:
     def _end_backends(self, sign: str, done: str) -> str:
         names = [member.name for member in self.members if member.kind.startswith("table")]
         self.chance.shuffle(names)
-        deadline = time.monotonic() + _EFFECT_SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while time.monotonic() < deadline:
             for name in names:
                 if end_backends(self.database, name, sign):
@@ -282,7 +280,7 @@ class Troubles:
         self.store.claim(member.name)
         sink.add(20)
         file = changed["file"]
-        wait_until(lambda: _has_lines(file), 2 * _EFFECT_SECONDS, f"{member.name} writes to {file}")
+        wait_until(lambda: _has_lines(file), f"{member.name} writes to {file}")
         return f"{member.name} writes to its file number {self.moves + 1}"
 
     def a_connector_is_restarted(self) -> str:
@@ -303,7 +301,7 @@ class Troubles:
         name = guest.runs.connector
         self.store.put_connector(name, {**guest.runs.config, "airflow.application": shared_application.NAME})
         try:
-            wait_until(lambda: guest.verdict().lost == 0, 2 * _EFFECT_SECONDS, f"{name} delivers")
+            wait_until(lambda: guest.verdict().lost == 0, f"{name} delivers")
         finally:
             self.herder.delete_connector(name)
         return f"{name} joined, delivered and left"
@@ -313,7 +311,7 @@ class Troubles:
             found = self.herder.connector_status(name)
             return found.connector.state == state and all(task.state == state for task in found.tasks)
 
-        wait_until(reached, 2 * _EFFECT_SECONDS, f"{name} is {state}: {self._shown(name)}")
+        wait_until(reached, f"{name} is {state}: {self._shown(name)}")
 
     def _shown(self, name: str) -> str:
         found = self.herder.connector_status(name)
@@ -344,7 +342,7 @@ class Troubles:
     def a_file_is_replaced(self) -> str:
         """When all of it is delivered and committed; else lines of the old file would be lost, as in any program that reads it."""
         member, source = self._of(ReplacedFileEnvironment)
-        wait_until(lambda: source.verdict().lost == 0, 2 * _EFFECT_SECONDS, f"{member.name} has delivered its file")
+        wait_until(lambda: source.verdict().lost == 0, f"{member.name} has delivered its file")
         time.sleep(2)
         source.replace()
         return f"{source.file.name} replaced by a shorter file"

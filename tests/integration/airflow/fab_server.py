@@ -6,9 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +19,10 @@ from airflow_provider_connect.runtime.spark.cache import cache_directory, made_o
 from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from tests.airflow_home import airflow_environment, run_python
 from tests.own_packages import FAB, own_packages
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 HERE = Path(__file__).resolve().parent
 _MANAGER = "airflow.providers.fab.auth_manager.fab_auth_manager.FabAuthManager"
-_SECONDS = 180
 _PASSWORDS = "passwords.json"
 MINE = "mine"
 """The connector whose DAG ``owner`` may do everything with."""
@@ -95,13 +93,11 @@ def _environment(home: Path) -> dict[str, str]:
 
 
 def _wait_until_it_answers(url: str, server: "subprocess.Popen[bytes]", log: Path) -> None:
-    until = time.monotonic() + _SECONDS
-    while True:
-        try:
-            if httpx.get(f"{url}/connect/health", timeout=5).status_code == 401:
-                return
-        except httpx.HTTPError:
-            pass
-        if server.poll() is not None or time.monotonic() > until:
-            raise RuntimeError(f"the API server does not answer: {log.read_text(errors='replace')[-3000:]}")
-        time.sleep(0.5)
+
+    def answers() -> bool:
+        assert server.poll() is None, log.read_text(errors="replace")[-3000:]
+        with suppress(httpx.HTTPError):
+            return httpx.get(f"{url}/connect/health", timeout=HANG_SECONDS).status_code == 401
+        return False
+
+    wait_until(answers, lambda: f"the API server answers: {log.read_text(errors='replace')[-3000:]}")

@@ -1,7 +1,6 @@
 """Connectors that the config topic alone defines as DAGs: the files of the bundle, and the whole path in a real Airflow."""
 
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -192,11 +191,14 @@ def records(airflow: Airflow, topic: str, count: int) -> list[bytes]:
     )
     consumer.subscribe([topic])
     found: list[bytes] = []
-    deadline = time.monotonic() + 180
-    while len(found) < count and time.monotonic() < deadline:
+
+    def are_read() -> bool:
         message = consumer.poll(0.2)
         if message is not None and message.error() is None:
             found.append(message.value() or b"")
+        return len(found) >= count
+
+    wait_until(are_read, lambda: f"{count} records, but {found}")
     consumer.close()
     return found
 

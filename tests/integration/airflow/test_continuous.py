@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -24,9 +24,6 @@ from tests.waiting import HANG_SECONDS, wait_until
 
 Connector = tuple[Path, dict[str, str]]
 STAYS = {"airflow.schedule": "@continuous"}
-BACK_SECONDS = 150.0  # Airflow itself waits for five minutes
-PAUSE_SECONDS = 15.0  # on a busy machine; without a handover, the start of the next run takes longer
-SOON_SECONDS = 120.0  # on a busy machine; a bounded run would not come at all
 
 
 @contextmanager
@@ -70,10 +67,6 @@ def running(airflow: Airflow, name: str) -> list[str]:
     return [run["dag_run_id"] for run in found if run["state"] == "running"]
 
 
-def soon(condition: Callable[[], object], what: str) -> None:
-    wait_until(condition, what, SOON_SECONDS)
-
-
 def lines(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
 
@@ -87,33 +80,33 @@ def test_a_sink_created_over_rest_stays_and_verbs_act_on_its_run(airflow: Airflo
         send(bootstrap, topic, ["one"])
         wait_until(lambda: lines(file) == ["one"], "the run delivers")
         send(bootstrap, topic, ["two"])
-        soon(lambda: lines(file) == ["one", "two"], "it stays")
+        wait_until(lambda: lines(file) == ["one", "two"], "it stays")
         runs = running(airflow, name)
         assert len(runs) == 1
 
         answer = airflow.client.put(f"/connect/connectors/{name}/config", json={**config, **STAYS, "file": str(other)})
         assert answer.status_code == 200, answer.text
-        soon(lambda: has_new_task(airflow, name), "the old task has ended")
+        wait_until(lambda: has_new_task(airflow, name), "the old task has ended")
         send(bootstrap, topic, ["three"])
-        soon(lambda: lines(other) == ["three"], "the new config is in force")
+        wait_until(lambda: lines(other) == ["three"], "the new config is in force")
 
         airflow.set_paused(name, paused=True)
-        soon(lambda: states(airflow, name) == ["PAUSED", "PAUSED"], "it pauses")
+        wait_until(lambda: states(airflow, name) == ["PAUSED", "PAUSED"], "it pauses")
         send(bootstrap, topic, ["four"])
         time.sleep(1)
         assert lines(other) == ["three"]
         airflow.set_paused(name, paused=False)
-        soon(lambda: lines(other) == ["three", "four"], "it resumes")
+        wait_until(lambda: lines(other) == ["three", "four"], "it resumes")
 
         answer = airflow.client.post(f"/connect/connectors/{name}/restart?includeTasks=true")
         assert answer.status_code == 202, answer.text
         send(bootstrap, topic, ["five"])
-        soon(lambda: lines(other) == ["three", "four", "five"], "it restarts")
-        soon(lambda: states(airflow, name) == ["RUNNING", "RUNNING"], "its state is that of its tasks")
+        wait_until(lambda: lines(other) == ["three", "four", "five"], "it restarts")
+        wait_until(lambda: states(airflow, name) == ["RUNNING", "RUNNING"], "its state is that of its tasks")
         assert running(airflow, name) == runs == airflow.runs(name)
 
         airflow.client.put(f"/connect/connectors/{name}/stop")
-        soon(lambda: states(airflow, name) == ["STOPPED"], "it stops")
+        wait_until(lambda: states(airflow, name) == ["STOPPED"], "it stops")
         wait_until(lambda: running(airflow, name) == [], "the run ends")
         airflow.client.put(f"/connect/connectors/{name}/resume")
         send(bootstrap, topic, ["six"])
@@ -134,7 +127,7 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
     try:
         wait_until(lambda: values_of(bootstrap, topic) == ["one"], "the run delivers")
         append(file, "two")
-        soon(lambda: values_of(bootstrap, topic) == ["one", "two"], "it stays")
+        wait_until(lambda: values_of(bootstrap, topic) == ["one", "two"], "it stays")
         (pid_file,) = (airflow.stack.folder / "runs").glob(f"{dag_id_for(name)}-*/*/try-*/{PID_FILE}")
         os.kill(int(pid_file.read_text()), signal.SIGKILL)
         append(file, "three")
@@ -175,9 +168,10 @@ def test_a_source_is_back_after_the_loss_of_its_supervisor(
         append(file, "two")
         wait_until(lambda: values_of(bootstrap, topic) == ["one", "two"], "another run delivers")
         print(f"back after {time.monotonic() - began:.0f} s")
-        assert time.monotonic() - began < BACK_SECONDS
+        logs = airflow.stack.folder / "airflow" / "logs"
+        assert "Detected a task instance without a heartbeat" not in (logs / "scheduler.log").read_text(), "Airflow waits for five minutes"
         if is_host_lost:
-            assert "has sent no heartbeat for long" in (airflow.stack.folder / "airflow" / "logs" / "api-server.log").read_text()
+            assert "has sent no heartbeat for long" in (logs / "api-server.log").read_text()
     finally:
         for process in lost:
             with suppress(psutil.NoSuchProcess):
@@ -202,8 +196,8 @@ def test_a_task_that_fails_is_noticed_while_its_run_goes_on(airflow: Airflow, un
         (run,) = running(airflow, name)
         assert [line.startswith(f"{name} {run} run failed: ") and "Expecting property name" in line for line in sent] == [True], sent
         send(bootstrap, topic, ["4"], partitions=2, first=1)
-        soon(lambda: sorted(lines(file)) == ["1", "2", "3", "4"], "the other task goes on")
-        soon(lambda: sorted(states(airflow, name)) == ["FAILED", "RUNNING", "RUNNING"], "their states")
+        wait_until(lambda: sorted(lines(file)) == ["1", "2", "3", "4"], "the other task goes on")
+        wait_until(lambda: sorted(states(airflow, name)) == ["FAILED", "RUNNING", "RUNNING"], "their states")
         assert running(airflow, name) == [run]
     finally:
         dag_file.unlink()
@@ -220,18 +214,20 @@ def test_the_next_run_takes_over_without_a_pause(airflow: Airflow, unique: str, 
         wait_until(lambda: lines(file), "the run delivers")
         with Pauses(file) as pauses:
             (pid_file,) = drivers(airflow, name)
+            began = time.monotonic()
             os.kill(int(pid_file.read_text()), signal.SIGUSR1)
             wait_until(lambda: "success" in run_states(airflow, name), "its Airflow task has ended")
             wait_until(lambda: "running" in run_states(airflow, name), "the next run is there")
             wait_until(lambda: len(drivers(airflow, name)) == 2, "the next run has its driver")
             wait_until(lambda: len(drivers(airflow, name)) == 1, "the older driver has ended")
+            handover_seconds = time.monotonic() - began
             known = len(lines(file))
             wait_until(lambda: len(lines(file)) > known + 20, "the next run delivers")
         sent = stream.end()
         wait_until(lambda: lines(file)[-1] == sent[-1], "everything is delivered")
         assert lines(file) == sent
-        print(f"the longest pause of {engine}: {pauses.longest:.2f} s")
-        assert pauses.longest < PAUSE_SECONDS
+        print(f"the longest pause of {engine}: {pauses.longest:.2f} s of {handover_seconds:.2f} s")
+        assert pauses.longest < handover_seconds, "the older run delivers until the newer one takes over"
 
 
 class Stream:

@@ -18,9 +18,9 @@ from airflow_provider_connect.connectors.jdbc.database.datasets import table_dat
 from airflow_provider_connect.sdk.datasets import Dataset, kafka_namespace
 from tests.airflow_home import airflow_environment, airflow_home
 from tests.own_packages import OPENLINEAGE, own_packages
+from tests.waiting import HANG_SECONDS
 
 CANARY = "canary-of-lineage-81c4"
-HANG_SECONDS = 900
 
 RUNS = """
 import json, sys
@@ -117,7 +117,7 @@ def by_models(packages: str, events: Path) -> dict[str, list[str]]:
     """Have the client's models check all events; returns the names of its own conventions."""
     environment = {**os.environ, "PYTHONPATH": packages}
     command = [sys.executable, "-W", "ignore", "-c", MODELS, str(events)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False, timeout=3 * HANG_SECONDS)
     assert done.returncode == 0, done.stderr
     found: dict[str, list[str]] = json.loads(done.stdout)
     return found
@@ -145,7 +145,7 @@ def test_a_run_that_stays_reports_what_it_delivers_and_its_end(packages: str, tm
     settings = {"AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport), "PYTHONPATH": packages}
     home = airflow_environment(tmp_path / "airflow", settings)
     command = [sys.executable, "-W", "ignore", "-c", STAYING]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=3 * HANG_SECONDS)
     assert done.returncode == 0, done.stderr
     by_models(packages, events)
     running, complete = map(json.loads, events.read_text().splitlines())
@@ -162,7 +162,7 @@ def test_a_run_that_stays_reports_what_it_delivers_and_its_end(packages: str, tm
 
 
 @pytest.mark.soak  # four runs
-@pytest.mark.timeout(3 * HANG_SECONDS)
+@pytest.mark.timeout(9 * HANG_SECONDS)
 def test_runs_report_topics_tables_schemas_and_ranges(
     packages: str, tmp_path: Path, unique: str, worker_settings: Callable[..., dict[str, str]]
 ) -> None:
@@ -189,7 +189,7 @@ def test_runs_report_topics_tables_schemas_and_ranges(
         {
             "AIRFLOW__CORE__DAGS_FOLDER": str(tmp_path / "airflow" / "dags"),
             "AIRFLOW__OPENLINEAGE__TRANSPORT": json.dumps(transport),
-            "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": str(HANG_SECONDS),
+            "AIRFLOW__OPENLINEAGE__EXECUTION_TIMEOUT": str(int(3 * HANG_SECONDS)),
             "AIRFLOW__OPENLINEAGE__EXECUTE_IN_THREAD": "True",  # dag.test() has threads, which a fork does not bear
             "AIRFLOW__OPENLINEAGE__EMISSION_POLICY": json.dumps([{"scope": {}, "controls": {"emit_dag_events": False}}]),
             "AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings),
@@ -200,7 +200,7 @@ def test_runs_report_topics_tables_schemas_and_ranges(
     file.parent.mkdir()
     file.write_text(RUNS)
     command = [sys.executable, "-W", "ignore", str(file), str(connectors)]
-    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=HANG_SECONDS)
+    done = subprocess.run(command, env=home, capture_output=True, text=True, check=False, timeout=3 * HANG_SECONDS)
     assert 'STATES ["success", "success", "success", "failed"]' in done.stdout, done.stdout + done.stderr
 
     by_models(packages, events)

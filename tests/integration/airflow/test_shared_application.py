@@ -17,7 +17,7 @@ from airflow_provider_connect.runtime.model.ids import application_dag_id, dag_i
 from airflow_provider_connect.runtime.model.run import PID_FILE
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.airflow.conftest import Airflow
-from tests.integration.airflow.test_continuous import BACK_SECONDS, append, connector, lines, running, states
+from tests.integration.airflow.test_continuous import append, connector, lines, running, states
 from tests.integration.worker.environment import make_topic, send, values_of
 from tests.waiting import wait_until
 
@@ -124,7 +124,7 @@ def test_connectors_share_an_application_and_each_keeps_its_run(
 
         os.kill(pid, signal.SIGKILL)
         append(origin, "four")
-        wait_until(lambda: lines(other) == ["three", "four"], "another driver hosts both", BACK_SECONDS)
+        wait_until(lambda: lines(other) == ["three", "four"], "another driver hosts both")
         assert len(running(airflow, first)) == 1
         with closing(TopicAdmin(airflow.settings())) as admin:
             end = admin.end_offsets([TopicPartition(topic, 0)])[TopicPartition(topic, 0)]

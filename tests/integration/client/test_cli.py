@@ -121,7 +121,7 @@ def test_the_live_view_is_drawn_until_a_key_ends_it(home: dict[str, str], connec
 
 def drawn(keyboard: int, process: subprocess.Popen[bytes], is_enough: Callable[[bytes], bool]) -> bytes:
     """What the process draws until it is enough, or the process has ended."""
-    seen, until = b"", time.monotonic() + 240
+    seen, until = b"", time.monotonic() + HANG_SECONDS
     while not is_enough(seen) and (process.poll() is None or select.select([keyboard], [], [], 0)[0]):
         assert time.monotonic() < until, seen
         if select.select([keyboard], [], [], 0.1)[0]:
@@ -147,7 +147,7 @@ def with_dead_letters(bootstrap: str, topic: str, letters: str, connector: str) 
     producer.produce(letters, b"\xff\x00", partition=0, timestamp=9 * 10**17)
     for _ in range(50):
         producer.produce(letters, b"other", partition=0, headers=others)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def test_the_cluster_of_this_airflow(

@@ -27,6 +27,9 @@ from tests.conftest import CACHE, worker_properties
 from tests.integration.client.commands import run_commands
 from tests.java_plugins import DEBEZIUM, installed_plugins
 from tests.kafka_topics import add_rights
+from tests.waiting import HANG_SECONDS
+
+AHEAD_SECONDS = 3600
 
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -102,8 +105,8 @@ def test_topics_that_others_have_made_and_a_clock_that_is_ahead(bootstrap: str, 
     admin.create(TopicSpec(settings.config_topic, 3, 1, {"cleanup.policy": "delete"}))
     admin.create(TopicSpec(settings.status_topic, 2, 1, {"cleanup.policy": "compact"}))
     producer = Producer({"bootstrap.servers": bootstrap})
-    producer.produce(settings.status_topic, b"v", b"k", timestamp=int((time.time() + 3600) * 1000))
-    assert producer.flush(60) == 0
+    producer.produce(settings.status_topic, b"v", b"k", timestamp=int((time.time() + AHEAD_SECONDS) * 1000))
+    assert producer.flush(HANG_SECONDS) == 0
     findings = kafka_findings(settings)
     wrong = "\n".join(found(findings, "topics", Outcome.WRONG))
     assert f"Topic {settings.config_topic} has cleanup.policy=delete" in wrong

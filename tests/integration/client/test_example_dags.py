@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import pytest
 
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import NotFoundException
-from tests.waiting import HANG_SECONDS, pauses
+from tests.waiting import HANG_SECONDS, wait_until
 
 DAGS = Path(__file__).resolve().parents[3] / "dags"
 _SCRIPT = """
@@ -51,11 +50,11 @@ def test_the_life_of_a_connector(run: Run, home: dict[str, str], connect: Connec
 @pytest.mark.soak
 def test_what_has_failed_is_restarted(run: Run, connect: ConnectClient, unique: str, file_sink: dict[str, str], tmp_path: Path) -> None:
     connect.create_connector(unique, {**file_sink, "file": str(tmp_path / "missing" / "output.txt")})
-    wait_until(lambda: failed_tasks(connect, unique), [0])
+    wait_for(lambda: failed_tasks(connect, unique), [0])
     (tmp_path / "missing").mkdir()
     states, output = run("example_control_hook.py")
     assert states == {"restart_failed": "success"}, output
-    wait_until(lambda: failed_tasks(connect, unique), [])
+    wait_for(lambda: failed_tasks(connect, unique), [])
     connect.delete_connector(unique)
 
 
@@ -66,8 +65,5 @@ def failed_tasks(connect: ConnectClient, name: str) -> list[int]:
         return []
 
 
-def wait_until(read: Callable[[], object], wanted: object) -> None:
-    deadline, pause_seconds = time.monotonic() + 180, pauses()
-    while (seen := read()) != wanted:
-        assert time.monotonic() < deadline, seen
-        time.sleep(next(pause_seconds))
+def wait_for(read: Callable[[], object], wanted: object) -> None:
+    wait_until(lambda: read() == wanted, lambda: f"{wanted}, but {read()}")

@@ -22,8 +22,7 @@ from tests.benchmark.connect_peer import ConnectWorker
 from tests.conftest import worker_properties
 from tests.integration.client.commands import Done, run_and_kill, run_commands
 from tests.integration.herder.killed_change import KillPoint
-from tests.integration.worker.environment import eventually
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 STRIMZI = """
 kind: KafkaConnect
@@ -69,7 +68,7 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     position = [OffsetView({"filename": file_source["file"]}, {"position": 8})]
     connect.put_connector_config(unique, file_source)
     connect.put_connector_config(f"{unique}-out", {**file_source, "file": "/etc/hostname", "producer.override.sasl.jaas.config": "x"})
-    eventually(lambda: connect.offsets(unique) == position)
+    wait_until(lambda: connect.offsets(unique) == position)
     everything = ["import", connect_url, unique, f"{unique}-out"]
     this = ["import", connect_url, unique]
     with_login = connect_url.replace("://", "://someone:geheim@")
@@ -105,8 +104,8 @@ def test_over_and_back_with_its_offsets(  # noqa: PLR0917 – fixtures
     assert "exists here" in refused(differs)  # it has offsets of its own
     assert "continues there with 1 offsets" in back.out, back.err
     assert "it was not handed over" in refused(early)
-    eventually(lambda: connect.connector_status(unique).connector.state == "RUNNING")
-    eventually(lambda: connect.offsets(unique) == position)  # it has read the second line again
+    wait_until(lambda: connect.connector_status(unique).connector.state == "RUNNING")
+    wait_until(lambda: connect.offsets(unique) == position)  # it has read the second line again
     for name in (unique, f"{unique}-out"):
         connect.delete_connector(name)
 
@@ -216,7 +215,7 @@ def test_a_handover_that_was_killed_is_finished_by_the_same_command(  # noqa: PL
 ) -> None:
     position = [OffsetView({"filename": file_source["file"]}, {"position": 8})]
     connect.put_connector_config(unique, file_source)
-    eventually(lambda: connect.offsets(unique) == position)
+    wait_until(lambda: connect.offsets(unique) == position)
     command = ["import", connect_url, unique, "--handover"]
     run_and_kill(ours, command, point)
     over, offsets, status = run_commands(ours, [command, ["offsets", "get", unique, "-o", "json"], ["status", unique, "-o", "json"]])

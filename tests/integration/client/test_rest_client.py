@@ -1,7 +1,6 @@
 """Every verb of the client, and of its twin, on a real Kafka Connect."""
 
 import asyncio
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,7 +10,7 @@ from airflow_provider_connect.client.rest_client import AsyncConnectClient, Conn
 from airflow_provider_connect.errors import AlreadyExistsException, BadRequestException, NotFoundException
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.views import OffsetView
-from tests.waiting import pauses
+from tests.waiting import wait_until
 
 
 class Twin:
@@ -47,10 +46,7 @@ def states(client: Any, name: str) -> list[str]:
 
 
 def wait_for(read: Callable[[], Any], wanted: Any) -> None:
-    deadline, pause_seconds = time.monotonic() + 180, pauses()
-    while (seen := read()) != wanted:
-        assert time.monotonic() < deadline, seen
-        time.sleep(next(pause_seconds))
+    wait_until(lambda: read() == wanted, lambda: f"{wanted}, but {read()}")
 
 
 def test_a_life_of_a_connector(client: Any, unique: str, file_source: dict[str, str]) -> None:

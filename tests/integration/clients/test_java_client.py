@@ -1,6 +1,5 @@
 """Maven Central's kafka-connect-client, in a JVM: it refuses answers with fields that it does not know or values that are no strings."""
 
-import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -10,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from tests.conftest import CACHE
 from tests.integration.clients.conftest import Connector
 from tests.integration.clients.environments import java_environment
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -75,8 +75,5 @@ def lead_a_life(java: Any, client: Any, connector: Connector) -> None:
     assert name not in client.getConnectors()
 
 
-def until(answer: Any, wanted: object, within_seconds: float = 120) -> None:
-    deadline = time.monotonic() + within_seconds
-    while (found := answer()) != wanted:
-        assert time.monotonic() < deadline, f"{found} is not {wanted}"
-        time.sleep(0.1)
+def until(answer: Any, wanted: object) -> None:
+    wait_until(lambda: answer() == wanted, lambda: f"{wanted}, but {answer()}")

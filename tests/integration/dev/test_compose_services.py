@@ -139,7 +139,7 @@ def test_a_connector_created_over_rest_runs_on_the_spark_cluster(compose: Runnin
             return len(found) == 2
 
         try:
-            wait_until(arrived, "two records", within_seconds=600)
+            wait_until(arrived, "two records", within_seconds=2 * HANG_SECONDS)
         finally:
             consumer.close()
             client.put(f"/connectors/{unique}/stop")

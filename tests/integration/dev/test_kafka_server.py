@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,9 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.errors import ConnectException
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
+
+FROZEN_SECONDS = 1.0
 
 CACHE = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
 
@@ -22,14 +23,14 @@ CACHE = Path(os.environ["AIRFLOW_PROVIDER_CONNECT_CACHE"])
 def _send(bootstrap: str, topic: str, value: bytes) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     producer.produce(topic, value)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def _first(bootstrap: str, topic: str) -> bytes | None:
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "reader", "auto.offset.reset": "earliest"})
     consumer.subscribe([topic])
     try:
-        message = consumer.poll(120)
+        message = consumer.poll(HANG_SECONDS)
         assert message is not None
         assert message.error() is None
         return message.value()
@@ -60,7 +61,7 @@ def test_a_frozen_broker_answers_nothing_and_goes_on_when_resumed(tmp_path: Path
     with KafkaServer(tmp_path, CACHE) as server:
         server.pause()
         with pytest.raises(KafkaException):
-            AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=1)
+            AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=FROZEN_SECONDS)
         server.resume()
         assert AdminClient({"bootstrap.servers": server.bootstrap_servers}).list_topics(timeout=HANG_SECONDS).brokers
 
@@ -79,10 +80,7 @@ def test_the_broker_dies_with_the_process_that_started_it(tmp_path: Path) -> Non
         assert is_listening(port)
         parent.send_signal(signal.SIGKILL)
         parent.wait()
-    deadline = time.monotonic() + 60
-    while is_listening(port) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert not is_listening(port)
+    wait_until(lambda: not is_listening(port))
 
 
 def test_a_broker_that_cannot_start_reports_where_its_log_is(tmp_path: Path) -> None:

@@ -37,6 +37,9 @@ from tests.integration.worker.environment import RunEnvironment, commit_by_hand,
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_jdbc_sink import JSON, Target, notes
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
+
+SILENT_SECONDS = 0.5
 
 FILE_STEPS = (
     KillPoint(CommitStep.PUT, "before"),
@@ -140,7 +143,7 @@ def test_a_range_may_be_given_by_time(herder: Herder, environment: RunEnvironmen
     first = int(time.time() * 1000) // day * day - 10 * day
     for number in range(10):
         producer.produce(topic, f"day {number}".encode(), partition=number % 2, timestamp=first + number * day)
-    producer.flush(30)
+    producer.flush(HANG_SECONDS)
     environment.put_config(environment.file_sink(topic))
 
     def instant(number: int) -> str:
@@ -161,12 +164,12 @@ def test_markers_of_transactions_end_a_range_as_records_do(
     """The last offset of the range is a marker, or a record that was aborted."""
     topic = make_topic(environment.bootstrap, unique)
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": f"t-{unique}"})
-    producer.init_transactions(30)
+    producer.init_transactions(HANG_SECONDS)
     for number in range(4):  # two records and a marker each, at 0, 3, 6, 9; the second transaction is aborted
         producer.begin_transaction()
         for part in "ab":
             producer.produce(topic, f"{number}{part}".encode())
-        producer.flush(30)
+        producer.flush(HANG_SECONDS)
         (producer.abort_transaction if number == 1 else producer.commit_transaction)(30)
     environment.put_config(environment.file_sink(topic))
     for number, (asked, lines) in enumerate(
@@ -353,7 +356,7 @@ def test_no_client_goes_where_the_policy_does_not_let_it(
     send(environment.bootstrap, topic, ["a"])
     environment.put_config(environment.file_sink(topic))
     with socket.create_server(("127.0.0.1", 0)) as elsewhere:
-        elsewhere.settimeout(0.5)
+        elsewhere.settimeout(SILENT_SECONDS)
         servers = {f"{kind}.override.bootstrap.servers": f"127.0.0.1:{elsewhere.getsockname()[1]}"}
         changes = {**requested(topic, tmp_path).changes, **servers}
         for dry_run in (True, False):

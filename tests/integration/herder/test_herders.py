@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.herder.conftest import AskedHere, RunsByHand
+from tests.waiting import HANG_SECONDS
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in.txt", "topic": "lines"}
 SECONDS, CLIENTS, CONNECTORS = 3.0, 16, 5
@@ -50,7 +51,7 @@ def written_by_a_run(settings: WorkerSettings, name: str, *states: State) -> Non
         for number, state in enumerate(states):
             statuses.put_task(TaskStatus(name, number, state, "worker:1", version="1"))
         statuses.put_topic(TopicStatus("lines", name, 0, 1))
-        assert statuses.flush(60)
+        assert statuses.flush(HANG_SECONDS)
 
 
 def test_what_one_herder_has_done_the_other_reports_at_once(settings: WorkerSettings, herders: list[Herder], unique: str) -> None:

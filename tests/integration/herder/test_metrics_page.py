@@ -16,9 +16,9 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.rest.server import rest_server
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, send
+from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.promql import named
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 GRAFANA = Path(__file__).resolve().parents[3] / "docs" / "grafana"
 
@@ -64,7 +64,7 @@ def test_a_sink_has_a_lag_and_all_that_grafana_asks_for_is_there(environment: Ru
     assert lag(page_of(herder), sink) == 3
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})
     admin.delete_topics([one])[one].result(HANG_SECONDS)
-    eventually(lambda: lag(page_of(herder), sink) is None)
+    wait_until(lambda: lag(page_of(herder), sink) is None)
 
 
 def expressions() -> Iterator[tuple[str, str]]:

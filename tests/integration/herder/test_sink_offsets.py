@@ -12,8 +12,9 @@ from airflow_provider_connect.errors import BadRequestException, ConnectExceptio
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from tests.integration.herder.conftest import AskedHere, ordered, shown, views
-from tests.integration.worker.environment import RunEnvironment, commit_by_hand, eventually, make_topic, send
+from tests.integration.worker.environment import RunEnvironment, commit_by_hand, make_topic, send
 from tests.integration.worker.test_runs import text
+from tests.waiting import wait_until
 
 ALTERED = "The offsets for this connector have been altered successfully"
 RESET = "The offsets for this connector have been reset successfully"
@@ -126,7 +127,7 @@ def test_a_group_with_members_is_left_alone(environment: RunEnvironment, herder:
     stranger = Consumer({"bootstrap.servers": environment.bootstrap, "group.id": environment.group, "session.timeout.ms": 6000})
     stranger.subscribe([unique])
     groups = GroupOffsets(environment.settings)
-    eventually(lambda: stranger.poll(0.1) or groups.members(environment.group))
+    wait_until(lambda: stranger.poll(0.1) or groups.members(environment.group))
     try:
         attempts: tuple[Callable[[], object], ...] = (
             lambda: herder.reset_offsets(environment.connector),

@@ -154,14 +154,14 @@ def test_a_zombie_commits_nothing_after_the_change(environment: RunEnvironment, 
     zombie = Producer(
         {"bootstrap.servers": environment.bootstrap, "transactional.id": f"{environment.settings.group_id}-{environment.connector}-0"}
     )
-    zombie.init_transactions(60)
+    zombie.init_transactions(HANG_SECONDS)
     zombie.begin_transaction()
     wire = offset_topic.encode(environment.connector, file, {"position": 999})
     zombie.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    zombie.flush(60)
+    zombie.flush(HANG_SECONDS)
     herder.alter_offsets(environment.connector, views((file, {"position": 4})))
     with pytest.raises(Exception, match=r"(?i)fenced|epoch"):
-        zombie.commit_transaction(60)
+        zombie.commit_transaction(HANG_SECONDS)
     assert shown(herder.offsets(environment.connector)) == [(file, {"position": 4})]
     uncommitted = read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
     assert [record.value for record in uncommitted if record.key == wire.key][-1] == b'{"position":4}'
@@ -174,11 +174,11 @@ def test_stop_writes_over_what_a_killed_task_has_aborted(environment: RunEnviron
     killed = Producer(
         {"bootstrap.servers": environment.bootstrap, "transactional.id": f"{environment.settings.group_id}-{environment.connector}-0"}
     )
-    killed.init_transactions(60)
+    killed.init_transactions(HANG_SECONDS)
     killed.begin_transaction()
     wire = offset_topic.encode(environment.connector, file, {"position": 999})
     killed.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    killed.flush(60)
+    killed.flush(HANG_SECONDS)
     herder.stop(environment.connector)
     uncommitted = read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)
     assert [record.value for record in uncommitted if record.key == wire.key][-1] == b'{"position":14}'
@@ -282,7 +282,7 @@ def test_keys_of_several_entries_are_found_in_whatever_order(environment: RunEnv
     wire = offset_topic.encode(environment.connector, own, {"next": 10})
     producer = Producer({"bootstrap.servers": environment.bootstrap})
     producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    producer.flush(60)
+    producer.flush(HANG_SECONDS)
     message = "The framework-managed offsets for this connector have been altered successfully. However, if this connector manages offsets "
     text = herder.alter_offsets(environment.connector, views(({"a": "x", "task": 0, "z": 1}, {"next": 5}), ({"b": 1, "a": 2}, {"next": 6})))
     assert text.startswith(message)

@@ -21,6 +21,7 @@ from airflow_provider_connect.sdk.config_provider import ConfigData, ConfigProvi
 from tests.conftest import WorkerSettings as MakeProperties
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import commit_by_hand, make_topic, send
+from tests.waiting import HANG_SECONDS
 
 
 class Vault(ConfigProvider):
@@ -98,7 +99,7 @@ def test_partitions_and_dead_letters_are_shown_without_secrets_and_those_of_othe
     for number, writer in enumerate([unique, "another", unique, None]):
         headers = [] if writer is None else [("__connect.errors.connector.name", writer.encode()), ("own", b"geheim")]
         producer.produce(letters, f"{number} geheim {settings.bootstrap_servers}".encode(), headers=headers)  # type: ignore[arg-type]
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     with closing(OffsetFile(tmp_path / "offsets")) as file:
         backing = LocalBacking(file)
         backing.configs().change(lambda _: [ConnectorRecord(name, config) for name, config in configs.items()])

@@ -33,7 +33,6 @@ from tests.kafka_topics import create_topic
 from tests.mariadb_server import MariadbServer
 from tests.waiting import HANG_SECONDS
 
-SECONDS = 300.0
 DEBEZIUM_USER, DEBEZIUM_PASSWORD = "debezium", "canary-of-a-password"
 SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 SINK = "org.apache.kafka.connect.file.FileStreamSinkConnector"
@@ -93,11 +92,11 @@ class JavaRuns:
     def run_here(self, config: Path) -> RunResult:
         """In a thread of this process, as by a program that does other things."""
         with ThreadPoolExecutor(1) as threads:
-            return threads.submit(run_once, read_connector_file(config), self.worker, Mask()).result(SECONDS)
+            return threads.submit(run_once, read_connector_file(config), self.worker, Mask()).result(HANG_SECONDS)
 
     def ended(self, process: subprocess.Popen[str]) -> tuple[int, str]:
         """Exit code and output of all runs so far, in the order of their starts."""
-        process.wait(SECONDS)
+        process.wait(HANG_SECONDS)
         logs = sorted(self.folder.glob("*-*.log"), key=lambda log: int(log.stem.rpartition("-")[2]))
         return process.returncode, "".join(log.read_text() for log in logs)
 
@@ -153,7 +152,7 @@ class JavaRuns:
             consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
             left = set(partitions)
             while left:
-                message = consumer.poll(60)
+                message = consumer.poll(HANG_SECONDS)
                 assert message is not None, f"topic {topic} cannot be read"
                 if message.error() is not None:
                     left.discard(message.partition())

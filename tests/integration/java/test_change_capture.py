@@ -14,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,9 @@ from tests.integration.java.conftest import JavaRuns, drop_capture
 from tests.integration.java.processes import jvm_of
 from tests.integration.standalone.agent import properties
 from tests.java_plugins import DEBEZIUM, installed_plugins
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
+
+PAUSE_SECONDS = 0.01
 
 DURATION = float(os.environ.get("SECONDS", "600"))
 CHANGES = int(os.environ.get("CHANGES", "500"))
@@ -79,7 +82,7 @@ class Shop(threading.Thread):
                         database.commit()
                         self._has_note = True
                     if len(self.changes) >= elapsed * CHANGES:
-                        self.ended.wait(0.01)
+                        self.ended.wait(PAUSE_SECONDS)
                         continue
                     made = [self._change(database) for _ in range(IN_TRANSACTION)]
                     database.commit()
@@ -297,11 +300,9 @@ def test_source_topic_and_target_are_equal_after_minutes_of_changes_and_kills(
 
 
 def wait_all(seen: Seen, count: int) -> bool:
-    for _ in range(60):
-        if len(seen.records) >= count:
-            return True
-        time.sleep(0.5)
-    return False
+    with suppress(AssertionError):
+        wait_until(lambda: len(seen.records) >= count)
+    return len(seen.records) >= count
 
 
 def assert_each_change_once(found: list[Version], changes: list[Version]) -> None:

@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.spark.java_runtime import find_java
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
-from tests.integration.standalone.agent import wait_for
+from tests.waiting import wait_until
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def has_mapped(process: psutil.Process | None, archive: Path) -> bool:
 def test_a_run_maps_the_archive(java_runs: JavaRuns, built: ClassData, unique: str) -> None:
     java_runs.input.write_text("one\n")
     process = java_runs.start(java_runs.source(unique, unique))
-    wait_for(lambda: has_mapped(jvm_of(process), built.connect))
+    wait_until(lambda: has_mapped(jvm_of(process), built.connect))
     code, output = java_runs.ended(process)
     assert code == 0, output
     assert java_runs.records(unique) == ["one"]

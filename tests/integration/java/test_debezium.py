@@ -24,9 +24,9 @@ from airflow_provider_connect.runtime.worker.application.readiness import NO_WOR
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, drop_capture
 from tests.integration.java.processes import children, jvm_of
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import DEBEZIUM, VALIDATED, installed_plugins, installed_validated
 from tests.unit.herder.conftest import NotedRuns
+from tests.waiting import wait_until
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ROWS = 2000
@@ -140,20 +140,20 @@ def test_changes_come_at_once_where_the_run_stays_and_once_after_kills(orders: O
     before = children()
     with Connect(orders.name, orders.runs.worker) as connect:
         connect.add_connector(config)
-        wait_for(lambda: orders.runs.topics_of(orders.name))
-        wait_for(lambda: orders.changes() == expected)
+        wait_until(lambda: orders.runs.topics_of(orders.name))
+        wait_until(lambda: orders.changes() == expected)
         for number in range(4, 8):
             orders.execute(f"INSERT INTO {{orders}} VALUES ({number}, 'new')")
             expected.append(("c", number))
-            wait_for(lambda: orders.changes() == expected)
+            wait_until(lambda: orders.changes() == expected)
             [*_, last] = [each for each in children() if each not in before]
             if number % 2 == 0:
                 last.kill()
         connect.herder.pause(orders.name)
-        wait_for(lambda: [task.state for task in connect.herder.connector_status(orders.name).tasks] == ["PAUSED"])
+        wait_until(lambda: [task.state for task in connect.herder.connector_status(orders.name).tasks] == ["PAUSED"])
         orders.execute("DELETE FROM {orders} WHERE id = 1")
         connect.herder.resume(orders.name)
-        wait_for(lambda: orders.changes() == [*expected, ("d", 1)])
+        wait_until(lambda: orders.changes() == [*expected, ("d", 1)])
 
 
 @pytest.mark.soak
@@ -206,7 +206,7 @@ def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str
     for what in kill:
         before = len(orders.changes())
         process = orders.runs.start(config)
-        wait_for(lambda: process.poll() is not None or len(orders.changes()) > before)  # noqa: B023
+        wait_until(lambda: process.poll() is not None or len(orders.changes()) > before)  # noqa: B023
         target = process if what == "process" else jvm_of(process)
         if target is not None:
             target.kill()

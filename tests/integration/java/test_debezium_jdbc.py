@@ -14,6 +14,7 @@ from airflow_provider_connect.runtime.worker.application.readiness import NO_WOR
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.java_plugins import JDBC, installed_jdbc
+from tests.waiting import HANG_SECONDS
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 FIELDS = [{"field": "id", "type": "int32", "optional": False}, {"field": "state", "type": "string", "optional": True}]
@@ -41,7 +42,7 @@ def send(java_runs: JavaRuns, topic: str, rows: dict[int, str | None]) -> None:
         key = json.dumps({"schema": ID, "payload": {"id": number}})
         row = None if state is None else json.dumps({"schema": ROW, "payload": {"id": number, "state": state}})
         producer.produce(topic, row, key)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 @pytest.mark.soak

@@ -12,10 +12,9 @@ from tests.conftest import CACHE
 from tests.integration.java.conftest import DEBEZIUM_PASSWORD, DEBEZIUM_USER, JavaRuns
 from tests.integration.java.processes import children, jvm_of
 from tests.integration.java.test_debezium import JSON
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import MARIADB, installed_mariadb
 from tests.mariadb_server import MariadbServer
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 ROWS = 8000
 
@@ -127,8 +126,8 @@ def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str
     for what in kill:
         before = orders.runs.end_of(orders.topic)
         process = orders.runs.start(config)
-        jvm = wait_for(lambda: jvm_of(process))  # noqa: B023
-        wait_for(lambda: orders.runs.end_of(orders.topic) > before)  # noqa: B023
+        jvm = wait_until(lambda: jvm_of(process))  # noqa: B023
+        wait_until(lambda: orders.runs.end_of(orders.topic) > before)  # noqa: B023
         (process if what == "process" else jvm).kill()
         orders.runs.ended(process)
         jvm.wait(HANG_SECONDS)  # it may commit once more than its process: the next run's records are counted behind that

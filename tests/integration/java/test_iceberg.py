@@ -9,9 +9,8 @@ from pyiceberg.table import StaticTable
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.test_java_sinks import send
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import ICEBERG, installed_iceberg
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 CLASS = "org.apache.iceberg.connect.IcebergSinkConnector"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
@@ -77,7 +76,7 @@ def test_a_run_ends_once_its_records_are_in_the_table(orders: Orders) -> None:
 def test_what_a_killed_run_has_left_comes_once(orders: Orders) -> None:
     orders.send()
     process = orders.runs.start(orders.config)
-    wait_for(lambda: orders.runs.end_of(f"{orders.topic}-control") > 0)
+    wait_until(lambda: orders.runs.end_of(f"{orders.topic}-control") > 0)
     process.kill()
     process.wait(HANG_SECONDS)
     orders.send()

@@ -79,7 +79,7 @@ class JavaDags:
         if self.airflow.config(name) is None:
             self.airflow.write_dag(name, {"tasks.max": "1", "airflow.engine": engine, **config})
         with Peak() as peak:
-            run = self.airflow.run(name, within_seconds=600)
+            run = self.airflow.run(name, within_seconds=2 * HANG_SECONDS)
         [task] = [each for each in self.airflow.tasks(name, run) if each["task_id"] == "run"]
         [of_task] = self.airflow.xcoms(name, run)["return_value"].values()
         seconds = (datetime.fromisoformat(task["end_date"]) - datetime.fromisoformat(task["start_date"])).total_seconds()

@@ -13,7 +13,8 @@ from airflow_provider_connect.runtime.java.task import runner
 from tests.e2e.faults.environments import send
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import children
-from tests.integration.standalone.agent import Agent, wait_for
+from tests.integration.standalone.agent import Agent
+from tests.waiting import wait_until
 
 
 def holds(file: Path, lines: list[str]) -> bool:
@@ -45,11 +46,11 @@ def test_an_application_hosts_java_sources_and_sinks(java_runs: JavaRuns, unique
                 with java_runs.input.open("a") as file:
                     file.write(f"{len(expected)}\n")
                 expected.append(str(len(expected)))
-                wait_for(partial(holds, java_runs.output, expected))
+                wait_until(partial(holds, java_runs.output, expected))
                 jvms = jvms or children()
             assert len(jvms) == len(before) + 4
             assert children() == jvms
-        wait_for(lambda: len(children()) == len(before))
+        wait_until(lambda: len(children()) == len(before))
     assert java_runs.records(unique) == expected
 
 
@@ -58,12 +59,12 @@ def test_a_hosted_java_task_that_fails_has_javas_trace(java_runs: JavaRuns, uniq
     sink = java_runs.sink(unique, unique, file=str(java_runs.folder / "nowhere" / "out.txt"))
     with Connect(unique, java_runs.worker) as connect:
         connect.add_connector(config_of(sink))
-        wait_for(lambda: states(connect, unique) == ["FAILED"])
+        wait_until(lambda: states(connect, unique) == ["FAILED"])
         [task] = connect.herder.connector_status(unique).tasks
         assert (task.trace or "").startswith("org.apache.kafka.connect.errors.ConnectException: Couldn't find or create file")
         (java_runs.folder / "nowhere").mkdir()
         connect.herder.restart_task(unique, 0)
-        wait_for(lambda: states(connect, unique) == ["RUNNING"])
+        wait_until(lambda: states(connect, unique) == ["RUNNING"])
 
 
 @pytest.mark.soak
@@ -73,15 +74,15 @@ def test_a_paused_java_connector_has_no_jvm_and_goes_on_after_it(java_runs: Java
     before = len(children())
     with Connect(unique, java_runs.worker) as connect:
         connect.add_connector(config_of(java_runs.source(unique, unique)))
-        wait_for(lambda: java_runs.records(unique) == ["one"])
+        wait_until(lambda: java_runs.records(unique) == ["one"])
         connect.herder.pause(unique)
-        wait_for(lambda: len(children()) == before)
+        wait_until(lambda: len(children()) == before)
         with java_runs.input.open("a") as file:
             file.write("two\n")
         time.sleep(0.5)
         assert java_runs.records(unique) == ["one"]
         connect.herder.resume(unique)
-        wait_for(lambda: java_runs.records(unique) == ["one", "two"])
+        wait_until(lambda: java_runs.records(unique) == ["one", "two"])
 
 
 @pytest.mark.soak
@@ -94,9 +95,9 @@ def test_standalone_hosts_java_sinks_and_refuses_sources(java_runs: JavaRuns, un
         (java_runs.folder / "python.txt").write_text("one\n")
         lines = {"connector.class": "FileStreamSource", "file": str(java_runs.folder / "python.txt"), "topic": unique}
         agent.request("POST", "/connectors", {"name": f"{unique}-in", "config": lines})
-        wait_for(partial(holds, java_runs.output, ["one"]))
+        wait_until(partial(holds, java_runs.output, ["one"]))
         agent.request("POST", "/connectors", {"name": unique, "config": config_of(java_runs.source(unique, unique))})
-        wait_for(lambda: agent.states(unique) == ["FAILED"])
+        wait_until(lambda: agent.states(unique) == ["FAILED"])
         _, status = agent.request("GET", f"/connectors/{unique}/status")
     finally:
         agent.stop()
@@ -117,10 +118,10 @@ def test_a_java_sink_that_hangs_is_named_and_ended(
     with Connect(unique, java_runs.worker) as connect:
         connect.add_connector(config_of(config))
         start = "org.apache.kafka.connect.file.FileStreamSinkTask.start"
-        wait_for(lambda: "its start has not returned for 1 s; it is at " + start in caplog.text)
+        wait_until(lambda: "its start has not returned for 1 s; it is at " + start in caplog.text)
         reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
         try:
-            wait_for(lambda: states(connect, unique) == ["FAILED"])
+            wait_until(lambda: states(connect, unique) == ["FAILED"])
             trace = connect.herder.connector_status(unique).tasks[0].trace or ""
         finally:
             os.close(reader)

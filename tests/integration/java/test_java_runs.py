@@ -18,9 +18,8 @@ from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
-from tests.integration.standalone.agent import wait_for
 from tests.kafka_topics import create_topic
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 LINES = 600_000
 EXPECTED = [f"line {number}" for number in range(LINES)]
@@ -106,7 +105,7 @@ def test_a_connector_has_a_heap_of_its_own(java_runs: JavaRuns, unique: str) -> 
     java_runs.input.write_text("one\n")
     java_runs.make_topic(unique)
     process = java_runs.start(java_runs.source(unique, unique, airflow_java_memory="300m"))
-    heap = wait_for(lambda: heap_of(process))
+    heap = wait_until(lambda: heap_of(process))
     code, output = java_runs.ended(process)
     assert (code, heap) == (0, ["-Xmx300m"]), output
 
@@ -141,15 +140,15 @@ def started_source(java_runs: JavaRuns, unique: str) -> "tuple[Path, Callable[[]
 def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     process = java_runs.start(source)
-    wait_for(has_begun)
+    wait_until(has_begun)
     process.kill()  # the JVM goes with it
     jvm_left = len(java_runs.records(unique))
     assert 1000 < jvm_left < LINES
     process.wait(HANG_SECONDS)
     process = java_runs.start(source)
     end = java_runs.end_of(unique)
-    wait_for(lambda: java_runs.end_of(unique) > end + 1000)  # not by markers of the transaction that was left open alone
-    jvm = wait_for(lambda: jvm_of(process))
+    wait_until(lambda: java_runs.end_of(unique) > end + 1000)  # not by markers of the transaction that was left open alone
+    jvm = wait_until(lambda: jvm_of(process))
     jvm.kill()
     code, output = java_runs.ended(process)
     assert (code, java_runs.task(unique).state) == (75, "FAILED"), output
@@ -162,7 +161,7 @@ def test_nothing_is_lost_or_doubled_when_a_run_is_killed(java_runs: JavaRuns, un
 def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     zombie = java_runs.start(source)
-    wait_for(has_begun)
+    wait_until(has_begun)
     jvm = jvm_of(zombie)
     assert jvm is not None
     for pid in (jvm.pid, zombie.pid):
@@ -174,7 +173,7 @@ def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) ->
     for pid in (zombie.pid, jvm.pid):
         os.kill(pid, signal.SIGCONT)
     java_runs.ended(zombie)
-    wait_for(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)
+    wait_until(lambda: not jvm.is_running() or jvm.status() == psutil.STATUS_ZOMBIE)
     assert java_runs.records(unique) == EXPECTED
     assert java_runs.task(unique).state == "RUNNING"
 
@@ -183,8 +182,8 @@ def test_a_frozen_run_is_fenced_by_the_next(java_runs: JavaRuns, unique: str) ->
 def test_a_pause_ends_the_run_with_its_offsets_committed(java_runs: JavaRuns, unique: str) -> None:
     source, has_begun = started_source(java_runs, unique)
     process = java_runs.start(source)
-    wait_for(has_begun)
-    jvm = wait_for(lambda: jvm_of(process))
+    wait_until(has_begun)
+    jvm = wait_until(lambda: jvm_of(process))
     jvm.suspend()  # else it may be at the end of the file before the pause is written
     java_runs.put_target_state(unique, TargetState.PAUSED)
     jvm.resume()

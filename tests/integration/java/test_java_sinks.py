@@ -11,8 +11,7 @@ from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, check_readiness
 from tests.integration.java.conftest import SINK, JavaRuns
-from tests.integration.standalone.agent import wait_for
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 PREDICATES = "org.apache.kafka.connect.transforms.predicates"
 
@@ -22,14 +21,14 @@ def send(java_runs: JavaRuns, topic: str, values: list[str], *, partitions: int,
     config = {"bootstrap.servers": java_runs.settings.bootstrap_servers}
     producer = Producer({**config, "transactional.id": transaction} if transaction else config)
     if transaction:
-        producer.init_transactions(60)
+        producer.init_transactions(HANG_SECONDS)
         producer.begin_transaction()
     for number, value in enumerate(values):
         producer.produce(topic, value.encode(), partition=number % partitions)
         producer.poll(0)
     if transaction:
-        producer.commit_transaction(60)
-    assert producer.flush(60) == 0
+        producer.commit_transaction(HANG_SECONDS)
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def test_two_tasks_leave_the_group_empty_and_at_the_end(java_runs: JavaRuns, unique: str) -> None:
@@ -42,7 +41,7 @@ def test_two_tasks_leave_the_group_empty_and_at_the_end(java_runs: JavaRuns, uni
     connection = AdminConnection.of(java_runs.settings)
     groups, admin = GroupOffsets(java_runs.settings, connection=connection), TopicAdmin(java_runs.settings, connection=connection)
     partitions = [TopicPartition(unique, number) for number in range(2)]
-    wait_for(lambda: groups.members(f"connect-{unique}") == [])
+    wait_until(lambda: groups.members(f"connect-{unique}") == [])
     committed = {partition: known.offset for partition, known in groups.committed(f"connect-{unique}").items()}
     assert committed == admin.end_offsets(partitions) == dict.fromkeys(partitions, 201)
     connection.close()
@@ -78,7 +77,7 @@ def test_nothing_is_lost_when_a_run_is_killed(java_runs: JavaRuns, unique: str) 
     send(java_runs, unique, values, partitions=1)
     sink = java_runs.sink(unique, unique, consumer_override_max_poll_records="100")
     process = java_runs.start(sink)
-    wait_for(lambda: java_runs.output.exists() and java_runs.output.stat().st_size > 0)
+    wait_until(lambda: java_runs.output.exists() and java_runs.output.stat().st_size > 0)
     process.kill()
     process.wait(HANG_SECONDS)
     code, output = java_runs.run(sink)

@@ -1,7 +1,6 @@
 """A JVM that is driven from this process: what its code prints, how long a call may take, and what it has cost."""
 
 import logging
-import time
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -13,9 +12,10 @@ from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory
 from airflow_provider_connect.runtime.spark.java_runtime import JavaRuntime, find_java
+from tests.waiting import HANG_SECONDS, wait_until
 
 
-def started(*, call_seconds: float = 60.0) -> Jvm:
+def started(*, call_seconds: float = HANG_SECONDS) -> Jvm:
     runtime = find_java(cache=cache_directory())
     jars = runtime_jars(cache_directory(), runtime)
     return Jvm(runtime, jars, heap="256m", hide=lambda text: text.replace("s3cret", "[hidden]"), call_seconds=call_seconds)
@@ -42,9 +42,7 @@ def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogC
                     stream.print("y" * (1 << 20))
                 stream.println()
                 stream.println("the next line")
-        until = time.monotonic() + 60.0
-        while "the next line" not in caplog.text and time.monotonic() < until:
-            time.sleep(0.05)
+        wait_until(lambda: "the next line" in caplog.text)
     finally:
         jvm.close()
     printed = [record.getMessage() for record in caplog.records if record.name == "java"]
@@ -52,7 +50,7 @@ def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogC
 
 
 def test_its_cpu_seconds_are_known_behind_its_end() -> None:
-    jvm = started(call_seconds=30.0)
+    jvm = started()
     before = jvm.cpu_seconds
     jvm.close()
     assert not jvm.is_alive
@@ -62,7 +60,7 @@ def test_its_cpu_seconds_are_known_behind_its_end() -> None:
 def test_a_call_may_take_as_long_as_its_caller_allows() -> None:
     cases: list[tuple[float, AbstractContextManager[object]]] = [
         (1.0, pytest.raises(RetriableException, match=r"did not answer for .* s, and was killed")),
-        (30.0, nullcontext()),
+        (HANG_SECONDS, nullcontext()),
     ]
     for call_seconds, expected in cases:
         jvm = started(call_seconds=call_seconds)

@@ -12,15 +12,13 @@ from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import copied_mirror
 from tests.kafka_topics import create_topic
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 PACKAGE = "org.apache.kafka.connect.mirror"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 RECORDS = 120_000
-ENDS_SECONDS = 150.0
 """A run that does not end by itself takes an hour."""
 
 
@@ -61,7 +59,7 @@ class Mirror:
     def run(self, config: Path) -> str:
         """The output of a run, which has to end by itself."""
         process = self.runs.start(config)
-        process.wait(ENDS_SECONDS)
+        process.wait(HANG_SECONDS)
         code, output = self.runs.ended(process)
         assert code == 0, output
         return output
@@ -71,7 +69,7 @@ class Mirror:
         for number in range(first, last):
             producer.produce(self.topic, str(number).encode(), partition=partition)
             producer.poll(0)
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
 
     def copied(self) -> list[int]:
         """What lies in the first partition of the copy."""
@@ -117,7 +115,7 @@ def test_a_run_that_mirrors_a_topic_whose_records_never_end_does(mirror: Mirror)
     source = mirror.config("Source")
     mirror.write(0, 1000)
     process = mirror.runs.start(source)
-    written, ends = 1000, time.monotonic() + ENDS_SECONDS
+    written, ends = 1000, time.monotonic() + HANG_SECONDS
     while process.poll() is None and time.monotonic() < ends:
         mirror.write(written, written + 10)
         written += 10
@@ -134,7 +132,7 @@ def test_what_a_killed_run_has_left_comes_once(mirror: Mirror) -> None:
     for victim in ("process", "jvm", "process"):
         process = mirror.runs.start(source)
         before = mirror.runs.end_of(mirror.copy) if victim != "process" else 0
-        wait_for(lambda: process.poll() is not None or _end(mirror) > before)  # noqa: B023
+        wait_until(lambda: process.poll() is not None or _end(mirror) > before)  # noqa: B023
         target = process if victim == "process" else jvm_of(process)
         if target is not None:
             target.kill()
@@ -176,13 +174,13 @@ def test_a_mirror_that_stays_copies_topics_that_appear_later(mirror: Mirror) -> 
     mirror.write(0, 10)
     with Connect(mirror.name, mirror.runs.worker) as connect:
         connect.add_connector(dict(line.split("=", 1) for line in config.read_text().splitlines()))
-        wait_for(lambda: _end(mirror) >= 10)
+        wait_until(lambda: _end(mirror) >= 10)
         create_topic(mirror.origin, later := f"{mirror.topic}.later", 1)
         producer = Producer({"bootstrap.servers": mirror.origin})
         producer.produce(later, b"0")
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
         copy = f"there.{later}"
-        wait_for(lambda: copy in mirror.runs.topics_of(f"source-{mirror.name}"))
+        wait_until(lambda: copy in mirror.runs.topics_of(f"source-{mirror.name}"))
         assert mirror.runs.records(copy) == ["0"]
     assert mirror.copied() == [*range(10)]
 

@@ -10,10 +10,9 @@ from airflow_provider_connect.runtime.worker.application.readiness import NO_WOR
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.test_java_sinks import send
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import MONGODB, installed_mongodb
 from tests.mongo_server import MissingGoError, MongoServer
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 COUNT = 400
@@ -73,7 +72,7 @@ def test_documents_are_written_once_by_runs_of_which_some_are_killed(runs: JavaR
         expected |= dict.fromkeys(numbers, state)
         send(runs, unique, [json.dumps({"_id": number, "state": state}) for number in numbers], partitions=1)
         process = runs.start(config)
-        wait_for(lambda: process.poll() is not None or state in documents(mongo, unique).values())  # noqa: B023
+        wait_until(lambda: process.poll() is not None or state in documents(mongo, unique).values())  # noqa: B023
         process.kill()
         process.wait(HANG_SECONDS)
         code, output = runs.run(config)

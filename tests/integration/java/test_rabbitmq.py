@@ -10,10 +10,9 @@ from tests.conftest import CACHE
 from tests.debian_packages import MissingServerError
 from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.test_java_sinks import send
-from tests.integration.standalone.agent import wait_for
 from tests.java_plugins import RABBITMQ, installed_rabbitmq
 from tests.rabbitmq_server import RabbitmqServer
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 PACKAGE = "com.github.jcustenborder.kafka.connect.rabbitmq"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
@@ -51,12 +50,12 @@ def test_messages_of_runs_of_which_one_is_killed_are_all_there(java_runs: JavaRu
     values = [f"message {number}" for number in range(COUNT)]
     send(java_runs, unique, values, partitions=1)
     process = java_runs.start(config)
-    wait_for(lambda: process.poll() is not None or rabbitmq.messages(unique))
+    wait_until(lambda: process.poll() is not None or rabbitmq.messages(unique))
     process.kill()
     process.wait(HANG_SECONDS)
     code, output = java_runs.run(config)
     assert code == 0, output
-    found = wait_for(lambda: found if set(found := rabbitmq.messages(unique)) == set(values) else None)
+    found = wait_until(lambda: found if set(found := rabbitmq.messages(unique)) == set(values) else None)
     assert max(Counter(found).values()) <= 2
     assert check_readiness(java_runs.settings, unique, define=None, secrets_of=lambda _: {}).state == NO_WORK
 

@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.java.bounded.debezium_postgres import Debe
 from airflow_provider_connect.runtime.java.bounded.replication_slot import ReplicationSlot
 from airflow_provider_connect.runtime.worker.bounded_call import within
 from tests.integration.java.conftest import drop_capture
-from tests.integration.standalone.agent import wait_for
+from tests.waiting import wait_until
 
 KINDS = "IUDTM"
 
@@ -161,10 +161,10 @@ def test_a_connection_whose_question_was_given_up_is_closed_once_it_answers(
     late = pids()
     assert len(late) == 1
     assert server.row("SELECT pg_backend_pid()")[0] not in late
-    wait_for(lambda: not pids() & late)
+    wait_until(lambda: not pids() & late)
     assert len(pids()) == 1
     server.close()
-    wait_for(lambda: not pids())
+    wait_until(lambda: not pids())
 
 
 def test_a_hundred_checks_hold_no_wal_of_other_tables_back_and_lose_no_change(
@@ -233,7 +233,7 @@ def test_a_change_that_is_committed_while_the_slot_moves_stays(postgres: Postgre
             timer.join()
             writer.join()
             # a message without a transaction is on the server's disk, and so in the slot, 0.2 s later
-            found: list[tuple[int, str]] = wait_for(lambda: delivered(database, name))
+            found: list[tuple[int, str]] = wait_until(lambda: delivered(database, name))
             assert [kind for _, kind in found] == ["I" if number % 2 == 0 else "M"], number
             assert source.has_new_data(config, lambda _: offset, within) is True
             offset["lsn"] = found[0][0]

@@ -20,8 +20,8 @@ from tests.integration.java.conftest import JavaRuns
 from tests.integration.java.processes import jvm_of
 from tests.integration.java.test_debezium import Orders, orders
 from tests.integration.java.test_mirror_maker import Mirror, mirror_plugins, origin
-from tests.integration.standalone.agent import wait_for
 from tests.kafka_topics import create_topic
+from tests.waiting import wait_until
 
 __all__ = ["mirror_plugins", "orders", "origin"]
 LONGEST_SECONDS = 2.5
@@ -57,7 +57,7 @@ class Storm:
 
     def _strike(self, what: str) -> bool:
         process = self.runs.start(self.config)
-        wait_for(lambda: jvm_of(process) is not None or process.poll() is not None)
+        wait_until(lambda: jvm_of(process) is not None or process.poll() is not None)
         time.sleep(self.chance.uniform(0.0, LONGEST_SECONDS))
         jvm = jvm_of(process)
         if jvm is None or process.poll() is not None:

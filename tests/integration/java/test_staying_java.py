@@ -21,10 +21,9 @@ from tests.e2e.faults import shared_application
 from tests.integration.java.conftest import SINK, JavaRuns
 from tests.integration.java.conftest import SOURCE as FILE_SOURCE
 from tests.integration.java.processes import children
-from tests.integration.standalone.agent import wait_for
 from tests.integration.worker.environment import Pauses
 from tests.java_plugins import compiled_plugin
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 SECRET = "canary-of-a-password"
 SOURCE = "org.example.FolderSourceConnector"
@@ -78,19 +77,19 @@ def files(java_runs: JavaRuns, folder_plugin: Path, unique: str) -> Folder:
 
 def test_a_connector_that_asks_for_other_tasks_gets_them(files: Folder) -> None:
     with files.hosted() as connect:
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
         files.add("a.txt", "a1")
-        wait_for(lambda: files.holds("a1"))
+        wait_until(lambda: files.holds("a1"))
         files.add("b.txt", "b1")
-        wait_for(lambda: files.holds("a1", "b1"))
-        wait_for(lambda: files.states(connect) == ["RUNNING", "RUNNING"])
+        wait_until(lambda: files.holds("a1", "b1"))
+        wait_until(lambda: files.states(connect) == ["RUNNING", "RUNNING"])
         files.add("a.txt", "a2")
         files.add("b.txt", "b2")
-        wait_for(lambda: files.holds("a1", "a2", "b1", "b2"))
+        wait_until(lambda: files.holds("a1", "a2", "b1", "b2"))
         (files.path / "a.txt").unlink()
-        wait_for(lambda: files.states(connect) == ["RUNNING"])
+        wait_until(lambda: files.states(connect) == ["RUNNING"])
         files.add("b.txt", "b3")
-        wait_for(lambda: files.holds("a1", "a2", "b1", "b2", "b3"))
+        wait_until(lambda: files.holds("a1", "a2", "b1", "b2", "b3"))
 
 
 @pytest.mark.soak
@@ -98,13 +97,13 @@ def test_a_task_that_failed_for_good_is_started_again_with_another_config(files:
     files.add("a.txt", "x" * 2_000_000)  # larger than a request of the producer, in every attempt
     files.add("b.txt", "b1")
     with files.hosted() as connect:
-        wait_for(lambda: files.states(connect) == ["FAILED", "RUNNING"])
-        wait_for(lambda: files.holds("b1"))
+        wait_until(lambda: files.states(connect) == ["FAILED", "RUNNING"])
+        wait_until(lambda: files.holds("b1"))
         (files.path / "a.txt").unlink()
         files.add("b.txt", "b2")
-        wait_for(lambda: files.states(connect) == ["RUNNING"])
+        wait_until(lambda: files.states(connect) == ["RUNNING"])
         files.add("b.txt", "b3")
-        wait_for(lambda: files.holds("b1", "b2", "b3"))
+        wait_until(lambda: files.holds("b1", "b2", "b3"))
 
 
 @pytest.mark.soak
@@ -112,30 +111,30 @@ def test_a_restart_of_the_connector_starts_it_anew(files: Folder) -> None:
     before = children()
     files.add("a.txt", "a1")
     with files.hosted() as connect:
-        wait_for(lambda: files.holds("a1"))
+        wait_until(lambda: files.holds("a1"))
         first = {each.pid for each in children() if each not in before}
         connect.herder.restart_connector(files.name, include_tasks=False, only_failed=False)
-        wait_for(lambda: len(second := {each.pid for each in children() if each not in before}) == 2 and not second & first)
+        wait_until(lambda: len(second := {each.pid for each in children() if each not in before}) == 2 and not second & first)
         files.add("b.txt", "b1")
-        wait_for(lambda: files.holds("a1", "b1"))
+        wait_until(lambda: files.holds("a1", "b1"))
 
 
 def test_a_failed_connector_is_started_again_while_its_tasks_continue(files: Folder) -> None:
     files.add("a.txt", "a1")
     with files.hosted() as connect:
-        wait_for(lambda: files.holds("a1"))
+        wait_until(lambda: files.holds("a1"))
         (files.path / "fail").touch()
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
         trace = connect.herder.connector_status(files.name).connector.trace or ""
         assert "the folder is out of order" in trace
         assert SECRET not in trace
-        wait_for(lambda: files.states(connect) == ["RUNNING"])
+        wait_until(lambda: files.states(connect) == ["RUNNING"])
         files.add("a.txt", "a2")
         files.add("b.txt", "b1")
-        wait_for(lambda: files.holds("a1", "a2"))
+        wait_until(lambda: files.holds("a1", "a2"))
         (files.path / "fail").unlink()
-        wait_for(lambda: files.holds("a1", "a2", "b1"))
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
+        wait_until(lambda: files.holds("a1", "a2", "b1"))
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
 
 
 def test_a_jvm_that_ends_is_replaced_and_each_record_comes_once(files: Folder) -> None:
@@ -148,32 +147,32 @@ def test_a_jvm_that_ends_is_replaced_and_each_record_comes_once(files: Folder) -
     files.add("a.txt", "a1")
     (files.path / "hang").touch()
     with files.hosted() as connect:
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
         trace = connect.herder.connector_status(files.name).connector.trace or ""
         assert f"{SOURCE} (" in trace
         assert "took more than the 10 s of plugin.plan.timeout.ms to name its tasks, and its JVM was ended" in trace
         assert f"at {SOURCE}.taskConfigs(FolderSourceConnector.java:" in trace
         (files.path / "hang").unlink()
-        wait_for(lambda: files.holds("a1"))
-        wait_for(lambda: len(jvms()) == 2)
+        wait_until(lambda: files.holds("a1"))
+        wait_until(lambda: len(jvms()) == 2)
         _, of_task = jvms()
         (files.path / "exit").touch()
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "FAILED")
         trace = connect.herder.connector_status(files.name).connector.trace or ""
         assert f"The JVM of {SOURCE} (" in trace
         assert "ended with exit code 7, as if a plugin had called System.exit" in trace
         files.add("a.txt", "a2")
         files.add("b.txt", "b1")
-        wait_for(lambda: files.holds("a1", "a2"))
+        wait_until(lambda: files.holds("a1", "a2"))
         assert of_task.is_running()
         (files.path / "exit").unlink()
-        wait_for(lambda: files.holds("a1", "a2", "b1"))
-        wait_for(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
+        wait_until(lambda: files.holds("a1", "a2", "b1"))
+        wait_until(lambda: connect.herder.connector_status(files.name).connector.state == "RUNNING")
         for number, jvm in enumerate(jvms()):  # the connector's and the tasks'
             jvm.kill()
             files.add("b.txt", f"b{number + 2}")
-            wait_for(lambda: files.holds("a1", "a2", *(f"b{each}" for each in range(1, number + 3))))  # noqa: B023
-        wait_for(lambda: len(jvms()) == 3)
+            wait_until(lambda: files.holds("a1", "a2", *(f"b{each}" for each in range(1, number + 3))))  # noqa: B023
+        wait_until(lambda: len(jvms()) == 3)
         assert connect.herder.connector_status(files.name).connector.state == "RUNNING"
 
 
@@ -192,9 +191,9 @@ def test_a_jvm_killed_just_before_a_plan_is_replaced_by_the_next_plan(files: Fol
     monkeypatch.setattr(StayingConnector, "task_configs", kill_and_plan)
     files.add("a.txt", "a1")
     with files.hosted():
-        wait_for(lambda: files.holds("a1"))
+        wait_until(lambda: files.holds("a1"))
         files.add("b.txt", "b1")
-        wait_for(lambda: files.holds("a1", "b1"))
+        wait_until(lambda: files.holds("a1", "b1"))
         assert killed
 
 
@@ -218,17 +217,17 @@ def test_the_next_run_takes_java_connectors_over(java_runs: JavaRuns, unique: st
     applications = [shared_application.start(older, java_runs.worker, "process")]
     try:
         writer.start()
-        wait_for(lambda: len(lines_of(java_runs.output)) > 20)
+        wait_until(lambda: len(lines_of(java_runs.output)) > 20)
         with Pauses(java_runs.output) as pauses:
             os.kill(applications[0].driver_pid(), signal.SIGUSR1)
-            wait_for((older / LEFT_FILE).exists)
+            wait_until((older / LEFT_FILE).exists)
             applications.append(shared_application.start(java_runs.folder / "next", java_runs.worker, "process"))
             assert applications[0].process.wait(HANG_SECONDS) == 0
             known = len(lines_of(java_runs.output))
-            wait_for(lambda: len(lines_of(java_runs.output)) > known + 20)
+            wait_until(lambda: len(lines_of(java_runs.output)) > known + 20)
         enough.set()
         writer.join()
-        wait_for(lambda: lines_of(java_runs.output)[-1:] == sent[-1:])
+        wait_until(lambda: lines_of(java_runs.output)[-1:] == sent[-1:])
     finally:
         for application in applications:
             shared_application.kill(application)

@@ -14,8 +14,7 @@ from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext
 from tests.columns import there
 from tests.integration.jdbc.sinks import TargetDatabase
 from tests.reaching import reaching
-
-_MOST_SECONDS = 60
+from tests.waiting import HANG_SECONDS
 
 
 @dataclass(slots=True)
@@ -54,7 +53,7 @@ class Source:
             context.offset = self._offset  # type: ignore[method-assign]
             task.initialize(context)
             task.start(connector.task_config(of_task))
-            deadline = time.monotonic() + _MOST_SECONDS
+            deadline = time.monotonic() + HANG_SECONDS
             try:
                 while (polled := task.poll()) is not None:
                     assert time.monotonic() < deadline

@@ -10,8 +10,9 @@ from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import Postg
 from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConnectException, FencedException, RetriableException, TaskException
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
-from tests.integration.worker.environment import eventually
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
+
+MEETING_SECONDS = 0.5
 
 INSERT = {"auto.create": "true"}
 CHECKED = "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(20) NOT NULL, CHECK (id % 50 <> 7))"
@@ -163,7 +164,7 @@ def test_a_connection_lost_in_the_middle_of_a_statement(postgresql_target: Targe
     with ThreadPoolExecutor(1) as threads:
         commit = threads.submit(sink.commit)
         is_writing = "SELECT 1 FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND query LIKE '%notes%' AND pid <> pg_backend_pid()"
-        eventually(lambda: postgresql_target.rows(is_writing))
+        wait_until(lambda: postgresql_target.rows(is_writing))
         end_connections(postgresql_target)
         commit.result(HANG_SECONDS)
     assert [id for id, _ in sink.notes()] == list(range(100))
@@ -317,7 +318,7 @@ def test_what_is_written_at_the_same_time_in_another_order_is_tried_again(postgr
                     break
                 except RetriableException:
                     continue
-            barrier.wait(0.5) if id == number + 1 else None
+            barrier.wait() if id == number + 1 else None
         sinks[number].commit()
 
     barrier = Meeting(2)
@@ -345,6 +346,6 @@ class Meeting:
     def __init__(self, count: int) -> None:
         self._barrier = threading.Barrier(count)
 
-    def wait(self, seconds: float) -> None:
+    def wait(self) -> None:
         with contextlib.suppress(threading.BrokenBarrierError):
-            self._barrier.wait(seconds)
+            self._barrier.wait(MEETING_SECONDS)

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 
-from tests.integration.standalone.agent import Agent, properties, wait_for
+from tests.integration.standalone.agent import Agent, properties
 from tests.integration.worker.environment import make_topic
+from tests.waiting import wait_until
 
 FILES = 1000
 
@@ -32,7 +33,7 @@ def received(consumer: Consumer, count: int) -> list[bytes]:
         found.extend(message.value() or b"" for message in consumer.consume(100, 0.01))
         return len(found) >= count
 
-    wait_for(is_enough)
+    wait_until(is_enough)
     return found
 
 
@@ -79,7 +80,7 @@ def test_a_task_that_follows_carries_out_connects_verbs_and_goes_on_at_altered_o
         agent.start(agent.folder / "logs.properties")
         assert received(consumer, 2) == [b"one", b"two"]
         ask("PUT", "/pause")
-        wait_for(lambda: agent.states("logs") == ["PAUSED", "PAUSED"])
+        wait_until(lambda: agent.states("logs") == ["PAUSED", "PAUSED"])
         write("three")
         log.rename(f"{log}.1")
         write("four")
@@ -89,7 +90,7 @@ def test_a_task_that_follows_carries_out_connects_verbs_and_goes_on_at_altered_o
         ask("POST", "/restart?includeTasks=true")
         write("five")
         assert received(consumer, 1) == [b"five"]
-        wait_for(lambda: agent.states("logs") == ["RUNNING", "RUNNING"])
+        wait_until(lambda: agent.states("logs") == ["RUNNING", "RUNNING"])
 
         ask("PUT", "/stop")
         assert agent.states("logs") == ["STOPPED"]

@@ -60,17 +60,17 @@ def produce(bootstrap: str, topic: str, records: Iterable[Sent]) -> None:
     for partition, key, value, headers, timestamp in records:
         report = {"on_delivery": lambda error, _: errors.append(error) if error else None}
         producer.produce(topic, value, key, partition, headers=list(headers), timestamp=timestamp, **report)
-    assert (producer.flush(120), errors) == (0, [])
+    assert (producer.flush(HANG_SECONDS), errors) == (0, [])
 
 
 def in_transaction(bootstrap: str, topic: str, values: Sequence[bytes], *, commit: bool) -> None:
     """Records of one transaction in partition 0."""
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"writer-{topic}"})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     for value in values:
         producer.produce(topic, value, partition=0)
-    producer.flush(120)
+    producer.flush(HANG_SECONDS)
     (producer.commit_transaction if commit else producer.abort_transaction)(120)
     settle(bootstrap, topic)
 
@@ -86,7 +86,7 @@ def records(bootstrap: str, topic: str, *, isolation: str = "read_committed") ->
         consumer.assign([TopicPartition(topic, number, 0) for number in left])
         found: list[Sent] = []
         while left:
-            message = consumer.poll(120)
+            message = consumer.poll(HANG_SECONDS)
             assert message is not None, f"partitions {left} of {topic} never end"
             error = message.error()
             if error is not None:

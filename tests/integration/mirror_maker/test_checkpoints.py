@@ -15,7 +15,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.worker.environment import commit_by_hand
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 def send_numbers(mirror: MirrorEnvironment, topic: str, first: int, last: int) -> None:
@@ -47,9 +47,12 @@ def read_on(bootstrap: str, group: str, topic: str, count: int) -> list[bytes]:
     try:
         consumer.subscribe([topic])
         found: list[bytes] = []
-        deadline = time.monotonic() + 60
-        while len(found) < count and time.monotonic() < deadline:
-            found += [message.value() or b"" for message in consumer.consume(count - len(found), 0.2) if message.error() is None]
+
+        def are_read() -> bool:
+            found.extend(message.value() or b"" for message in consumer.consume(count - len(found), 0.2) if message.error() is None)
+            return len(found) == count
+
+        wait_until(are_read, lambda: f"{count} records, but {found}")
         return found
     finally:
         consumer.close()

@@ -12,8 +12,7 @@ from airflow_provider_connect.connectors.mirror_maker.settings import SOURCE
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from tests.integration.mirror_maker.mirror import MirrorEnvironment
-from tests.integration.worker.environment import eventually
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 TOPICS = 5
 PARTITIONS = 10
@@ -34,7 +33,7 @@ def test_offsets_of_partitions_that_were_just_created(mirror: MirrorEnvironment,
     for number in range(TOPICS):
         theirs, ours = f"{mirror.unique}-theirs-{number}", f"{mirror.unique}-ours-{number}"
         stranger.create_topics([NewTopic(theirs, PARTITIONS, 1)])[theirs].result(HANG_SECONDS)
-        eventually(lambda topic=theirs: topic in target.topics())  # type: ignore[misc]
+        wait_until(lambda topic=theirs: topic in target.topics())  # type: ignore[misc]
         assert target.ends(of(theirs)) == dict.fromkeys(of(theirs), 0)
         target.create([NewTopic(ours, PARTITIONS, 1)], "replication.factor")
         assert target.topics()[ours] == PARTITIONS
@@ -55,7 +54,7 @@ def test_a_time_out_that_no_client_takes_is_an_hour(mirror: MirrorEnvironment, m
     cluster = Cluster(SOURCE.parse(mirror.config(admin_timeout_ms=str(milliseconds))), "target", AllowedPaths())
     try:
         cluster.create([NewTopic(mirror.unique, 1, 1)], "replication.factor")
-        eventually(lambda: mirror.unique in cluster.topics())
+        wait_until(lambda: mirror.unique in cluster.topics())
     finally:
         cluster.close()
 

@@ -10,6 +10,7 @@ from confluent_kafka import Producer
 from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, records
 from tests.integration.worker.environment import make_topic
+from tests.waiting import HANG_SECONDS
 
 LARGE = random.Random(1).randbytes(2_500_000)
 PRODUCER = "producer_override_max_request_size"
@@ -19,7 +20,7 @@ def send(mirror: MirrorEnvironment, topic: str) -> None:
     producer = Producer({"bootstrap.servers": mirror.origin, "message.max.bytes": 5_000_000})
     for value in (b"before", LARGE, b"after"):
         producer.produce(topic, value, b"k", partition=0)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])

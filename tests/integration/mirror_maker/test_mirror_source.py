@@ -14,11 +14,10 @@ from airflow_provider_connect.runtime.worker.application.readiness import NO_WOR
 from tests import raw_headers
 from tests.integration.herder.killed_change import KillPoint
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, in_transaction, produce, records, topics
-from tests.integration.worker.environment import eventually
 from tests.integration.worker.killed_run import run_and_kill
 from tests.integration.worker.test_distances import distances
 from tests.samples import sample
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 NOW_MS = int(time.time() * 1000)  # brokers delete what is older than a week
 
@@ -119,7 +118,7 @@ def test_a_topic_that_was_created_anew_is_mirrored_from_its_first_record(mirror:
     mirror.run(config)
     admin = AdminClient({"bootstrap.servers": mirror.origin})
     admin.delete_topics([topic])[topic].result(HANG_SECONDS)
-    eventually(lambda: topic not in topics(mirror.origin))
+    wait_until(lambda: topic not in topics(mirror.origin))
     mirror.topic()
     produce(mirror.origin, topic, second)
     assert mirror.runs.readiness().state == WORK

@@ -17,9 +17,9 @@ from tests.benchmark.connect_peer import ConnectWorker, mirror_plugins
 from tests.conftest import CACHE
 from tests.e2e.test_handover import QUICK, our_properties
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, Sent, produce, records, topics
-from tests.integration.worker.environment import RunEnvironment, commit_by_hand, eventually
+from tests.integration.worker.environment import RunEnvironment, commit_by_hand
+from tests.waiting import wait_until
 
-SECONDS = 120.0
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 REAL = {
     "key_converter": BYTES,
@@ -99,7 +99,7 @@ def test_there_and_back(tmp_path: Path, bootstrap: str, origin: str, unique: str
     for count in (20, 40):
         journey.write(count)
         with journey.with_mirror_maker():
-            eventually(journey.is_whole, SECONDS)
+            wait_until(journey.is_whole)
         journey.check()
         if count == 20:
             journey.write(10)

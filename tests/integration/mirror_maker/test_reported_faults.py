@@ -12,8 +12,8 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
 from tests.integration.mirror_maker.test_checkpoints import checkpoints, group_offset, read_on, runs_of, send_numbers
-from tests.integration.worker.environment import commit_by_hand, eventually, make_topic
-from tests.waiting import HANG_SECONDS
+from tests.integration.worker.environment import commit_by_hand, make_topic
+from tests.waiting import HANG_SECONDS, wait_until
 
 IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
 
@@ -124,7 +124,7 @@ def test_a_target_that_was_created_anew_is_named(mirror: MirrorEnvironment, capl
     mirror.run(mirror.config())
     admin = AdminClient({"bootstrap.servers": mirror.target})  # kept until the answer is there
     admin.delete_topics([mirror.remote(topic)])[mirror.remote(topic)].result(HANG_SECONDS)
-    eventually(lambda: mirror.remote(topic) not in topics(mirror.target))
+    wait_until(lambda: mirror.remote(topic) not in topics(mirror.target))
     send_numbers(mirror, topic, 10, 12)
     mirror.run(mirror.config())
     assert values(mirror.target, mirror.remote(topic)) == [b"10", b"11"]

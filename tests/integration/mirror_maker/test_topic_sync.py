@@ -22,9 +22,9 @@ from airflow_provider_connect.runtime.worker.application.readiness import NO_WOR
 from tests.conftest import CACHE
 from tests.integration.mirror_maker.conftest import AUTHORIZED
 from tests.integration.mirror_maker.mirror import MirrorEnvironment, produce, records, topics
-from tests.integration.worker.environment import eventually, make_topic
+from tests.integration.worker.environment import make_topic
 from tests.kafka_topics import add_partitions, add_rights, alter_topic
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) -> None:
@@ -36,13 +36,13 @@ def test_settings_and_partitions_follow_their_origin(mirror: MirrorEnvironment) 
         return configs["retention.ms"], configs["max.message.bytes"], topics(mirror.target)[remote]
 
     mirror.run(mirror.config())
-    eventually(lambda: found() == ("90000000", "2000000", 1))
+    wait_until(lambda: found() == ("90000000", "2000000", 1))
     alter_topic(mirror.origin, topic, retention_ms="80000000", max_message_bytes=None)
     alter_topic(mirror.target, remote, min_insync_replicas="1")
     add_partitions(mirror.origin, topic, 3)
     produce(mirror.origin, topic, [(2, None, b"in a new partition", [], 0)])
     mirror.run(mirror.config())
-    eventually(lambda: found() == ("80000000", "1048588", 3))
+    wait_until(lambda: found() == ("80000000", "1048588", 3))
     assert [(partition, value) for partition, _, value, _, _ in records(mirror.target, remote)] == [(2, b"in a new partition")]
     alter_topic(mirror.origin, topic, retention_ms="70000000")
     mirror.run(mirror.config(config_properties_exclude="retention.*"))
@@ -89,7 +89,7 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
             (acl.name, acl.principal, acl.operation, acl.permission_type) for acl in target.describe_acls(anything).result(HANG_SECONDS)
         }
 
-    eventually(lambda: found() >= expected)
+    wait_until(lambda: found() >= expected)
     assert found() == expected
 
 
@@ -104,7 +104,7 @@ def test_a_topic_that_cannot_be_created_is_named_and_stops_no_other(mirror: Mirr
     assert f"Topic {long} is not mirrored: the target cluster here refused creating topic {mirror.remote(long)}" in line
     alter_topic(mirror.origin, plain, retention_ms="80000000")
     mirror.run(mirror.config())
-    eventually(lambda: TopicAdmin(mirror.runs.settings).configs([mirror.remote(plain)])[mirror.remote(plain)]["retention.ms"] == "80000000")
+    wait_until(lambda: TopicAdmin(mirror.runs.settings).configs([mirror.remote(plain)])[mirror.remote(plain)]["retention.ms"] == "80000000")
     if "heartbeats" not in topics(mirror.origin):
         make_topic(mirror.origin, "heartbeats")  # which are mirrored whatever the setting says
     mirror.runs.put_config(config := mirror.config(topics=long))

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from airflow_provider_connect.runtime.java.jvm.class_data import PREFIX
 from airflow_provider_connect.runtime.spark.class_data import ClassData, build_in_background, ensure_archive, note_exit
 from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions, submit_options
 from tests.spark_cluster import SparkCluster
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 JOB = """\
 import json, os, sys
@@ -140,10 +139,7 @@ def test_archives_are_built_behind_a_run(tmp_path: Path, monkeypatch: pytest.Mon
         old.mkdir(parents=True)
         os.utime(old, (1_000_000, 1_000_000))
     build_in_background(found)
-    deadline = time.monotonic() + 300
-    while not found.is_built and time.monotonic() < deadline:
-        time.sleep(0.5)
-    assert found.is_built
+    wait_until(lambda: found.is_built)
     assert (connects.exists(), former.exists()) == (True, False), "Kafka Connect's is not Spark's to delete"
     assert "SharedArchiveFile" in submit_options("local[1]").driver_java_options
 

@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.sql_mirror.follower import MirrorFollower
 from airflow_provider_connect.runtime.sql_mirror.tables import metadata
 from tests.mariadb_server import MariadbServer
-from tests.waiting import pauses
+from tests.waiting import HANG_SECONDS, pauses
 
 Follow = Callable[..., MirrorFollower]
 
@@ -72,11 +72,11 @@ def follow(settings: WorkerSettings, database: Engine) -> Iterator[Follow]:
         follower.close()
 
 
-def until(condition: Callable[[], object], follower: MirrorFollower | None = None, *, seconds: float = 180) -> None:
+def until(condition: Callable[[], object], follower: MirrorFollower | None = None) -> None:
     """Steps, or waits, until ``condition`` holds."""
-    deadline, pause_seconds = time.monotonic() + seconds, pauses()
+    deadline, pause_seconds = time.monotonic() + HANG_SECONDS, pauses()
     while not condition():
-        assert time.monotonic() < deadline, f"not within {seconds} s"
+        assert time.monotonic() < deadline, f"not within {HANG_SECONDS:g} s"
         if follower is None:
             time.sleep(next(pause_seconds))
         else:

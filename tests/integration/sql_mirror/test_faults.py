@@ -67,7 +67,7 @@ class Writing:
                 moved = [({"file": str(partition)}, {"position": number}) for partition in range(PARTITIONS)]
                 for record in store.records("orders", moved):
                     producer.produce(store.topic, record.value, record.key, record.partition)
-                assert producer.flush(60) == 0
+                assert producer.flush(HANG_SECONDS) == 0
                 time.sleep(0.02)
 
     def join(self) -> None:
@@ -161,13 +161,13 @@ def test_a_topic_made_anew_is_read_from_its_beginning(settings: WorkerSettings, 
         for name in ("stays", "changes", "goes"):
             writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
             writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     until(lambda: len(rows(database, task_status)) == 3 and len(rows(database, connector_status)) == 3, follower)
     make_anew(settings, settings.status_topic)
     with StatusWriter(settings) as writer:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
         writer.put_connector(ConnectorStatus("changes", State.PAUSED, "host:1"))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     until(lambda: not rows(database, task_status), follower)
     until(lambda: [row["state"] for row in rows(database, connector_status)] == ["PAUSED", "RUNNING"], follower)
     assert len(reported(database, "stays", Kind.STATUS)) == 1
@@ -201,7 +201,7 @@ def test_a_connector_with_an_offsets_topic_of_its_own(settings: WorkerSettings, 
     until(lambda: reported(database, "orders"), follower)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(topic, b'{"position":7}', b'["orders",{"file":"a"}]')
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     until(lambda: [row["topic"] for row in rows(database, source_offset)] == [topic], follower)
 
 
@@ -241,14 +241,14 @@ def test_an_offsets_topic_that_a_config_names_and_that_cannot_be_read_holds_up_n
 def test_an_aborted_offset_is_not_mirrored(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower = follow()
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": f"t-{settings.group_id}"})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     producer.produce(settings.offset_topic, b'{"position":666}', b'["orders",{"file":"a"}]', 0)
-    producer.flush(60)
-    producer.abort_transaction(60)
+    producer.flush(HANG_SECONDS)
+    producer.abort_transaction(HANG_SECONDS)
     producer.begin_transaction()
     producer.produce(settings.offset_topic, b'{"position":1}', b'["orders",{"file":"b"}]', 0)
-    producer.commit_transaction(60)
+    producer.commit_transaction(HANG_SECONDS)
     until(lambda: rows(database, source_offset), follower)
     assert [line[3] for line in reported(database, "orders")] == ['{"position":1}']
 
@@ -272,7 +272,7 @@ def test_what_was_removed_and_compacted_while_no_process_followed(cleaning: Kafk
         for name in ("stays", "goes"):
             writer.put_connector(ConnectorStatus(name, State.RUNNING, "host:1"))
             writer.put_task(TaskStatus(name, 0, State.RUNNING, "host:1"))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
 
     def followed(condition: Callable[[], object], holder: str) -> None:
         follower = MirrorFollower(settings, database.begin, holder=holder, now=time.time)
@@ -283,8 +283,8 @@ def test_what_was_removed_and_compacted_while_no_process_followed(cleaning: Kafk
     with StatusWriter(settings) as writer:
         writer.delete_task("goes", 0)
         writer.delete_connector("goes")
-        assert writer.flush(60)
-    until(lambda: not any(b"goes" in (key or b"") for key in keys_on(settings)), seconds=120)
+        assert writer.flush(HANG_SECONDS)
+    until(lambda: not any(b"goes" in (key or b"") for key in keys_on(settings)))
     followed(lambda: len(rows(database, task_status)) == 1 and len(rows(database, connector_status)) == 1, "two")
     assert [line[3] for line in reported(database, "goes", Kind.TASK_STATUS)][-1] is None
     with database.connect() as connection:
@@ -321,7 +321,7 @@ def test_a_connector_created_again_while_no_process_followed_has_no_tasks_of_the
             with TopicReader(settings.config_topic, internal_client_config(settings, ClientKind.CONSUMER, "test"), raw) as log:
                 return [record.key for record in log.read_to_end()].count(b"connector-orders") == 1
 
-        until(is_compacted, seconds=120)
+        until(is_compacted)
     followed(lambda: not rows(database, task_set) and not rows(database, task_config), "two")
     database.dispose()
 
@@ -330,7 +330,7 @@ def keys_on(settings: WorkerSettings) -> list[bytes | None]:
     """The keys that the status topic holds; each call adds a record, for the newest segment is never compacted."""
     with StatusWriter(settings) as writer:
         writer.put_connector(ConnectorStatus("stays", State.RUNNING, "host:1"))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     time.sleep(0.6)
     with TopicReader(settings.status_topic, internal_client_config(settings, ClientKind.CONSUMER, "test"), raw) as log:
         return [record.key for record in log.read_to_end()]

@@ -36,6 +36,7 @@ from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.offset_store import OffsetStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.integration.sql_mirror.conftest import Follow, until
+from tests.waiting import HANG_SECONDS
 
 CONFIG = {"connector.class": "FileStreamSource", "file": "/tmp/in", "topic": "lines"}
 SECRET = "canary-7f3a"
@@ -71,7 +72,7 @@ def write_offsets(settings: WorkerSettings, connector: str, *offsets: tuple[Mapp
     with OffsetStore(settings) as store:
         for record in store.records(connector, offsets):
             producer.produce(store.topic, record.value, record.key, record.partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def write_batch(
@@ -98,7 +99,7 @@ def write_batch(
     )
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers})
     producer.produce(settings.batch_topic, value, key, partition)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def test_configs_target_states_and_task_sets(settings: WorkerSettings, configs: ConfigStore, database: Engine, follow: Follow) -> None:
@@ -132,14 +133,14 @@ def test_statuses_and_topics_and_which_run_wrote_them(settings: WorkerSettings, 
         writer.put_connector(ConnectorStatus("orders", State.RUNNING, "host:1", version="1.0", claim=new))
         writer.put_task(TaskStatus("orders", 0, State.FAILED, "host:1", trace="Traceback\n\0", version="1.0", claim=new))
         writer.put_topic(TopicStatus("lines", "orders", 0, 1234, new))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     with StatusWriter(settings, claim=old) as writer:  # a zombie
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:2", claim=old))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     write_batch(settings, "orders", 0, "scheduled__1", new)
     with StatusWriter(settings, claim=new) as writer:
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:3", claim=new))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     until(lambda: [row["worker_id"] for row in rows(database, task_status)] == ["host:3"], follower)
     until(lambda: count(database, active_topic) == 1 and count(database, connector_status) == 1, follower)
     with database.connect() as connection:
@@ -151,13 +152,13 @@ def test_statuses_and_topics_and_which_run_wrote_them(settings: WorkerSettings, 
     with StatusWriter(settings, claim=new) as writer:
         writer.delete_connector("orders")
         writer.delete_topic("orders", "lines")
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     until(lambda: not count(database, connector_status) and not count(database, active_topic), follower)
     until(lambda: not count(database, task_status), follower)
     with StatusWriter(settings, claim=old) as writer:  # the zombie again: what was removed stays so
         writer.put_connector(ConnectorStatus("orders", State.RUNNING, "host:2", claim=old))
         writer.put_connector(ConnectorStatus("other", State.RUNNING, "host:2", claim=old))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     until(lambda: [row["connector"] for row in rows(database, connector_status)] == ["other"], follower)
 
 
@@ -268,6 +269,6 @@ def fill(settings: WorkerSettings, configs: ConfigStore) -> None:
     configs.delete_connector("gone")
     with StatusWriter(settings, claim=claim) as writer:
         writer.put_task(TaskStatus("orders", 0, State.RUNNING, "host:1", claim=claim))
-        assert writer.flush(60)
+        assert writer.flush(HANG_SECONDS)
     write_offsets(settings, "orders", ({"file": "a"}, {"position": 10}))
     write_batch(settings, "orders", 0, "one", claim, positions={"lines": {"0": 10}})

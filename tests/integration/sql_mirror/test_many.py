@@ -24,6 +24,7 @@ from airflow_provider_connect.runtime.wire import config_topic, offset_topic, st
 from tests.integration.sql_mirror.conftest import Follow, until
 from tests.integration.sql_mirror.test_follower import CONFIG, count
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 CONNECTORS = 1000
 
@@ -48,7 +49,7 @@ def write_connectors(settings: WorkerSettings) -> int:
                 producer.produce(topic, wire.value, wire.key)
                 written += 1
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     return written
 
 
@@ -57,7 +58,7 @@ def test_a_thousand_connectors(settings: WorkerSettings, database: Engine, follo
     expected: dict[Table, int] = {connector_config: 1, connector_status: 1, task_config: 2, task_status: 2, source_offset: 1}
     written, follower = write_connectors(settings), follow()
     started, cpu = time.monotonic(), time.thread_time()
-    until(lambda: all(count(database, table) == each * CONNECTORS for table, each in expected.items()), follower, seconds=120)
+    until(lambda: all(count(database, table) == each * CONNECTORS for table, each in expected.items()), follower)
     took, cpu = time.monotonic() - started, time.thread_time() - cpu
     print(f"{database.dialect.name}: {written} records in {took:.2f} s, {cpu:.2f} CPU-s: {written / took:.0f} records/s")
 

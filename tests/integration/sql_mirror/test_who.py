@@ -61,12 +61,12 @@ def test_the_user_of_a_verb_is_in_the_history(settings: WorkerSettings, database
         return [(row["kind"], row["connector"], _state(row["new"]), row["who"]) for row in rows]
 
     until(lambda: WANTED[-1] in found(), follower)
-    until(lambda: [row for row in WANTED if row not in found()] == [], follower, seconds=HANG_SECONDS)
+    until(lambda: [row for row in WANTED if row not in found()] == [], follower)
 
 
 def fail(writer: StatusWriter) -> None:
     writer.put_task(TaskStatus(NAME, 0, State.FAILED, "host:1", trace="no file"))
-    assert writer.flush(60)
+    assert writer.flush(HANG_SECONDS)
 
 
 def _state(new: str | None) -> str | None:

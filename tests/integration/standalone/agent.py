@@ -9,7 +9,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Self
@@ -36,11 +36,6 @@ def without_airflow(folder: Path) -> dict[str, str]:
 
 def properties(values: Mapping[str, str]) -> str:
     return "".join(f"{name}={value}\n" for name, value in values.items())
-
-
-def wait_for(what: Callable[[], Any], seconds: float = 120.0) -> Any:  # Any: whatever is waited for
-    """The first true value of ``what``; fails after ``seconds``."""
-    return wait_until(what, within_seconds=seconds)
 
 
 @dataclass(slots=True)
@@ -79,7 +74,7 @@ class Agent:
                 command, env=without_airflow(self.folder), stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True
             )
         if answers:
-            wait_for(self.is_up)
+            wait_until(self.is_up)
         return self
 
     def is_up(self) -> bool:

@@ -24,8 +24,9 @@ from PIL import Image, ImageFilter
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from tests.chromium import launched
 from tests.conftest import CACHE
-from tests.integration.standalone.agent import Agent, wait_for
+from tests.integration.standalone.agent import Agent
 from tests.integration.worker.environment import make_topic, send
+from tests.waiting import HANG_SECONDS, wait_until
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page, Request, Response, Route
@@ -111,7 +112,7 @@ def picture(page: Page) -> bytes:
 def _draw(page: Page, address: str, view: str) -> None:
     query, drawn = VIEWS[view]
     page.goto(f"{address}/ui{query}")
-    page.locator(drawn).first.wait_for(timeout=180_000)
+    page.locator(drawn).first.wait_for(timeout=1000 * HANG_SECONDS)
     page.wait_for_timeout(500)
 
 
@@ -160,10 +161,10 @@ def _server(folder: Path) -> Iterator[Agent]:
                 code, text = agent.request("POST", "/connectors", {"name": name, "config": config})
                 assert code == 201, text
             agent.request("PUT", "/connectors/orders-stopped/stop")
-            wait_for(lambda: "FAILED" in agent.states("orders-sink"))
-            wait_for(lambda: agent.states("orders-stopped") == ["STOPPED"])
-            wait_for(lambda: agent.request("GET", "/ui/connectors/orders-refused/dead-letters")[1].get("records"))
-            wait_for(lambda: agent.request("GET", "/connectors/orders-source/offsets")[1]["offsets"])
+            wait_until(lambda: "FAILED" in agent.states("orders-sink"))
+            wait_until(lambda: agent.states("orders-stopped") == ["STOPPED"])
+            wait_until(lambda: agent.request("GET", "/ui/connectors/orders-refused/dead-letters")[1].get("records"))
+            wait_until(lambda: agent.request("GET", "/connectors/orders-source/offsets")[1]["offsets"])
             yield agent
         finally:
             agent.stop()

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.integration.standalone.agent import FILES_OF_ALL, WARNED, Agent, properties, wait_for
-from tests.waiting import HANG_SECONDS
+from tests.integration.standalone.agent import FILES_OF_ALL, WARNED, Agent, properties
+from tests.waiting import HANG_SECONDS, wait_until
 
 MakeAgent = Callable[..., Agent]
 
@@ -31,17 +31,17 @@ def test_lines_flow_through_a_worker_that_carries_out_connects_verbs(make_agent:
     (tmp_path / "sink.json").write_text(json.dumps({"name": unique, "config": config}))
     agent.start(tmp_path / "source.properties", tmp_path / "sink.json")
 
-    wait_for(lambda: _lines(sink) == ["one", "two"])
+    wait_until(lambda: _lines(sink) == ["one", "two"])
     assert WARNED in agent.log
-    wait_for(lambda: agent.states("lines") == agent.states(unique) == ["RUNNING", "RUNNING"])
+    wait_until(lambda: agent.states("lines") == agent.states(unique) == ["RUNNING", "RUNNING"])
     assert agent.request("GET", "/connectors/lines/topics") == (200, {"lines": {"topics": [unique]}})
-    wait_for(lambda: {each["connector"]: each["records"] for each in agent.request("GET", "/workers")[1]} == {"lines": 2, unique: 2})
+    wait_until(lambda: {each["connector"]: each["records"] for each in agent.request("GET", "/workers")[1]} == {"lines": 2, unique: 2})
 
     assert agent.request("PUT", "/connectors/lines/pause")[0] == 202
-    wait_for(lambda: agent.states("lines") == ["PAUSED", "PAUSED"])
+    wait_until(lambda: agent.states("lines") == ["PAUSED", "PAUSED"])
     _append(source, "three")
     assert agent.request("PUT", "/connectors/lines/resume")[0] == 202
-    wait_for(lambda: _lines(sink) == ["one", "two", "three"])
+    wait_until(lambda: _lines(sink) == ["one", "two", "three"])
     assert agent.states("lines") == ["RUNNING", "RUNNING"]
 
     assert agent.request("PUT", "/connectors/lines/stop")[0] == 204
@@ -51,30 +51,30 @@ def test_lines_flow_through_a_worker_that_carries_out_connects_verbs(make_agent:
     assert (code, answer) == (200, {"message": "The offsets for this connector have been altered successfully"})
     assert agent.request("GET", "/connectors/lines/offsets") == (200, {"offsets": [there]})
     assert agent.request("PUT", "/connectors/lines/resume")[0] == 202
-    wait_for(lambda: _lines(sink) == ["one", "two", "three", "three"])
+    wait_until(lambda: _lines(sink) == ["one", "two", "three", "three"])
 
     other = tmp_path / "other.txt"
     assert agent.request("PUT", f"/connectors/{unique}/config", {**config, "file": str(other)})[0] == 200
-    wait_for(other.exists)  # until then the task that was may take lines, for the old file
+    wait_until(other.exists)  # until then the task that was may take lines, for the old file
     _append(source, "four")
-    wait_for(lambda: _lines(other) == ["four"])
+    wait_until(lambda: _lines(other) == ["four"])
     assert agent.request("POST", "/connectors/lines/restart?includeTasks=true")[0] == 202
-    wait_for(lambda: agent.states("lines") == ["RUNNING", "RUNNING"])
+    wait_until(lambda: agent.states("lines") == ["RUNNING", "RUNNING"])
     _append(source, "five")
-    wait_for(lambda: _lines(other) == ["four", "five"])
+    wait_until(lambda: _lines(other) == ["four", "five"])
 
     code, page = agent.request("GET", "/metrics")
     assert code == 200
     counted = 'kafka_connect_source_task_metrics_source_record_write_total{connector="lines",task="0"} 6\n'
-    wait_for(lambda: counted in agent.request("GET", "/metrics")[1])
+    wait_until(lambda: counted in agent.request("GET", "/metrics")[1])
     assert 'kafka_connect_connector_task_metrics_status{connector="lines",task="0",status="running"} 1\n' in page
 
     lag = f'kafka_connect_connector_metrics_records_lag{{connector="{unique}"}} '
-    wait_for(lambda: f"{lag}0\n" in agent.request("GET", "/metrics")[1])
+    wait_until(lambda: f"{lag}0\n" in agent.request("GET", "/metrics")[1])
     assert agent.request("PUT", f"/connectors/{unique}/pause")[0] == 202
-    wait_for(lambda: agent.states(unique) == ["PAUSED", "PAUSED"])
+    wait_until(lambda: agent.states(unique) == ["PAUSED", "PAUSED"])
     _append(source, "six")
-    wait_for(lambda: f"{lag}1\n" in agent.request("GET", "/metrics")[1])
+    wait_until(lambda: f"{lag}1\n" in agent.request("GET", "/metrics")[1])
 
     assert agent.request("DELETE", "/connectors/lines")[0] == 204
     assert agent.request("GET", "/connectors") == (200, [unique])
@@ -88,13 +88,13 @@ def test_a_failed_task_runs_again_when_it_is_restarted(make_agent: MakeAgent, tm
     receiver = {"connector.class": "FileStreamSink", "file": str(folder / "out.txt"), "topics": unique}
     assert agent.request("POST", "/connectors", {"name": "lines", "config": sender})[0] == 201
     assert agent.request("POST", "/connectors", {"name": unique, "config": receiver})[0] == 201
-    wait_for(lambda: agent.states(unique) == ["RUNNING", "FAILED"])
+    wait_until(lambda: agent.states(unique) == ["RUNNING", "FAILED"])
     folder.mkdir()
     assert agent.request("POST", f"/connectors/{unique}/restart")[0] == 204  # the connector alone
-    wait_for(lambda: agent.states(unique) == ["RUNNING", "FAILED"])
+    wait_until(lambda: agent.states(unique) == ["RUNNING", "FAILED"])
     code, plan = agent.request("POST", f"/connectors/{unique}/restart?includeTasks=true&onlyFailed=true")
     assert (code, [task["state"] for task in plan["tasks"]]) == (202, ["RESTARTING"])
-    wait_for(lambda: _lines(folder / "out.txt") == ["one"])
+    wait_until(lambda: _lines(folder / "out.txt") == ["one"])
     assert agent.states(unique) == ["RUNNING", "RUNNING"]
 
 

@@ -13,8 +13,8 @@ from airflow_provider_connect import Connect
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.masking import MaskedLogs
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
-from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, wait_for, without_airflow
-from tests.waiting import HANG_SECONDS
+from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, without_airflow
+from tests.waiting import HANG_SECONDS, wait_until
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -80,7 +80,7 @@ def test_topics_are_those_that_the_connector_writes_to(location: str, worker_set
         with Connect(unique, worker) as connect:
             assert connect.add_connector(lines) == [unique]
             assert connect.add_connector(sink) == []
-            wait_for(partial(_holds, out, expected))
+            wait_until(partial(_holds, out, expected))
             assert [task.state for task in connect.herder.connector_status(f"{unique}-in").tasks] == ["RUNNING"]
         with source.open("a") as file:
             file.write("two\n")
@@ -110,11 +110,11 @@ def test_a_value_whose_time_is_over_is_resolved_anew_while_the_worker_runs(boots
     with Connect(unique, worker) as connect:
         connect.add_connector(lines)
         connect.add_connector(sink)
-        wait_for(partial(_holds, out, ["from a.txt"]))
+        wait_until(partial(_holds, out, ["from a.txt"]))
         location.write_text(str(tmp_path / "b.txt"))
-        wait_for(partial(_holds, out, ["from a.txt", "from b.txt"]))
+        wait_until(partial(_holds, out, ["from a.txt", "from b.txt"]))
         location.write_text(str(tmp_path / "c.txt"))
-        wait_for(partial(_holds, out, ["from a.txt", "from b.txt", "from c.txt"]))
+        wait_until(partial(_holds, out, ["from a.txt", "from b.txt", "from c.txt"]))
         assert connect.herder.connector_config(f"{unique}-in")["file"] == lines["file"], "no config changed"
 
 

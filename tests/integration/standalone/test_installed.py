@@ -10,7 +10,8 @@ import pytest
 
 from airflow_provider_connect.dev.own_server import free_ports
 from tests.conftest import CACHE
-from tests.integration.standalone.agent import STRING, Agent, properties, wait_for
+from tests.integration.standalone.agent import STRING, Agent, properties
+from tests.waiting import wait_until
 
 
 @pytest.fixture
@@ -55,6 +56,6 @@ def test_connectors_run_and_the_rest_api_answers(agent: Agent, programs: Path, t
         agent.process = subprocess.Popen(
             ["connect-standalone", "worker.properties", "source.properties"], cwd=tmp_path, env=home, stdout=log, stderr=log
         )
-    wait_for(agent.is_up)
-    wait_for(lambda: agent.request("GET", "/connectors") == (200, [unique]))
+    wait_until(agent.is_up)
+    wait_until(lambda: agent.request("GET", "/connectors") == (200, [unique]))
     assert agent.end() == 0

@@ -14,7 +14,8 @@ import pytest
 
 from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
 from airflow_provider_connect.runtime.wire import java_map
-from tests.integration.standalone.agent import Agent, properties, wait_for
+from tests.integration.standalone.agent import Agent, properties
+from tests.waiting import wait_until
 
 MakeAgent = Callable[..., Agent]
 LINES_A_WRITE = 500
@@ -65,7 +66,7 @@ def _arrived(folder: Path) -> Counter[str]:
 def _moves_on(folder: Path) -> None:
     """Wait until more lines have arrived than now."""
     before = sum(_arrived(folder).values())
-    wait_for(lambda: sum(_arrived(folder).values()) > before, 120)
+    wait_until(lambda: sum(_arrived(folder).values()) > before)
 
 
 def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_path: Path, unique: str) -> None:
@@ -86,7 +87,7 @@ def test_no_line_is_lost_when_the_process_is_killed(make_agent: MakeAgent, tmp_p
             agent.start(*connectors)
         _moves_on(tmp_path)
     wanted = set(growing.lines)
-    wait_for(lambda: wanted <= set(_arrived(tmp_path)), 120)
+    wait_until(lambda: wanted <= set(_arrived(tmp_path)))
     arrived = _arrived(tmp_path)
     doubled, torn = sum(arrived[line] - 1 for line in wanted), set(arrived) - wanted
     assert all(any(line.startswith(piece) for line in wanted) for piece in torn)  # a line that a kill cut off is there again, whole
@@ -103,7 +104,7 @@ def test_no_line_is_doubled_when_the_process_is_asked_to_end(make_agent: MakeAge
             assert agent.end(number) == 0, agent.log
             agent.start(*connectors)
         _moves_on(tmp_path)
-    wait_for(lambda: sum(_arrived(tmp_path).values()) >= len(growing.lines), 120)
+    wait_until(lambda: sum(_arrived(tmp_path).values()) >= len(growing.lines))
     assert agent.end() == 0, agent.log
     assert (tmp_path / "out.txt").read_text().splitlines() == growing.lines
     file = OffsetFile(agent.offsets)

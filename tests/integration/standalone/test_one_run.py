@@ -14,8 +14,10 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
-from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, properties, wait_for, without_airflow
-from tests.waiting import HANG_SECONDS
+from tests.integration.standalone.agent import FILES_OF_ALL, STRING, WARNED, properties, without_airflow
+from tests.waiting import HANG_SECONDS, wait_until
+
+GOES_ON_SECONDS = 2.0  # after the first signal
 
 WorkerSettings = Callable[..., dict[str, str]]
 
@@ -82,8 +84,8 @@ def test_a_run_that_is_asked_to_end_commits_what_it_has_done(worker_settings: Wo
     source = {"name": unique, "connector_class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": unique, "batch_size": "10"}
     process = runs.start(**source)
     with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
-        wait_for(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
-        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 0)
+        wait_until(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
+        wait_until(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 0)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=HANG_SECONDS)
     assert process.returncode == 143, output
@@ -98,8 +100,8 @@ def test_a_run_that_a_newer_one_takes_over_is_no_failure(worker_settings: Worker
     source["transaction_boundary"] = "poll"
     older = runs.start(**source)
     with closing(Consumer({"bootstrap.servers": worker_settings()["bootstrap.servers"], "group.id": unique})) as consumer:
-        wait_for(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
-        wait_for(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 100)
+        wait_until(lambda: unique in consumer.list_topics(timeout=HANG_SECONDS).topics)
+        wait_until(lambda: consumer.get_watermark_offsets(TopicPartition(unique, 0), timeout=HANG_SECONDS)[1] > 100)
     newer = runs.start(**source)
     output, _ = older.communicate(timeout=HANG_SECONDS)
     assert older.returncode == 0, output
@@ -142,7 +144,7 @@ def test_a_connector_that_never_returns_is_ended_by_a_second_signal(worker_setti
     assert any("asleep" in line for line in process.stdout)
     process.send_signal(signal.SIGTERM)
     with pytest.raises(subprocess.TimeoutExpired):
-        process.wait(timeout=2)
+        process.wait(timeout=GOES_ON_SECONDS)
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=HANG_SECONDS) == 143
 

@@ -11,9 +11,9 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from airflow_provider_connect.dev.own_server import is_listening
 from tests.chromium import beyond, serious
-from tests.integration.standalone.agent import Agent, properties, wait_for
+from tests.integration.standalone.agent import Agent, properties
 from tests.integration.standalone.conftest import SCREENSHOTS, opened
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 MakeAgent = Callable[..., Agent]
 REFUSES = "refuses"
@@ -38,7 +38,7 @@ def refusing(topic: str, file: Path) -> dict[str, str]:
 
 def check_refused(page: Page, agent: Agent, topic: str) -> None:
     """Lag and dead letters of that sink, in the dark and by the keyboard."""
-    wait_for(lambda: len(agent.request("GET", f"/ui/connectors/{REFUSES}/dead-letters")[1].get("records", [])) == 2)
+    wait_until(lambda: len(agent.request("GET", f"/ui/connectors/{REFUSES}/dead-letters")[1].get("records", [])) == 2)
     page.emulate_media(color_scheme="dark")
     page.get_by_role("link", name="All connectors").click()
     refuses = page.locator(f"tr[data-connector={REFUSES}]")
@@ -85,9 +85,9 @@ def replay_refused(page: Page, agent: Agent, letter: Locator) -> None:
     dialog.get_by_role("button", name="Replay").press("Enter")
     expect(page.get_by_text("Last replay done: 1 record written.")).to_be_visible()
     expect(letter).to_contain_text("replayed")
-    wait_for(lambda: agent.request("GET", f"/ui/connectors/{REFUSES}/replay")[1]["replay"]["is_done"])
+    wait_until(lambda: agent.request("GET", f"/ui/connectors/{REFUSES}/replay")[1]["replay"]["is_done"])
     file = Path(agent.request("GET", f"/connectors/{REFUSES}/config")[1]["file"])
-    wait_for(lambda: file.exists() and file.read_text() == "{n=2}\n")
+    wait_until(lambda: file.exists() and file.read_text() == "{n=2}\n")
 
 
 def test_connectors_are_seen_paused_and_created_without_airflow(
@@ -127,7 +127,7 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     page.get_by_role("textbox", name=re.compile(r"^file\b")).first.fill(str(tmp_path / "out.txt"))
     page.get_by_role("button", name="Create connector").click()
     page.get_by_role("heading", name=unique).wait_for()
-    wait_for(lambda: (tmp_path / "out.txt").exists() and (tmp_path / "out.txt").read_text() == "one\ntwo\n")
+    wait_until(lambda: (tmp_path / "out.txt").exists() and (tmp_path / "out.txt").read_text() == "one\ntwo\n")
     page.get_by_role("tab", name="Offsets").click()
     expect(page.get_by_text("This server keeps no history of the lag.")).to_be_visible()
     page.get_by_role("table", name="Lag by partition").wait_for()
@@ -145,7 +145,7 @@ def test_the_page_is_for_the_users_of_the_server_and_loads_nothing_from_elsewher
     users.chmod(0o600)
     agent = make_agent(rest_basic_auth_credentials_file=str(users))
     agent.start(answers=False)
-    wait_for(lambda: is_listening(agent.port))
+    wait_until(lambda: is_listening(agent.port))
     with httpx.Client(base_url=f"http://127.0.0.1:{agent.port}", timeout=HANG_SECONDS) as stranger:
         for path in ("/ui", "/ui/host.js", "/ui/connectors"):
             answer = stranger.get(path)

@@ -9,10 +9,11 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, Request, expect
 
 from tests.chromium import serious
-from tests.integration.standalone.agent import Agent, wait_for
+from tests.integration.standalone.agent import Agent
 from tests.integration.standalone.conftest import SCREENSHOTS, opened
 from tests.integration.worker.environment import make_topic, send
 from tests.unit.plugins.locations import tree
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.soak  # a browser for each; one change of each kind: test_page
 
@@ -161,7 +162,7 @@ def test_a_secret_is_kept_replaced_and_removed_by_the_form(page: Page, agent: Ag
     page.get_by_role("button", name="Change config").click()
     confirmed(page, "Change config")
     expect(page.get_by_text("Config changed.")).to_be_visible()
-    assert wait_for(lambda: account.read_text().splitlines()[-1] == "hunter2 other")
+    assert wait_until(lambda: account.read_text().splitlines()[-1] == "hunter2 other")
 
 
 def logins(file: Path) -> set[str]:
@@ -171,7 +172,7 @@ def logins(file: Path) -> set[str]:
 
 def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, agent: Agent, account: Path) -> None:
     path, partition = f"/connectors/{NAME}/offsets", {"account": 9223372036854775807}
-    wait_for(lambda: agent.request("GET", path)[1]["offsets"])
+    wait_until(lambda: agent.request("GET", path)[1]["offsets"])
     at(page, agent, f"?connector={NAME}&tab=offsets")
     offset = page.get_by_role("textbox", name='Offset of {"account":9223372036854775807}')
     expect(offset).to_have_value('{"id":1780000000000000123}')
@@ -185,7 +186,7 @@ def test_whole_numbers_of_64_bits_are_shown_and_sent_as_they_are(page: Page, age
 
 
 def test_what_was_done_is_shown_where_the_connector_cannot_be_resumed(page: Page, agent: Agent, account: Path) -> None:
-    wait_for(lambda: agent.request("GET", f"/connectors/{NAME}/offsets")[1]["offsets"])
+    wait_until(lambda: agent.request("GET", f"/connectors/{NAME}/offsets")[1]["offsets"])
     at(page, agent, f"?connector={NAME}&tab=offsets")
     page.route("**/resume", lambda route: route.abort())  # the server is restarted just then
     page.get_by_role("button", name="Reset all").click()
@@ -195,7 +196,7 @@ def test_what_was_done_is_shown_where_the_connector_cannot_be_resumed(page: Page
     page.get_by_role("textbox", name=re.compile("^Offset of")).wait_for(state="detached")
     page.unroute("**/resume")
     page.get_by_role("button", name="Resume").click()
-    wait_for(lambda: agent.states(NAME) == ["RUNNING", "RUNNING"])
+    wait_until(lambda: agent.states(NAME) == ["RUNNING", "RUNNING"])
 
 
 def test_a_connector_is_stopped_and_deleted(page: Page, agent: Agent, account: Path) -> None:
@@ -263,7 +264,7 @@ def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, 
     assert serious(page) == []
     page.get_by_role("button", name="Resume", exact=True).click()
     expect(page.get_by_text("1 connector resumed.")).to_be_visible()
-    wait_for(lambda: agent.states(many[30])[:1] == ["RUNNING"])
+    wait_until(lambda: agent.states(many[30])[:1] == ["RUNNING"])
     assert [agent.states(name) for name in many[:2]] == [["STOPPED"]] * 2
 
     page.get_by_text("Select all listed").check(force=True)
@@ -275,7 +276,7 @@ def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, 
     expect(page.get_by_role("alertdialog")).to_contain_text("Stop 10 connectors?")
     confirmed(page, "Stop")
     expect(page.get_by_text("10 connectors stopped.")).to_be_visible()
-    wait_for(lambda: all(agent.states(name) == ["STOPPED"] for name in many[30:40]))
+    wait_until(lambda: all(agent.states(name) == ["STOPPED"] for name in many[30:40]))
     page.get_by_label("Search connectors").fill("many-0")
     expect(page.get_by_text("2 selected", exact=True)).to_be_visible()
 
@@ -326,7 +327,7 @@ def test_what_a_sink_delivers_is_followed_to_its_end(page: Page, agent: Agent, u
     percents, lefts = [percent_of(bar)], [left_of(progress)]
     assert serious(page) == []
     page.screenshot(path=SCREENSHOTS / "page-progress-light.png")
-    ends = time.monotonic() + 180
+    ends = time.monotonic() + HANG_SECONDS
     while percents[-1] < 100 and time.monotonic() < ends:
         page.wait_for_timeout(500)
         percents.append(percent_of(bar))

@@ -14,8 +14,8 @@ from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
 from airflow_provider_connect.runtime.stores.offset_file import OffsetFile
 from tests.benchmark.connect_peer import worker_jars
 from tests.conftest import CACHE
-from tests.integration.standalone.agent import STRING, Agent, properties, wait_for
-from tests.waiting import HANG_SECONDS
+from tests.integration.standalone.agent import STRING, Agent, properties
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -68,7 +68,7 @@ def _values(bootstrap: str, topic: str, count: int) -> list[str]:
         return message is None and len(values) >= count
 
     try:
-        wait_for(more, 120)
+        wait_until(more)
     finally:
         consumer.close()
     return values
@@ -87,7 +87,7 @@ def test_each_goes_on_where_the_other_ended(make_agent: MakeAgent, bootstrap: st
     append("one", "two")
     with _connect_standalone(tmp_path, bootstrap, agent.offsets, connector):
         assert _values(bootstrap, unique, len(written)) == written
-        wait_for(lambda: agent.offsets.exists() and agent.offsets.stat().st_size > 0)
+        wait_until(lambda: agent.offsets.exists() and agent.offsets.stat().st_size > 0)
     append("three")
     agent.start(connector)
     assert _values(bootstrap, unique, len(written)) == written

@@ -13,9 +13,8 @@ import psutil
 import pytest
 
 from airflow_provider_connect.runtime.stores.offset_file import SETTING
-from tests.integration.standalone.agent import wait_for
 from tests.integration.standalone.test_one_run import Runs
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 ENDED = "waiting for a change"
 CODE = """
@@ -48,7 +47,7 @@ class Watch:
 
     def wait_for_runs(self, count: int) -> str:
         """Wait for the end of ``count`` runs. What the last one printed."""
-        wait_for(lambda: self.text.count(ENDED) >= count or self.process.poll() is not None)
+        wait_until(lambda: self.text.count(ENDED) >= count or self.process.poll() is not None)
         assert self.process.poll() is None, self.text
         return self.text.split(ENDED)[count - 1]
 
@@ -103,7 +102,7 @@ def test_edits_of_code_and_properties_are_run_and_errors_are_shown(watching: Cal
 def test_a_signal_leaves_no_process(number: signal.Signals, watching: Callable[..., Watch]) -> None:
     watch = watching("--preview")
     watch.wait_for_runs(1)
-    processes = wait_for(lambda: len(found := watch.processes()) == 2 and found)
+    processes = wait_until(lambda: len(found := watch.processes()) == 2 and found)
     watch.process.send_signal(number)
     assert watch.process.wait(HANG_SECONDS) == (-number if number == signal.SIGKILL else 0)
     assert psutil.wait_procs(processes, 60)[1] == []
@@ -113,13 +112,13 @@ def test_a_change_or_a_signal_ends_a_run_that_is_under_way(watching: Callable[..
     code = tmp_path / "shop.py"
     edit(code, "    for number", '    import time\n    print("begun", flush=True)\n    time.sleep(600)\n    for number')
     watch = watching("--preview")
-    wait_for(lambda: "begun" in watch.text)
+    wait_until(lambda: "begun" in watch.text)
     edit(code, "time.sleep(600)", "time.sleep(0)")
     cut_short, _, run_again = watch.wait_for_runs(1).partition("Ended by a change of code or properties after ")
     assert "begun" in cut_short
     assert '"item": "tea"' in run_again
     edit(code, "time.sleep(0)", "time.sleep(600)")
-    wait_for(lambda: watch.text.count("begun") == 3)
+    wait_until(lambda: watch.text.count("begun") == 3)
     processes = watch.processes()
     watch.process.send_signal(signal.SIGINT)
     assert watch.process.wait(HANG_SECONDS) == 0
@@ -131,7 +130,7 @@ def test_what_a_run_has_started_ends_with_it(watching: Callable[..., Watch], tmp
     edit(tmp_path / "shop.py", "    for number", starts)
     watch = watching("--preview")
     pid = int(watch.wait_for_runs(1).partition("started ")[2].split()[0])
-    wait_for(lambda: not psutil.pid_exists(pid))
+    wait_until(lambda: not psutil.pid_exists(pid))
 
 
 @pytest.mark.soak  # an edit is run: the test above

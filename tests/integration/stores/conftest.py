@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 import pytest
 from confluent_kafka import KafkaError, Producer
 
+from tests.waiting import HANG_SECONDS
+
 Produce = Callable[..., None]
 
 
@@ -28,7 +30,7 @@ def produce(bootstrap: str) -> Produce:
                 headers=headers[0] if headers else [],
                 on_delivery=lambda error, _: errors.extend([error] if error else []),
             )
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
         assert errors == []
 
     return write

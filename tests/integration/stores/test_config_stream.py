@@ -12,7 +12,7 @@ from airflow_provider_connect.runtime.stores import config_stream
 from airflow_provider_connect.runtime.stores.config_follower import ChangeKind
 from airflow_provider_connect.runtime.stores.config_stream import ConfigStream
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
-from tests.integration.worker.environment import eventually
+from tests.waiting import wait_until
 
 OWNER = "run-1"
 
@@ -33,7 +33,7 @@ def polled(stream: ConfigStream, *names: str) -> None:
         found.update(stream.poll(0.2))
         return found >= set(names)
 
-    eventually(has_found)
+    wait_until(has_found)
     assert found == set(names)
 
 
@@ -89,6 +89,6 @@ def test_a_follower_of_a_claim_that_is_no_longer_kept_checks_its_connector(strea
     claim = store.claim("one", owner=OWNER)
     for number in range(3):
         store.put_connector("one", {"connector.class": "X", "name": "one", "number": str(number)})
-    eventually(lambda: stream.poll(0.2) is None or stream._kept_from > claim.offset + 1)
+    wait_until(lambda: stream.poll(0.2) is None or stream._kept_from > claim.offset + 1)
     with store.follow("one", claim) as follower:
         assert follower.has_changed(OWNER)

@@ -1,5 +1,3 @@
-import time
-
 import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as KafkaPartition
@@ -10,6 +8,9 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.runtime.stores.log_consumer import CommittedOffset
+from tests.waiting import HANG_SECONDS, wait_until
+
+UNANSWERED_SECONDS, HASTY_SECONDS = 1.0, 5.0
 
 
 @pytest.fixture
@@ -45,7 +46,7 @@ def test_a_group_whose_name_cannot_be_sent_hides_no_other(settings: WorkerSettin
 def test_a_cluster_that_does_not_answer_is_reported(free_port: int, unique: str, caplog: pytest.LogCaptureFixture) -> None:
     """Nothing listens at the port. One group is refused with the reason; of many, those that cannot be read are left out."""
     server = f"127.0.0.1:{free_port}"
-    connection = AdminConnection({"bootstrap.servers": server}, timeout_seconds=1)
+    connection = AdminConnection({"bootstrap.servers": server}, timeout_seconds=UNANSWERED_SECONDS)
     groups = GroupOffsets(WorkerSettings.of({"bootstrap.servers": server}), connection=connection)
     with pytest.raises(ConnectException, match=f"reading the offsets of group {unique}"):
         groups.committed(unique)
@@ -67,9 +68,7 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
         {"bootstrap.servers": settings.bootstrap_servers, "group.id": unique, "group.protocol": protocol, "client.id": "stranger"}
     )
     consumer.subscribe([at[0].topic])
-    deadline = time.monotonic() + 60
-    while not consumer.assignment() and time.monotonic() < deadline:
-        consumer.poll(0.1)
+    wait_until(lambda: consumer.poll(0.1) or consumer.assignment())
     assert [member.split()[0] for member in groups.members(unique)] == ["stranger"]
     if protocol == "classic":  # which Kafka Connect's workers use
         assert groups.workers(unique) == groups.members(unique)
@@ -81,16 +80,17 @@ def test_members_of_a_foreign_group_are_seen(settings: WorkerSettings, unique: s
 
 
 def test_offsets_of_an_open_transaction_are_waited_for(settings: WorkerSettings, unique: str, at: list[TopicPartition]) -> None:
-    groups = GroupOffsets(settings, connection=AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=5))
+    groups = GroupOffsets(settings)
+    connection = AdminConnection({"bootstrap.servers": settings.bootstrap_servers}, timeout_seconds=HASTY_SECONDS)
     commit(settings, unique, at[0], 1)
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": unique})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     consumer = Consumer({"bootstrap.servers": settings.bootstrap_servers, "group.id": unique})
     producer.send_offsets_to_transaction([KafkaPartition(*at[0], 9, "claim=3")], consumer.consumer_group_metadata())
     with pytest.raises(StoreTimeoutException, match="open transaction"):
-        groups.committed(unique)
+        GroupOffsets(settings, connection=connection).committed(unique)
     assert groups.committed_now([unique]) == {}, "waits for no transaction"
-    producer.commit_transaction(60)
+    producer.commit_transaction(HANG_SECONDS)
     assert groups.committed(unique, at) == {at[0]: CommittedOffset(9, "claim=3")}
     consumer.close()

@@ -12,6 +12,9 @@ from airflow_provider_connect.runtime.stores.last_records import RecordSearch
 from airflow_provider_connect.runtime.stores.log_consumer import LogRecord
 from tests.integration.stores.conftest import Produce
 from tests.kafka_topics import create_topic, settle
+from tests.waiting import HANG_SECONDS
+
+CLOCK_SECONDS = 1000.0  # of the test's own clock, for each record
 
 OWN, OTHER = b"own", b"other"
 
@@ -45,12 +48,12 @@ def test_each_record_in_a_transaction_of_its_own_and_aborted_ones_between(
 ) -> None:
     topic = queue()
     producer = Producer({"bootstrap.servers": settings.bootstrap_servers, "transactional.id": unique})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     for number in range(6):
         for end in (producer.abort_transaction, producer.commit_transaction):
             producer.begin_transaction()
             producer.produce(topic, f"{number}".encode(), OWN, 0)
-            producer.flush(60)
+            producer.flush(HANG_SECONDS)
             end(60)
     settle(settings.bootstrap_servers, topic)
     found = RecordSearch(5, own, text).run(settings, topic)
@@ -101,10 +104,10 @@ def test_what_was_found_when_the_time_was_over_is_returned(settings: WorkerSetti
     produce(topic, numbered(OWN, range(2, 3)), 0)
 
     def pass_time(record: LogRecord) -> bool:
-        clock[0] += 1000.0
+        clock[0] += CLOCK_SECONDS
         return own(record)
 
-    found = RecordSearch(2, pass_time, text, now=lambda: clock[0]).run(settings, topic, timeout_seconds=500.0)
+    found = RecordSearch(2, pass_time, text, now=lambda: clock[0]).run(settings, topic, timeout_seconds=CLOCK_SECONDS / 2)
     assert (found.kept, found.is_whole) == (["2"], False)
     with pytest.raises(StoreTimeoutException):
         RecordSearch(2, own, text).run(settings, topic, timeout_seconds=0.0)

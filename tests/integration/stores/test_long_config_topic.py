@@ -28,6 +28,9 @@ from airflow_provider_connect.runtime.worker.application.failure_report import r
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.kafka_topics import alter_topic
 from tests.no_runs import NoRuns
+from tests.waiting import HANG_SECONDS
+
+SHORT_SECONDS = 0.5  # for a whole topic
 
 CLAIMS = int(os.environ.get("CONNECT_TEST_CLAIMS", "60000"))
 CONNECTORS = 200
@@ -79,11 +82,11 @@ def claims(settings: WorkerSettings, count: int, connectors: int = CONNECTORS) -
     for first in range(0, count, 10_000):
         for number in range(first, min(first + 10_000, count)):
             producer.produce(settings.config_topic, b'{"task-count":1}', f"tasks-fencing-c{number % connectors}".encode())
-        producer.flush(60)
+        producer.flush(HANG_SECONDS)
 
 
 def whole(settings: WorkerSettings) -> ClusterConfigState:
-    with ConfigStore(settings, timeout_seconds=600) as fresh:
+    with ConfigStore(settings, timeout_seconds=2 * HANG_SECONDS) as fresh:
         return fresh.read()
 
 
@@ -175,7 +178,7 @@ def test_a_time_out_loses_nothing_of_what_was_read(settings: WorkerSettings, sto
     decoded.since()
     for _ in range(1000):
         try:
-            found = ConfigCache(tmp_path).read(settings, None, timeout_seconds=0.5)
+            found = ConfigCache(tmp_path).read(settings, None, timeout_seconds=SHORT_SECONDS)
             break
         except StoreTimeoutException:
             continue

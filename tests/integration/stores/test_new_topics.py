@@ -7,8 +7,7 @@ from airflow_provider_connect.runtime.config.client_settings import internal_cli
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.stores.log_consumer import BEGINNING, LogConsumer
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin, TopicSpec
-from tests.integration.worker.environment import eventually
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 TOPICS = 5
 PARTITIONS = 10
@@ -41,6 +40,6 @@ def test_partitions_that_another_client_has_just_created_answer(settings: Worker
             topic = f"{unique}-{number}"
             partitions = [TopicPartition(topic, partition) for partition in range(PARTITIONS)]
             stranger.create_topics([NewTopic(topic, PARTITIONS, 1)])[topic].result(HANG_SECONDS)
-            eventually(lambda topic=topic: topic in admin.partitions([topic]))  # type: ignore[misc]
+            wait_until(lambda topic=topic: topic in admin.partitions([topic]))  # type: ignore[misc]
             ends = (consumer if number % 2 else admin).end_offsets(partitions)
             assert ends == dict.fromkeys(partitions, 0)

@@ -27,7 +27,9 @@ from airflow_provider_connect.runtime.worker.application.readiness import check_
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.e2e.faults import connections
 from tests.integration.stores.conftest import Produce
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
+
+UNANSWERED_SECONDS = 2
 
 
 def unreachable_settings(port: int) -> WorkerSettings:
@@ -173,28 +175,26 @@ def test_topics_of_one_replica_among_several_brokers_are_warned_of(replicas: dic
 
 def test_broker_that_is_not_there_is_reported_in_time(free_port: int, capfd: pytest.CaptureFixture[str]) -> None:
     settings = unreachable_settings(free_port)
-    started = time.monotonic()
-    with pytest.raises(StoreTimeoutException, match=f"bootstrap.servers=127.0.0.1:{free_port}"):
-        TopicAdmin(settings, connection=AdminConnection.of(settings, timeout_seconds=2)).ensure_internal_topics()
+    with pytest.raises(StoreTimeoutException, match=f"within {UNANSWERED_SECONDS} s .*bootstrap.servers=127.0.0.1:{free_port}"):
+        TopicAdmin(settings, connection=AdminConnection.of(settings, timeout_seconds=UNANSWERED_SECONDS)).ensure_internal_topics()
     with (
         TopicReader("x", internal_client_config(settings, "consumer", "x"), raw) as log,
-        pytest.raises(StoreTimeoutException, match=str(free_port)),
+        pytest.raises(StoreTimeoutException, match=f"within {UNANSWERED_SECONDS} s .*{free_port}"),
     ):
-        log.read_to_end(1)
-    assert time.monotonic() - started < 50  # three seconds by the bounds given here; a minute by the default ones
+        log.read_to_end(UNANSWERED_SECONDS)
     assert capfd.readouterr().err == ""
 
 
 def test_missing_topic_is_reported_at_once(settings: WorkerSettings) -> None:
-    started = time.monotonic()
+    """The client itself waits until a topic may have come: here for longer than a read may take."""
+    patient = {**internal_client_config(settings, "consumer", "x"), "topic.metadata.propagation.max.ms": "900000"}
     with (
-        TopicReader("nowhere", internal_client_config(settings, "consumer", "x"), raw) as log,
+        TopicReader("nowhere", patient, raw) as log,
         pytest.raises(TopicMissingException, match="nowhere"),
     ):
         log.read_to_end()
     with pytest.raises(TopicMissingException):
         TopicAdmin(settings).topic_id("nowhere")
-    assert time.monotonic() - started < 29  # the client itself waits for 30 s until a topic may have come
     assert TopicAdmin(settings).partitions(["nowhere"]) == {}
 
 
@@ -225,31 +225,29 @@ def test_one_consumer_reads_several_topics_and_fetches_offsets(settings: WorkerS
 
 
 def _commit_by_transaction(producer: Producer, consumer: LogConsumer, at: TopicPartition) -> None:
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     producer.send_offsets_to_transaction(
         [KafkaPartition(at.topic, at.partition, 1, "claim=7")], consumer._consumer.consumer_group_metadata()
     )
-    producer.commit_transaction(60)
+    producer.commit_transaction(HANG_SECONDS)
 
 
 def test_ends_stop_before_open_transactions(settings: WorkerSettings, bootstrap: str) -> None:
     at = TopicPartition(settings.status_topic, 0)
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": f"t-{settings.group_id}"})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     producer.produce(at.topic, b"v", b"k", at.partition)
-    producer.flush(60)
+    producer.flush(HANG_SECONDS)
     admin = TopicAdmin(settings)
     with LogConsumer(internal_client_config(settings, "consumer", "x")) as consumer:
         assert admin.end_offsets([at]) == consumer.end_offsets([at]) == {at: 0}
         assert admin.end_offsets([at], read_committed=False) == {at: 1}
         records, ends = consumer.read({at: 0})
         assert (records, ends[at].position, ends[at].high) == ([], 0, 1)
-        producer.commit_transaction(60)
-        deadline = time.monotonic() + 60
-        while admin.end_offsets([at]) != {at: 2} and time.monotonic() < deadline:
-            time.sleep(0.01)
+        producer.commit_transaction(HANG_SECONDS)
+        wait_until(lambda: admin.end_offsets([at]) == {at: 2})
         records, ends = consumer.read({at: 0})
         assert ([record.value for record in records], ends[at].position) == ([b"v"], 2)  # behind the marker
 
@@ -273,7 +271,7 @@ def test_recreated_topic_is_noticed(settings: WorkerSettings, produce: Produce) 
         _recreate(settings)
         produce(settings.batch_topic, [(b"k", b"v")] * 3)
         with pytest.raises(LogTruncatedException):
-            log.read_to_end(10)
+            log.read_to_end(HANG_SECONDS)
         log.rewind()
         assert len(log.read_to_end()) == 3
 
@@ -296,22 +294,20 @@ def test_batch_log_of_a_recreated_topic_is_read_from_its_beginning(settings: Wor
 def _recreate(settings: WorkerSettings) -> None:
     client = AdminClient({"bootstrap.servers": settings.bootstrap_servers})
     client.delete_topics([settings.batch_topic])[settings.batch_topic].result(HANG_SECONDS)
-    deadline = time.monotonic() + 60
-    while settings.batch_topic in TopicAdmin(settings).partitions([settings.batch_topic]) and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_until(lambda: settings.batch_topic not in TopicAdmin(settings).partitions([settings.batch_topic]))
     TopicAdmin(settings).ensure_internal_topics()
 
 
 def test_tail_waits_and_costs_nothing(settings: WorkerSettings, produce: Produce) -> None:
     produce(settings.batch_topic, [(b"k", b"0"), (b"k", b"1")])
     with TopicTail(internal_client_config(settings, "consumer", "x"), {TopicPartition(settings.batch_topic, 0): 1}, raw) as follower:
-        assert [record.value for record in follower.poll(60)] == [b"1"]
+        assert [record.value for record in follower.poll(HANG_SECONDS)] == [b"1"]
         produce(settings.batch_topic, [(b"k", b"2")])
-        assert [record.value for record in follower.poll(60)] == [b"2"]
+        assert [record.value for record in follower.poll(HANG_SECONDS)] == [b"2"]
         started = time.perf_counter()
         for _ in range(1000):
             follower.poll()
-        assert time.perf_counter() - started < 60  # it never waits; 12 ms on a machine with nothing else to do
+        assert time.perf_counter() - started < HANG_SECONDS  # it never waits; 12 ms on a machine with nothing else to do
 
 
 def test_a_read_to_the_end_reads_every_partition_and_leaves_nothing_behind(
@@ -326,10 +322,7 @@ def test_a_read_to_the_end_reads_every_partition_and_leaves_nothing_behind(
         for _ in range(5):
             with TopicReader(topic, internal_client_config(settings, "consumer", "x"), raw) as log:
                 assert len(log.read_to_end()) == 100
-    deadline = time.monotonic() + 60
-    while _threads() > before and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert _threads() <= before
+    wait_until(lambda: _threads() <= before)
 
 
 def _threads() -> int:

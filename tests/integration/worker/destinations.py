@@ -18,8 +18,7 @@ from tests.integration.lake.tables import catalog_of, rows_of
 from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic
 from tests.integration.worker.note_runs import JSON
 from tests.integration.worker.test_filesystem_sink import published
-from tests.kafka_topics import HANG_SECONDS
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ from airflow_provider_connect.runtime.worker.application.task_body import run_ta
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.kafka_topics import create_topic
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 PLAIN = {"key.converter": STRING, "value.converter": STRING, "header.converter": STRING}
@@ -153,12 +153,13 @@ class RunEnvironment:
 
     def readiness(self, define: Mapping[str, str] | None = None) -> Readiness:
         """A transaction that is open for now, while the markers of its commit are under way, is waited for."""
-        deadline = time.monotonic() + 10
-        while True:
+
+        def settled() -> Readiness | None:
             found = check_readiness(self.settings, self.connector, define=define, secrets_of=lambda _: self.secrets)
-            if found.reason != LEFT_OPEN or time.monotonic() > deadline:
-                return found
-            time.sleep(0.05)
+            return None if found.reason == LEFT_OPEN else found
+
+        readiness: Readiness = wait_until(settled, LEFT_OPEN)
+        return readiness
 
     # ── what there is on the topics ──
 
@@ -220,9 +221,9 @@ class UnderWay:
     def is_running(self) -> bool:
         return self._thread.is_alive()
 
-    def wait(self, timeout_seconds: float = 240.0) -> RunResult:
-        self._thread.join(timeout_seconds)
-        assert self._results, f"the run has not ended after {timeout_seconds:g} s"
+    def wait(self) -> RunResult:
+        self._thread.join(HANG_SECONDS)
+        assert self._results, f"the run has not ended after {HANG_SECONDS:g} s"
         return self._results[0]
 
 
@@ -268,7 +269,7 @@ def send_until(enough: threading.Event, bootstrap: str, topic: str, sent: list[s
         sent.append(str(len(sent)))
         producer.produce(topic, sent[-1].encode())
         producer.poll(0)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def send_pairs(bootstrap: str, topic: str, records: Iterable[tuple[str, str | None]]) -> None:
@@ -281,7 +282,7 @@ def _send(bootstrap: str, topic: str, records: Iterable[tuple[str | None, str | 
     for key, value, partition in records:
         data, name = (None if part is None else part.encode() for part in (value, key))
         producer.produce(topic, data, name, partition)
-    assert producer.flush(120) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True, start: int | None = None) -> list[LogRecord]:
@@ -307,8 +308,3 @@ def commit_by_hand(bootstrap: str, group: str, offsets: Mapping[TopicPartition, 
             assert done.error is None or done.error.code() == KafkaError.NO_ERROR
     finally:
         consumer.close()
-
-
-def eventually(condition: Callable[[], object], timeout_seconds: float = 120.0) -> None:
-    """Wait until ``condition()`` is true."""
-    wait_until(condition, within_seconds=timeout_seconds)

@@ -205,17 +205,23 @@ class TransactionsSourceConnector(NumbersSourceConnector):
 
 
 class SlowSinkTask(SinkTask):
-    """Appends values to a file, ``put.ms`` a batch."""
+    """Appends values to a file, ``put.ms`` a batch. The first put creates the file ``asks`` and goes on when the file ``gate`` is there."""
 
     def start(self, config: Config) -> None:
-        self.config = config
+        self.config, self.has_passed = config, False
         self.file = Path(config["file"]).open("ab")  # noqa: SIM115  (closed by stop)
 
     def open(self, partitions: Collection[TopicPartition]) -> None:
         return None
 
     def put(self, batch: Batch) -> None:
-        time.sleep(self.config["put.ms"] / 1000)
+        if self.config["gate"] and not self.has_passed:
+            Path(self.config["asks"]).touch()
+            while not Path(self.config["gate"]).exists():
+                time.sleep(0.02)
+        else:
+            time.sleep(self.config["put.ms"] / 1000)
+        self.has_passed = True
         if self.config["fail.put"] == "retriable":
             raise RetriableException("the destination is busy")
         if self.config["fail.put"] == "true":
@@ -234,6 +240,8 @@ class SlowSinkConnector(SinkConnector):
     config_def = ConfigDef(
         ConfigKey("file", Type.STRING),
         ConfigKey("put.ms", Type.INT, 0),
+        ConfigKey("gate", Type.STRING, ""),
+        ConfigKey("asks", Type.STRING, ""),
         ConfigKey("fail.put", Type.STRING, ""),
         ConfigKey("password", Type.STRING, ""),
     )

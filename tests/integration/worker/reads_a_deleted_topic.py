@@ -13,9 +13,9 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import ENDLESS, READER_SETTINGS, KafkaReader
 from airflow_provider_connect.runtime.worker.delivery.librdkafka import load_librdkafka
+from tests.waiting import HANG_SECONDS
 
 UNKNOWN = {KafkaError.UNKNOWN_TOPIC_OR_PART, KafkaError._UNKNOWN_TOPIC, KafkaError._UNKNOWN_PARTITION}
-SECONDS = 60.0
 
 
 def main(servers: str, topic: str, way: str) -> None:
@@ -29,12 +29,12 @@ def main(servers: str, topic: str, way: str) -> None:
     consumer = Consumer({**READER_SETTINGS, **quick, "bootstrap.servers": servers, "group.id": topic, "error_cb": hear})
     library = load_librdkafka() if way == "direct" else None
     reader = KafkaReader(consumer, {TopicPartition(topic, 0): (0, ENDLESS)}, frozenset(), hear, library=library)
-    is_deleted, deadline = False, time.monotonic() + SECONDS
+    is_deleted, deadline = False, time.monotonic() + HANG_SECONDS
     try:
         while not UNKNOWN & set(heard) and time.monotonic() < deadline:
             if reader.read(0.3) and not is_deleted:
                 admin = AdminClient({"bootstrap.servers": servers})  # kept until the answer is there
-                admin.delete_topics([topic])[topic].result(SECONDS)
+                admin.delete_topics([topic])[topic].result(HANG_SECONDS)
                 is_deleted = True
     except ConnectException as error:
         print("raised", error, flush=True)

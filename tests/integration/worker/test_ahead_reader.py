@@ -26,7 +26,6 @@ from tests.kafka_topics import create_topic
 from tests.waiting import HANG_SECONDS
 
 RECORDS = 3 * BATCH_RECORDS
-SECONDS = 60.0
 
 
 @pytest.fixture
@@ -56,7 +55,7 @@ def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in partitions}
     with ahead(consumer, partitions) as reader:
         while not reader.exhausted:
-            for raw in reader.read(SECONDS):
+            for raw in reader.read(HANG_SECONDS):
                 seen[raw.partition] += numbers(raw)
             assert reader.positions == {partition: len(found) for partition, found in seen.items()}
     assert all(found == list(range(RECORDS)) for found in seen.values())
@@ -97,7 +96,7 @@ def test_records_that_expire_before_they_are_read_are_named(
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in few}
     with closing(strict({first: (5, end), other: (0, 10)})) as reader:
         while not reader.exhausted:
-            for raw in reader.read(SECONDS):
+            for raw in reader.read(HANG_SECONDS):
                 seen[raw.partition] += numbers(raw)
         assert reader.positions == {first: end, other: 10}
     assert seen == {first: list(range(50, end)), other: list(range(10))}
@@ -109,18 +108,18 @@ def test_a_partition_that_ends_before_its_position_fails(strict: Read, few: list
     with closing(strict({few[0]: (200, 300)})) as reader:
         text = f"Offset 200 is after the end of {few[0]}, 100: the topic lost records"
         with pytest.raises(ConnectException, match=text):
-            reader.read(SECONDS)
+            reader.read(HANG_SECONDS)
 
 
 def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: list[TopicPartition]) -> None:
     first = partitions[0]
     with ahead(consumer, partitions) as reader:
-        counts = positions(reader.read(SECONDS))
+        counts = positions(reader.read(HANG_SECONDS))
         reader.seek(first, 5)
         assert reader.positions[first] == 5
         counts = Counter((partition, number) for partition, number in counts if partition != first or number < 5)
         while not reader.exhausted:
-            counts += positions(reader.read(SECONDS))
+            counts += positions(reader.read(HANG_SECONDS))
     missing = {(first, number) for number in range(5)} - counts.keys()
     assert counts == everything(partitions) - Counter(missing)
 
@@ -128,17 +127,17 @@ def test_a_seek_takes_back_what_was_read_ahead(consumer: Consumer, partitions: l
 def test_nothing_of_a_partition_that_is_held_comes_until_it_is_let_go(consumer: Consumer, partitions: list[TopicPartition]) -> None:
     held, other = partitions
     with ahead(consumer, partitions) as reader:
-        counts = positions(reader.read(SECONDS))
+        counts = positions(reader.read(HANG_SECONDS))
         before = reader.positions[held]
         reader.hold(frozenset([held]))
         while not reader.exhausted:
-            raws = reader.read(SECONDS)
+            raws = reader.read(HANG_SECONDS)
             assert {raw.partition for raw in raws} <= {other}
             counts += positions(raws)
         assert reader.positions == {held: before, other: RECORDS}
         reader.hold(frozenset())
         while not reader.exhausted:
-            counts += positions(reader.read(SECONDS))
+            counts += positions(reader.read(HANG_SECONDS))
     assert counts == everything(partitions)
 
 
@@ -159,12 +158,12 @@ def test_batches_are_bounded_by_bytes_too(bootstrap: str, unique: str) -> None:
         producer.produce(unique, b"%06d" % number + b"x" * (size - 6))
         if number % 100 == 0:
             producer.flush()
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     consumer = Consumer({**READER_SETTINGS, "bootstrap.servers": bootstrap, "group.id": unique})
     seen: list[int] = []
     with ahead(consumer, [TopicPartition(unique, 0)], len(sizes)) as reader:
         while not reader.exhausted:
-            raws = reader.read(SECONDS)
+            raws = reader.read(HANG_SECONDS)
             assert sum(raw.num_bytes for raw in raws) < 2 * BATCH_BYTES, "what sizes change to is known only when it is read"
             seen += [int(value[:6]) for raw in raws for value in raw.value.to_pylist()]
     consumer.close()

@@ -12,6 +12,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.worker.environment import RunEnvironment, make_topic, send, values_of
 from tests.kafka_topics import settle
+from tests.waiting import HANG_SECONDS
 
 SMALL = {"max.request.size": "1000"}  # bytes; a line of the test's file is longer
 
@@ -92,11 +93,11 @@ def test_records_larger_than_a_fetch_arrive(environment: RunEnvironment, unique:
 def test_isolation_level_of_worker_or_connector_reaches_the_consumer(environment: RunEnvironment, unique: str, whose: str) -> None:
     make_topic(environment.bootstrap, unique)
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     producer.produce(unique, b"aborted")
-    producer.flush(60)
-    producer.abort_transaction(60)
+    producer.flush(HANG_SECONDS)
+    producer.abort_transaction(HANG_SECONDS)
     settle(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["sent"])
     key = "consumer.isolation.level" if whose == "worker" else "consumer.override.isolation.level"

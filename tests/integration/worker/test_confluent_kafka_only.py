@@ -11,6 +11,7 @@ from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.worker.delivery import librdkafka
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
+from tests.waiting import HANG_SECONDS
 
 LINES = [f"line {number}" for number in range(1_000)]
 WAYS = {"direct": "true", "objects": "false"}
@@ -55,7 +56,7 @@ def test_a_source_that_reads_kafka_copies_keys_and_values(environment: RunEnviro
     producer = Producer({"bootstrap.servers": environment.bootstrap})
     for value in values:
         producer.produce(unique, value, b"\xfe")
-    assert producer.flush(120) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     result = environment.run(environment.copy_source(unique, f"{unique}-copy", len(values)))
     assert (result.state, result.error) == (RunState.DONE, None)
     assert [(record.key, record.value) for record in read_topic(environment.bootstrap, f"{unique}-copy")] == [(b"\xfe", v) for v in values]

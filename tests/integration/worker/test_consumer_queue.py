@@ -24,7 +24,6 @@ from tests.kafka_topics import create_topic
 from tests.waiting import HANG_SECONDS
 
 ALL = frozenset({"key", "headers", "timestamp"})
-SECONDS = 120.0
 SIZES = (0, 1, 7, 11, 12, 13, 100, 5_000)
 Ranges = dict[TopicPartition, tuple[int, int]]
 
@@ -47,7 +46,7 @@ def rows_of(raw: RawBatch) -> Iterator[tuple[Any, ...]]:
 def everything(bootstrap: str, ranges: Ranges, columns: frozenset[str] = ALL, *, library: Librdkafka | None) -> list[tuple[Any, ...]]:
     found: list[tuple[Any, ...]] = []
     with reader_of(bootstrap, ranges, columns, library=library) as reader:
-        deadline = time.monotonic() + SECONDS
+        deadline = time.monotonic() + HANG_SECONDS
         while not reader.exhausted:
             assert time.monotonic() < deadline, reader.positions
             found += [row for raw in reader.read(1.0) for row in rows_of(raw)]
@@ -91,7 +90,7 @@ def test_any_keys_values_headers_and_timestamps(both: Callable[..., Any], bootst
         producer.produce(partition.topic, value, key, partition.partition, timestamp=stamp, headers=headers)
         sent[partition].append((key, value, [{"key": name, "value": each} for name, each in headers], stamp))
         producer.poll(0)
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     found = both({partition: (0, len(rows)) for partition, rows in sent.items()})
     expected = [(partition, offset, *row, "CreateTime") for partition, rows in sent.items() for offset, row in enumerate(rows)]
     assert found == sorted(expected, key=lambda row: row[:2])
@@ -138,8 +137,8 @@ def test_a_reader_that_is_closed_early_leaves_nothing_that_the_consumers_end_wai
     send_all(bootstrap, unique, (b"%d" % number for number in range(20_000)))
     started = time.monotonic()
     with reader_of(bootstrap, {TopicPartition(unique, 0): (0, 20_000)}, library=load_librdkafka()) as reader:
-        assert sum(raw.num_records for raw in reader.read(SECONDS)) < 20_000
-    assert time.monotonic() - started < SECONDS
+        assert sum(raw.num_records for raw in reader.read(HANG_SECONDS)) < 20_000
+    assert time.monotonic() - started < HANG_SECONDS
     with pytest.raises(ValueError, match="closed"):
         reader.read(1.0)
 
@@ -148,7 +147,7 @@ def send_all(bootstrap: str, topic: str, values: Iterable[bytes]) -> None:
     producer = Producer({"bootstrap.servers": bootstrap})
     for value in values:
         producer.produce(topic, value)
-    assert producer.flush(SECONDS) == 0
+    assert producer.flush(HANG_SECONDS) == 0
 
 
 @pytest.mark.parametrize("way", ["direct", "objects"])

@@ -29,7 +29,8 @@ from airflow_provider_connect.runtime.spark.run_directory import RunDirectory, w
 from airflow_provider_connect.runtime.worker.application import driver
 from airflow_provider_connect.runtime.worker.application.task_body import run_task
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
+from tests.waiting import wait_until
 
 Run = Callable[[TaskPayload], TaskResult]
 
@@ -132,7 +133,7 @@ def test_a_driver_leaves_with_its_keeper_and_not_without_an_answer(tmp_path: Pat
     assert not driver._leave_with_spark(tmp_path), "there is no keeper"
     file = tmp_path / KEEPER_FILE
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, preexec_fn=under_keeper(file)) as child:  # noqa: PLW1509
-        eventually(lambda: file.exists() and file.read_text())
+        wait_until(lambda: file.exists() and file.read_text())
         assert driver._leave_with_spark(tmp_path)
         child.communicate(b"\n")
     assert driver._leave(tmp_path)

@@ -19,10 +19,10 @@ from airflow_provider_connect.runtime.worker.delivery.commit_steps import Commit
 from tests.contract.dead_letter_cases import CASES, sink_config
 from tests.contract.record_dead_letters import GOLDEN, as_json, send_records
 from tests.integration.herder.killed_change import KillPoint
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 from tests.integration.worker.killed_run import run_and_kill
 from tests.raw_headers import NOT_UTF_8, produce
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -234,7 +234,7 @@ def test_record_that_is_waited_for_keeps_no_run_from_stopping(environment: RunEn
     fragile = {"transforms": "f", "transforms.f.type": "tests.Fragile", "transforms.f.retriable": "true"}
     config = environment.file_sink(unique) | fragile | tolerant(environment, **{"errors.retry.timeout": "-1"})
     under_way = environment.start(config)
-    eventually(lambda: environment.states() == {0: "RUNNING"})
+    wait_until(lambda: environment.states() == {0: "RUNNING"})
     under_way.application.request_end()
     assert under_way.wait().tasks[0].stopped_by is not None
     assert (environment.lines(), dead_letters(environment)) == ([], [])

@@ -10,9 +10,8 @@ import pytest
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.sdk.batch import Batch
 from tests.integration.jdbc.changes_under_readers import BEFORE, BETWEEN, change_once
-from tests.integration.worker.environment import eventually
 from tests.integration.worker.test_jdbc_source import ALL_MODES, Shop, polled, shop, started
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 __all__ = ["shop"]
 MODES = ("bulk", *ALL_MODES)
@@ -41,7 +40,7 @@ def test_columns_that_come_with_a_transaction_that_is_waited_for(shop: Shop, mod
     blocked = (
         f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{shop.name}%' AND pid <> pg_backend_pid()"
     )
-    eventually(lambda: polled_once.is_set() or shop.do(blocked) != [(0,)])
+    wait_until(lambda: polled_once.is_set() or shop.do(blocked) != [(0,)])
     late.commit()
     late.close()
     reading.join(HANG_SECONDS)

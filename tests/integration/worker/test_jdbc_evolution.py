@@ -12,9 +12,10 @@ import pytest
 
 from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.runtime.model.run import RunResult, RunState
-from tests.integration.worker.environment import RunEnvironment, eventually
+from tests.integration.worker.environment import RunEnvironment
 from tests.integration.worker.test_jdbc_sink import Target
 from tests.integration.worker.test_jdbc_source import Shop, shop
+from tests.waiting import wait_until
 
 __all__ = ["shop"]
 ORDERS = """CREATE TABLE orders (id bigserial PRIMARY KEY, small int, ratio real, name varchar(10) NOT NULL DEFAULT '', price numeric(8,2),
@@ -130,7 +131,7 @@ def test_a_table_that_is_altered_while_a_run_of_the_source_goes_on(pair: Pair) -
     source = dataclasses.replace(pair.environment, connector=f"{pair.environment.connector}-source")
     waiting = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND pid <> pg_backend_pid()"
     under_way = source.start(pair.source_config())
-    eventually(lambda: source.states().get(0) == "RUNNING" or pair.shop.do(waiting) != [(0,)])
+    wait_until(lambda: source.states().get(0) == "RUNNING" or pair.shop.do(waiting) != [(0,)])
     late.commit()
     late.close()
     result = under_way.wait()

@@ -29,6 +29,7 @@ from tests.integration.worker.environment import RunEnvironment, values_of
 from tests.mariadb_server import MariadbServer
 from tests.reaching import reaching
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 KEYS = {"incrementing.column.name": "id", "timestamp.column.name": "at"}
@@ -109,7 +110,7 @@ def started(config: dict[str, str], offset: dict[str, Any] | None = None, *, tas
 def polled(task: SourceTask, between: Callable[[int], object] = lambda page: None) -> list[Batch]:
     """All pages of a task; ``between`` is called after each with how many there were."""
     pages: list[Batch] = []
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + HANG_SECONDS
     while (found := task.poll()) is not None:
         assert time.monotonic() < deadline
         if isinstance(found, Batch):

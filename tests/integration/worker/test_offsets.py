@@ -15,7 +15,6 @@ from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.worker.environment import (
     RunEnvironment,
     commit_by_hand,
-    eventually,
     make_topic,
     read_topic,
     send,
@@ -23,6 +22,7 @@ from tests.integration.worker.environment import (
 )
 from tests.integration.worker.test_runs import text
 from tests.kafka_topics import settle
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 def set_by_hand(environment: RunEnvironment, offsets: dict[TopicPartition, int]) -> None:
@@ -71,7 +71,7 @@ def test_source_offsets_of_a_real_connect_are_continued(environment: RunEnvironm
     wire = offset_topic.encode(environment.connector, {"filename": str(environment.file)}, {"position": position})
     producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
     producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     make_topic(environment.bootstrap, unique)
     environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee))
     assert environment.run().state is RunState.DONE
@@ -86,13 +86,13 @@ def test_aborted_offsets_are_repaired(environment: RunEnvironment, unique: str, 
     environment.run(config)
     wrong = {("task", 0): 7_000, ("task", 1): 8_000, ("gone", 0): 9_000}  # the last has never been committed
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": f"{unique}-zombie"})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
     producer.begin_transaction()
     for (name, number), offset in wrong.items():
         wire = offset_topic.encode(environment.connector, {name: number}, {"next": offset})
         producer.produce(environment.settings.offset_topic, wire.value, wire.key, partition_for(wire.key, 5))
-    producer.flush(60)
-    producer.abort_transaction(60)
+    producer.flush(HANG_SECONDS)
+    producer.abort_transaction(HANG_SECONDS)
     settle(environment.bootstrap, environment.settings.offset_topic, 5)
     environment.run(config)
     last = {r.key: r.value for r in read_topic(environment.bootstrap, environment.settings.offset_topic, read_committed=False)}
@@ -111,15 +111,15 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
     """Committed, aborted, committed, aborted at the very end; then an open transaction hides what lies behind it."""
     make_topic(environment.bootstrap, unique)
     producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
-    producer.init_transactions(60)
+    producer.init_transactions(HANG_SECONDS)
 
     def transaction(values: list[str], *, commit: bool | None) -> None:
         producer.begin_transaction()
         for value in values:
             producer.produce(unique, value.encode())
-        producer.flush(60)
+        producer.flush(HANG_SECONDS)
         if commit is not None:
-            (producer.commit_transaction if commit else producer.abort_transaction)(60)
+            (producer.commit_transaction if commit else producer.abort_transaction)(HANG_SECONDS)
             settle(environment.bootstrap, unique)
 
     transaction(text(50), commit=True)
@@ -137,8 +137,8 @@ def test_transactional_topic_is_read_to_its_end(environment: RunEnvironment, uni
     assert environment.readiness(config).state == "no-work"
     assert environment.run(config).state is RunState.DONE
     assert environment.lines() == text(100)
-    producer.commit_transaction(60)
-    eventually(lambda: environment.readiness(config).state == "work")
+    producer.commit_transaction(HANG_SECONDS)
+    wait_until(lambda: environment.readiness(config).state == "work")
     environment.run(config)
     assert environment.lines() == [*text(110), "behind the open one"]
     assert environment.readiness(config).state == "no-work"
@@ -163,16 +163,16 @@ def test_compacted_topic_is_read_over_its_gaps(environment: RunEnvironment, uniq
     producer = Producer({"bootstrap.servers": environment.bootstrap, "enable.idempotence": True})
     for number in range(300):
         producer.produce(unique, f"value {number}".encode(), f"key {number % 10}".encode())
-    producer.flush(60)
+    producer.flush(HANG_SECONDS)
     time.sleep(0.3)
 
     def is_compacted() -> bool:
         producer.produce(unique, b"last", b"rolls the segment")
-        producer.flush(60)
+        producer.flush(HANG_SECONDS)
         time.sleep(0.5)
         return len(read_topic(environment.bootstrap, unique)) < 200
 
-    eventually(is_compacted)  # Kafka's cleaner begins every 15 s
+    wait_until(is_compacted)  # Kafka's cleaner begins every 15 s
     config = environment.file_sink(unique, batch_max_records="5")
     expected = [(record.value or b"").decode() for record in read_topic(environment.bootstrap, unique)]
     print(f"{len(expected)} records left of 300")

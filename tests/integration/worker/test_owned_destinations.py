@@ -23,8 +23,8 @@ from tests.integration.lake.tables import catalog_in, rows_of, table_of
 from tests.integration.worker.destinations import KINDS, Kind, config, in_another_cluster, make_again, reason, run
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.note_runs import notes
-from tests.kafka_topics import HANG_SECONDS
 from tests.samples import sample
+from tests.waiting import HANG_SECONDS
 
 
 def kinds(*kept: str) -> pytest.MarkDecorator:

@@ -17,6 +17,9 @@ from airflow_provider_connect.runtime.worker.application import plan_process
 from airflow_provider_connect.runtime.worker.application.plan_process import SharedPlan, plan_in_subprocess
 from airflow_provider_connect.runtime.worker.application.readiness import Readiness, UnreadyException, check_readiness
 from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
+from tests.waiting import HANG_SECONDS
+
+TOO_SHORT_SECONDS = 0.1
 
 SECRETS = {"${airflow:shop:password}": "canary-4711"}
 
@@ -37,7 +40,7 @@ def in_this_process(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(subprocess, "run", run)
 
 
-def plan(environment: RunEnvironment, define: dict[str, str], *, timeout_seconds: float = 60) -> SharedPlan:
+def plan(environment: RunEnvironment, define: dict[str, str], *, timeout_seconds: float = HANG_SECONDS) -> SharedPlan:
     directory = environment.folder / "plan"
     directory.mkdir(mode=0o700)
     spec = RunSpec(environment.connector, environment.properties, "run-1", define=define, secrets=SECRETS)
@@ -87,7 +90,7 @@ def test_too_many_tasks_and_bad_configs_are_not_tried_again(environment: RunEnvi
 
 def test_plan_that_takes_too_long_may_be_tried_again(environment: RunEnvironment, unique: str) -> None:
     with pytest.raises(RetriableException, match=r"did not plan its tasks within 0\.1 s"):
-        plan(environment, environment.numbers(unique), timeout_seconds=0.1)
+        plan(environment, environment.numbers(unique), timeout_seconds=TOO_SHORT_SECONDS)
 
 
 @pytest.mark.usefixtures("in_this_process")

@@ -47,7 +47,7 @@ def records(bootstrap: str, topic: str) -> list[tuple[int, bytes | None, bytes |
     consumer.assign([TopicPartition(topic, number, 0) for number in range(3)])
     found, left = [], 3
     while left:
-        message = consumer.poll(120)
+        message = consumer.poll(HANG_SECONDS)
         assert message is not None
         if message.error():
             left -= 1
@@ -66,10 +66,10 @@ def test_nulls_empties_and_keys_arrive_as_by_way_of_python(bootstrap: str, topic
     batch = EncodedBatch(topic, len(VALUES), value, key)
     by_native = KafkaWriter(producer, native=native(producer))
     by_native.write(batch)
-    by_native.flush(60)
+    by_native.flush(HANG_SECONDS)
     by_columns = records(bootstrap, topic)
     KafkaWriter(producer).write(batch)
-    producer.flush(60)
+    producer.flush(HANG_SECONDS)
     by_python = list(records(bootstrap, topic))
     for found in by_columns:
         by_python.remove(found)
@@ -84,7 +84,7 @@ def test_slices_and_forced_partitions_keep_their_order(bootstrap: str, topic: st
     for start in range(0, 30_000, 7_001):
         piece = column.slice(start, 7_001)
         writer.write(EncodedBatch(topic, len(piece), piece, kafka_partition=1))
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
     found = records(bootstrap, topic)
     assert {partition for partition, _, _ in found} == {1}
     assert [value for _, _, value in found] == column.to_pylist()
@@ -93,7 +93,7 @@ def test_slices_and_forced_partitions_keep_their_order(bootstrap: str, topic: st
 def test_a_column_of_nulls_is_tombstones(bootstrap: str, topic: str, producer: Producer) -> None:
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(EncodedBatch(topic, 2, None, pa.array([b"a", b"b"], pa.binary())))
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
     assert sorted((key, value) for _, key, value in records(bootstrap, topic)) == [(b"a", None), (b"b", None)]
 
 
@@ -110,7 +110,7 @@ def test_a_record_that_the_broker_refuses_ends_the_client(bootstrap: str, unique
     writer = KafkaWriter(producer, native=native(producer))
     with pytest.raises(Exception, match=r"(?i)gapless|too large|fatal|fenced|refused"):  # noqa: PT012  (by the write or by the flush)
         writer.write(EncodedBatch(unique, 1, pa.array([b"x" * 100_000], pa.binary())))
-        writer.flush(60)
+        writer.flush(HANG_SECONDS)
     producer.close()
 
 
@@ -124,7 +124,7 @@ def test_records_of_a_topic_deleted_meanwhile_fail_the_flush(bootstrap: str, top
     """The broker creates it again, with fewer partitions: what is written to the others is dropped by the client."""
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(EncodedBatch(topic, 1, pa.array([b"before"], pa.binary())))
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
     _delete(bootstrap, topic)
     with pytest.raises(TopicMissingException, match=r"_UNKNOWN_(PARTITION|TOPIC)"):
         _write_on(writer, topic, 2)
@@ -134,7 +134,7 @@ def test_a_transaction_with_records_of_a_topic_deleted_meanwhile_is_not_committe
     """Records of a partition that is there again are taken: the broker knows no topic's former life."""
     names = {"bootstrap.servers": bootstrap, "transactional.id": topic, "allow.auto.create.topics": False}  # the test creates it
     producer = Producer({**names, "logger": _quiet_logger()})
-    owner = TransactionalProducer(producer, timeout_seconds=60)
+    owner = TransactionalProducer(producer, timeout_seconds=HANG_SECONDS)
     owner.take_over()
     owner.begin()
     writer = KafkaWriter(producer, native=ProducerQueue.open(producer, load_librdkafka()))
@@ -153,11 +153,11 @@ def _delete(bootstrap: str, topic: str) -> None:
 
 def _write_on(writer: KafkaWriter, topic: str, partition: int) -> None:
     column = pa.array([b"%03d" % number for number in range(300)], pa.binary())
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + HANG_SECONDS
     while time.monotonic() < deadline:
         writer.write(EncodedBatch(topic, len(column), column, kafka_partition=partition))
         time.sleep(0.1)
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
 
 
 def test_records_with_timestamps_or_headers_follow_those_of_the_native_queue(bootstrap: str, topic: str, producer: Producer) -> None:
@@ -168,7 +168,7 @@ def test_records_with_timestamps_or_headers_follow_those_of_the_native_queue(boo
     stamps = pa.array([1_700_000_000_000] * 5_000, pa.int64())
     writer.write(EncodedBatch(topic, 5_000, value.slice(5_000, 5_000), timestamp=stamps, kafka_partition=1))
     writer.write(EncodedBatch(topic, 2_000, value.slice(10_000), headers=headers, kafka_partition=1))
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
     assert [found for _, _, found in records(bootstrap, topic)] == value.to_pylist()
 
 
@@ -195,10 +195,10 @@ def test_headers_and_timestamps_arrive_as_by_way_of_python(bootstrap: str, topic
         by_native = KafkaWriter(fast, native=ProducerQueue.open(fast, load_librdkafka(), reads_reports=reads_reports))
         by_native.write(batch)
         by_native.write(batch.slice(2, 3))  # columns that begin within their buffers
-        by_native.flush(120)
+        by_native.flush(HANG_SECONDS)
         KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1))
         KafkaWriter(slow).write(EncodedBatch(topic, batch.num_records, **given, kafka_partition=1).slice(2, 3))
-        assert slow.flush(120) == 0
+        assert slow.flush(HANG_SECONDS) == 0
     found = {number: whole_records(bootstrap, TopicPartition(topic, number)) for number in (0, 1)}
     assert [record[:3] for record in found[0]] == [record[:3] for record in found[1]]
     assert [record[3] for record in found[0][:18]] == [record[3] for record in found[1][:18]]  # of the rest it is the time of writing
@@ -210,7 +210,7 @@ def whole_records(bootstrap: str, partition: TopicPartition) -> list[tuple[objec
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "native", "enable.partition.eof": True, "enable.auto.commit": False})
     consumer.assign([TopicPartition(partition.topic, partition.partition, 0)])
     found: list[tuple[object, ...]] = []
-    while (message := consumer.poll(120)) is not None and not message.error():
+    while (message := consumer.poll(HANG_SECONDS)) is not None and not message.error():
         found.append((message.key(), message.value(), message.headers() or [], message.timestamp()[1]))
     consumer.close()
     return found
@@ -233,7 +233,7 @@ def test_values_and_keys_of_any_layout_arrive(bootstrap: str, topic: str, produc
     assert batch.num_bytes == 2 * 3 * len(texts)
     writer = KafkaWriter(producer, native=native(producer))
     writer.write(batch)
-    writer.flush(60)
+    writer.flush(HANG_SECONDS)
     assert records(bootstrap, topic) == [(2, text.encode(), text.encode()) for text in texts]
 
 
@@ -255,15 +255,15 @@ def _quiet_logger() -> object:
 def test_a_fenced_producer_reports_fenced_whichever_call_finds_it_out(bootstrap: str, topic: str, by: str) -> None:
     """librdkafka ends a client as soon as a broker refuses one of its records; queueing the next one reports only that it has ended."""
     older, newer = (Producer({"bootstrap.servers": bootstrap, "transactional.id": topic, "linger.ms": 0}) for _ in range(2))
-    owner = TransactionalProducer(older, timeout_seconds=60)
+    owner = TransactionalProducer(older, timeout_seconds=HANG_SECONDS)
     owner.take_over()
     owner.begin()
     writer = KafkaWriter(older, native=ProducerQueue.open(older, load_librdkafka()) if by == "native" else None)
     batch = EncodedBatch(topic, 1, pa.array([b"value"], pa.binary()))
     writer.write(batch)
-    writer.flush(60)
-    take_over(newer, 20)
-    deadline = time.monotonic() + 120
+    writer.flush(HANG_SECONDS)
+    take_over(newer, HANG_SECONDS)
+    deadline = time.monotonic() + HANG_SECONDS
 
     def send_on() -> None:
         while time.monotonic() < deadline:

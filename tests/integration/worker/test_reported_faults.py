@@ -14,8 +14,8 @@ from confluent_kafka.admin import AdminClient
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.sdk import Batch
 from tests.integration.worker import plugins
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
-from tests.waiting import HANG_SECONDS
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def test_a_topic_that_is_deleted_stops_no_other(environment: RunEnvironment, uni
     environment.run(environment.file_sink(",".join(names)))
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
     admin.delete_topics(names[1:])[names[1]].result(HANG_SECONDS)
-    eventually(lambda: names[1] not in admin.list_topics(timeout=HANG_SECONDS).topics)
+    wait_until(lambda: names[1] not in admin.list_topics(timeout=HANG_SECONDS).topics)
     send(environment.bootstrap, unique, ["more"])
     assert environment.run().state is RunState.DONE
     assert sorted(environment.lines()) == sorted([*names, "more"])
@@ -117,7 +117,7 @@ def test_records_of_every_codec_are_read(environment: RunEnvironment, unique: st
         producer = Producer({"bootstrap.servers": environment.bootstrap, "compression.type": codec, "linger.ms": 50})
         for number in range(100):
             producer.produce(unique, f"{codec} {number} {'x' * 100}")
-        assert producer.flush(60) == 0
+        assert producer.flush(HANG_SECONDS) == 0
     assert environment.run(environment.file_sink(unique)).state is RunState.DONE
     assert [line.split()[:2] for line in environment.lines()] == [[codec, str(number)] for codec in codecs for number in range(100)]
 
@@ -130,7 +130,7 @@ def test_empty_keys_and_values_are_not_null(environment: RunEnvironment, unique:
     producer = Producer({"bootstrap.servers": environment.bootstrap})
     for key, value in records:
         producer.produce(unique, value, key, 0)
-    assert producer.flush(60) == 0
+    assert producer.flush(HANG_SECONDS) == 0
     assert environment.run(environment.copy_source(unique, to, len(records))).state is RunState.DONE
     assert [(record.key, record.value) for record in read_topic(environment.bootstrap, to)] == records
 

@@ -33,9 +33,9 @@ from airflow_provider_connect.runtime.worker.application.task_processes import T
 from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.java.processes import children
-from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, values_of
 from tests.integration.worker.test_task_processes import EndsWhenRead, payload
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 STAYS_SECONDS = 3600.0
 pytestmark = pytest.mark.usefixtures("topics")
@@ -77,7 +77,7 @@ class Hosted:
             number = len(self.payloads)
             self.payloads[number] = payload
             self._connection.send((number, payload))
-        eventually(lambda: number in self.answers)
+        wait_until(lambda: number in self.answers)
         return self.answers[number].result
 
 
@@ -107,23 +107,23 @@ def test_two_connectors_share_a_process(environment: RunEnvironment, unique: str
     runs = [staying(one, one.file_sink(unique), processes) for one in (first, second)]
     try:
         send(environment.bootstrap, unique, ["1"])
-        eventually(lambda: first.lines() == second.lines() == ["1"])
+        wait_until(lambda: first.lines() == second.lines() == ["1"])
         (process,) = since(before)
         assert children(ALONE) == []
         second.put_target_state(TargetState.STOPPED)
         assert runs[1].wait().state is RunState.STOPPED
         send(environment.bootstrap, unique, ["2"])
-        eventually(lambda: first.lines() == ["1", "2"])
+        wait_until(lambda: first.lines() == ["1", "2"])
 
         process.kill()
         send(environment.bootstrap, unique, ["3"])
-        eventually(lambda: first.lines() == ["1", "2", "3"])
+        wait_until(lambda: first.lines() == ["1", "2", "3"])
         (smaller,) = since(before)
         assert children(ALONE) == []
 
         smaller.kill()
         send(environment.bootstrap, unique, ["4"])
-        eventually(lambda: first.lines() == ["1", "2", "3", "4"])
+        wait_until(lambda: first.lines() == ["1", "2", "3", "4"])
         assert since(before) == []
         assert len(children(ALONE)) == 1
     finally:
@@ -144,13 +144,13 @@ def test_the_busiest_task_leaves_with_what_it_has_delivered(
     with hosted(environment.properties) as host:
         runs = [staying(quiet, quiet.file_sink(unique), host)]
         send(environment.bootstrap, unique, ["1"])
-        eventually(lambda: quiet.lines() == ["1"])
+        wait_until(lambda: quiet.lines() == ["1"])
         runs.append(staying(busy, busy.numbers(f"{unique}-numbers", until="1000000", size="10"), host))
-        eventually(lambda: len(values_of(environment.bootstrap, f"{unique}-numbers")) > 10)
+        wait_until(lambda: len(values_of(environment.bootstrap, f"{unique}-numbers")) > 10)
         time.sleep(3 * process_host.BUSY_SECONDS)
         assert host.answers == {}
         monkeypatch.setattr(process_host, "BUSY_SHARE", 0.0)
-        eventually(lambda: host.answers)
+        wait_until(lambda: host.answers)
         (answer,) = host.answers.values()
         for run in runs:
             run.application.request_end()
@@ -169,7 +169,7 @@ def test_no_task_leaves_because_other_threads_are_busy(environment: RunEnvironme
     with hosted(environment.properties) as host:
         runs = [staying(one, one.file_sink(unique), host) for one in connectors]
         send(environment.bootstrap, unique, ["1"])
-        eventually(lambda: all(one.lines() == ["1"] for one in connectors))
+        wait_until(lambda: all(one.lines() == ["1"] for one in connectors))
         monkeypatch.setattr(process_host, "BUSY_SHARE", 0.7)
         until, block = time.process_time() + 4 * process_host.BUSY_SECONDS, bytes(8 << 20)
         while time.process_time() < until:
@@ -184,7 +184,7 @@ def test_a_task_waits_for_the_config_topic_until_it_is_asked_to_end(environment:
     make_topic(environment.bootstrap, unique)
     with hosted({**environment.properties, "bootstrap.servers": "127.0.0.1:1", "internal.request.timeout.ms": "1000"}) as host:
         run = staying(environment, environment.file_sink(unique), host)
-        eventually(lambda: host.payloads)
+        wait_until(lambda: host.payloads)
         time.sleep(1)
         assert host.answers == {}
         run.application.request_end()
@@ -257,7 +257,7 @@ def test_a_process_without_tasks_ends(environment: RunEnvironment, tmp_path: Pat
     processes, before = SharedProcesses(environment.properties, {}), children(SHARED)
     asked = replace(payload(environment.properties), locations=[str(tmp_path)])
     assert "contains no connector type" in str(processes.run(asked).trace)
-    eventually(lambda: since(before) == [])
+    wait_until(lambda: since(before) == [])
     assert "contains no connector type" in str(processes.run(asked).trace)
 
 

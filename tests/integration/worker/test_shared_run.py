@@ -26,9 +26,8 @@ from airflow_provider_connect.runtime.worker.application.readiness import check_
 from airflow_provider_connect.runtime.worker.application.shared_run import SharedRun
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 from tests.e2e.faults import shared_application
-from tests.integration.worker.environment import Pauses, RunEnvironment, eventually, make_topic, send, send_until
-
-SOON = 90.0
+from tests.integration.worker.environment import Pauses, RunEnvironment, make_topic, send, send_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @contextmanager
@@ -61,24 +60,24 @@ def test_connectors_join_fail_and_leave_while_the_application_runs(
     put(first, unique)
     with running(environment, folder, engine) as driver:
         send(first.bootstrap, unique, ["1"])
-        eventually(lambda: first.lines() == ["1"], SOON)
+        wait_until(lambda: first.lines() == ["1"])
 
         number = {"transforms": "number", "transforms.number.type": "org.apache.kafka.connect.transforms.Cast$Value"}
         put(second, unique, **number, **{"transforms.number.spec": "int32"})
-        eventually(lambda: second.lines() == ["1"], SOON)
+        wait_until(lambda: second.lines() == ["1"])
         send(first.bootstrap, unique, ["two"])
-        eventually(lambda: second.states() == {0: "FAILED"}, SOON)
-        eventually(lambda: first.lines() == ["1", "two"], SOON)
+        wait_until(lambda: second.states() == {0: "FAILED"})
+        wait_until(lambda: first.lines() == ["1", "two"])
 
         put(second, unique)
-        eventually(lambda: second.lines() == ["1", "two"], SOON)
-        eventually(lambda: second.states() == {0: "RUNNING"}, SOON)
+        wait_until(lambda: second.lines() == ["1", "two"])
+        wait_until(lambda: second.states() == {0: "RUNNING"})
 
         first.put_target_state(TargetState.STOPPED)
         with ConfigStore(environment.settings) as store:
             store.delete_connector(second.connector)
             store.delete_connector(first.connector)
-        driver.wait(SOON)
+        driver.wait(HANG_SECONDS)
     result = RunResult.from_json((folder / RESULT_FILE).read_text())
     assert (result.state, result.error) == (RunState.DONE, None), (folder / "output").read_text()
 
@@ -94,20 +93,20 @@ def test_the_next_run_takes_all_members_over_without_a_pause(environment: RunEnv
     enough, sent = threading.Event(), list[str]()
     sender = threading.Thread(target=send_until, args=(enough, environment.bootstrap, unique, sent), daemon=True)
     with running(environment, folder, engine) as driver:
-        eventually(lambda: all(member.lines() for member in members), SOON)
+        wait_until(lambda: all(member.lines() for member in members))
         sender.start()
         with Pauses(members[0].file) as first, Pauses(members[1].file) as second:
             os.kill(int((folder / PID_FILE).read_text()), signal.SIGUSR1)
-            eventually((folder / LEFT_FILE).exists, SOON)
+            wait_until((folder / LEFT_FILE).exists)
             assert RunResult.from_json((folder / RESULT_FILE).read_text()).state is RunState.DONE
             with running(environment, tmp_path / "next", engine):
-                assert driver.wait(SOON) == 0
+                assert driver.wait(HANG_SECONDS) == 0
                 assert not folder.parent.exists()
                 known = [len(member.lines()) for member in members]
-                eventually(lambda: all(len(each.lines()) > n + 20 for each, n in zip(members, known, strict=True)), SOON)
+                wait_until(lambda: all(len(each.lines()) > n + 20 for each, n in zip(members, known, strict=True)))
                 enough.set()
                 sender.join()
-                eventually(lambda: all(member.lines()[-1:] == sent[-1:] for member in members), SOON)
+                wait_until(lambda: all(member.lines()[-1:] == sent[-1:] for member in members))
     print(f"the longest pauses of {engine}: {first.longest:.2f} and {second.longest:.2f} s")
     assert [member.lines() for member in members] == [["first", *sent]] * 3
 
@@ -118,15 +117,15 @@ def test_a_killed_task_is_replaced_and_a_killed_driver_leaves_no_process(environ
     put(environment, unique)
     with running(environment, folder, "process") as driver:
         send(environment.bootstrap, unique, ["1"])
-        eventually(lambda: environment.lines() == ["1"], SOON)
+        wait_until(lambda: environment.lines() == ["1"])
         (task,) = psutil.Process(driver.pid).children()
         task.kill()
         send(environment.bootstrap, unique, ["2"])
-        eventually(lambda: environment.lines() == ["1", "2"], SOON)
+        wait_until(lambda: environment.lines() == ["1", "2"])
         left = psutil.Process(driver.pid).children(recursive=True)
         assert left
         driver.send_signal(signal.SIGKILL)
-        eventually(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in left), SOON)
+        wait_until(lambda: not any(child.is_running() and child.status() != psutil.STATUS_ZOMBIE for child in left))
 
 
 @dataclass
@@ -157,7 +156,7 @@ def shared_run(
     finally:
         if state is RunState.STOPPED:
             run.request_end()
-        thread.join(SOON)
+        thread.join(HANG_SECONDS)
     assert [(result.state, result.error) for result in results] == [(state, None)]
 
 
@@ -172,16 +171,16 @@ def test_members_are_offered_and_the_next_run_has_them(environment: RunEnvironme
         return True
 
     with shared_run(environment, Vault({}), leave=leave, state=RunState.DONE) as older:
-        eventually(lambda: environment.lines() == ["1"])
+        wait_until(lambda: environment.lines() == ["1"])
         older.request_handover()
-        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        wait_until(lambda: environment.configs().successors == {environment.connector: ""})
         assert [result.state for result in left] == [RunState.DONE]
         send(environment.bootstrap, unique, ["2"])
-        eventually(lambda: environment.lines() == ["1", "2"])
+        wait_until(lambda: environment.lines() == ["1", "2"])
         with shared_run(environment, Vault({})):
-            eventually(lambda: environment.configs().successors == {})
+            wait_until(lambda: environment.configs().successors == {})
             send(environment.bootstrap, unique, ["3"])
-            eventually(lambda: environment.lines() == ["1", "2", "3"])
+            wait_until(lambda: environment.lines() == ["1", "2", "3"])
 
 
 def test_a_member_waits_for_its_variables_fails_alone_and_is_hosted_again(
@@ -196,24 +195,24 @@ def test_a_member_waits_for_its_variables_fails_alone_and_is_hosted_again(
     send(first.bootstrap, unique, ["1"])
     put(first, unique, file="${variable:file}")
     with shared_run(environment, vault):
-        eventually(lambda: (status := first.statuses().connector(first.connector)) and status.state is State.FAILED)
+        wait_until(lambda: (status := first.statuses().connector(first.connector)) and status.state is State.FAILED)
         cache = ConfigCache(tmp_path / "cache")
         found = check_hosted(environment.settings, first.connector, cache)
         assert (found.state, found.wait_seconds > 0) == ("waiting", True)
 
         put(second, unique)
-        eventually(lambda: second.lines() == ["1"])
-        eventually(lambda: check_hosted(environment.settings, second.connector, cache).state == "no-work")
+        wait_until(lambda: second.lines() == ["1"])
+        wait_until(lambda: check_hosted(environment.settings, second.connector, cache).state == "no-work")
         assert check_hosted(environment.settings, "unknown", cache).state == "not-started"
 
         request_hosting(environment.settings, first.connector)
-        eventually(lambda: file.exists() and file.read_text() == "1\n")
+        wait_until(lambda: file.exists() and file.read_text() == "1\n")
         second.put_target_state(TargetState.PAUSED)
-        eventually(lambda: second.states() == {0: "PAUSED"})
+        wait_until(lambda: second.states() == {0: "PAUSED"})
         assert check_hosted(environment.settings, second.connector, cache).state == "not-started"
         put(second, unique, **{"airflow.application": "erp"})
         send(first.bootstrap, unique, ["2"])
-        eventually(lambda: file.read_text() == "1\n2\n")
+        wait_until(lambda: file.read_text() == "1\n2\n")
     assert second.lines() == ["1"]
 
 
@@ -228,11 +227,11 @@ def test_a_member_whose_variables_stay_away_is_failed_until_they_are_back(
     send(environment.bootstrap, unique, ["1"])
     put(environment, unique, file="${variable:file}")
     with shared_run(environment, vault):
-        eventually(lambda: (status := environment.statuses().connector(environment.connector)) and status.state is State.FAILED)
+        wait_until(lambda: (status := environment.statuses().connector(environment.connector)) and status.state is State.FAILED)
         failed = environment.statuses().connector(environment.connector)
         assert "the vault is away" in str(failed and failed.trace)
         vault.errors.clear()
-        eventually(lambda: file.exists() and file.read_text() == "1\n")
+        wait_until(lambda: file.exists() and file.read_text() == "1\n")
 
 
 def test_a_plan_that_hangs_fails_its_connector_alone(environment: RunEnvironment, unique: str) -> None:
@@ -244,10 +243,10 @@ def test_a_plan_that_hangs_fails_its_connector_alone(environment: RunEnvironment
         store.put_connector(second.connector, second.numbers(unique, hang_seconds="600", airflow_application="crm"))
     with shared_run(environment, Vault({})):
         send(first.bootstrap, unique, ["1"])
-        eventually(lambda: first.lines() == ["1"])
-        eventually(lambda: (status := second.statuses().connector(second.connector)) and status.state is State.FAILED)
+        wait_until(lambda: first.lines() == ["1"])
+        wait_until(lambda: (status := second.statuses().connector(second.connector)) and status.state is State.FAILED)
         send(first.bootstrap, unique, ["2"])
-        eventually(lambda: first.lines() == ["1", "2"])
+        wait_until(lambda: first.lines() == ["1", "2"])
     failed = second.statuses().connector(second.connector)
     assert failed is not None
     assert "TaskException: tests.NumbersSourceConnector (" in str(failed.trace)

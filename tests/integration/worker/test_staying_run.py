@@ -33,8 +33,8 @@ from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
-from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, send_until, values_of
-from tests.waiting import HANG_SECONDS
+from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, send_until, values_of
+from tests.waiting import HANG_SECONDS, wait_until
 
 STAYS_SECONDS = 3600.0
 PROGRAM = "airflow_provider_connect.runtime.worker.application.driver"
@@ -102,10 +102,10 @@ def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["first"])
-        eventually(lambda: environment.lines() == ["first"])
+        wait_until(lambda: environment.lines() == ["first"])
         for number in range(3):
             send(environment.bootstrap, unique, [f"later {number}"])
-            eventually(lambda: len(environment.lines()) == number + 2)  # noqa: B023
+            wait_until(lambda: len(environment.lines()) == number + 2)  # noqa: B023
         monkeypatch.setattr(staying_run, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + STAYS_SECONDS))
         result = run.run.wait()
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [4])
@@ -128,11 +128,11 @@ def test_what_a_source_delivers_is_in_the_batch_log_while_it_stays(environment: 
         return bool(ends) and ends[-1] > ends[0]
 
     with staying(environment, environment.file_source(unique, delivery_guarantee=guarantee)) as run:
-        eventually(lambda: values_of(environment.bootstrap, unique) == ["one"])  # the topics are there
-        eventually(lambda: has_more() or ends)
+        wait_until(lambda: values_of(environment.bootstrap, unique) == ["one"])  # the topics are there
+        wait_until(lambda: has_more() or ends)
         with environment.file.open("a") as file:
             file.write("two\n")
-        eventually(has_more)
+        wait_until(has_more)
         (open_entry,) = environment.batch_log()
         assert (open_entry.stay, open_entry.datasets, open_entry.records) == (Stay.OPEN, (("file", str(environment.file)),), 2)
         result = run.end()
@@ -148,12 +148,12 @@ def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(envir
     other = environment.folder / "other.txt"
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        eventually(lambda: len(run.claims) == 2)  # the old task has ended
+        wait_until(lambda: len(run.claims) == 2)  # the old task has ended
         send(environment.bootstrap, unique, ["two"])
-        eventually(lambda: other.exists() and other.read_text() == "two\n")
+        wait_until(lambda: other.exists() and other.read_text() == "two\n")
         assert environment.lines() == ["one"]
         assert run.claims[-1] == environment.configs().claims[environment.connector]
         assert len(run.claims) == 2
@@ -166,13 +166,13 @@ def test_a_sink_that_gets_another_file_delivers_each_record_to_one_of_both(envir
     with staying(environment, environment.file_sink(unique)):
         sender = threading.Thread(target=send_until, args=(enough, environment.bootstrap, unique, sent))
         sender.start()
-        eventually(lambda: len(environment.lines()) > 20)
+        wait_until(lambda: len(environment.lines()) > 20)
         config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        eventually(lambda: other.exists() and other.stat().st_size > 0)
+        wait_until(lambda: other.exists() and other.stat().st_size > 0)
         enough.set()
         sender.join()
-        eventually(lambda: sent[-1] in other.read_text().split())
+        wait_until(lambda: sent[-1] in other.read_text().split())
     assert [*environment.lines(), *other.read_text().split()] == sent
 
 
@@ -180,15 +180,15 @@ def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(envi
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         environment.put_target_state(TargetState.PAUSED)
-        eventually(lambda: environment.states() == {0: "PAUSED"})
+        wait_until(lambda: environment.states() == {0: "PAUSED"})
         send(environment.bootstrap, unique, ["two"])
         time.sleep(1)
         assert environment.lines() == ["one"]
         claim_as_a_verb(environment, lambda store: store.put_target_state(environment.connector, TargetState.STARTED))
-        eventually(lambda: environment.lines() == ["one", "two"])
-        eventually(lambda: environment.states() == {0: "RUNNING"})
+        wait_until(lambda: environment.lines() == ["one", "two"])
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
         environment.put_target_state(TargetState.STOPPED)
         assert run.run.wait().state is RunState.STOPPED
 
@@ -197,17 +197,17 @@ def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironme
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as older:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         with staying(environment, None) as newer:
             assert older.run.wait().state is RunState.STOPPED
             send(environment.bootstrap, unique, ["two"])
-            eventually(lambda: environment.lines() == ["one", "two"])
+            wait_until(lambda: environment.lines() == ["one", "two"])
             assert newer.end().state is RunState.STOPPED
 
 
 def test_a_newer_run_takes_over_from_a_task_that_waits_for_its_retry(environment: RunEnvironment, unique: str) -> None:
     with staying(environment, environment.away_source(unique, away_in="start")) as older:
-        eventually(lambda: environment.states() == {0: "FAILED"})
+        wait_until(lambda: environment.states() == {0: "FAILED"})
         with staying(environment, None):
             result = older.run.wait()
     assert result.state is RunState.STOPPED
@@ -226,22 +226,22 @@ def test_a_run_whose_time_is_over_delivers_until_the_next_one_takes_over(environ
     with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee), leave=leave) as older:
         sender = threading.Thread(target=send_until, args=(enough, environment.bootstrap, unique, sent), daemon=True)
         sender.start()
-        eventually(lambda: len(environment.lines()) > 20)
+        wait_until(lambda: len(environment.lines()) > 20)
         older.run.application.request_handover()
-        eventually(lambda: bool(left))
+        wait_until(lambda: bool(left))
         assert (left[0].state, left[0].error) == (RunState.DONE, None)
         assert left[0].tasks[0].records > 10
         known = len(environment.lines())
-        eventually(lambda: len(environment.lines()) > known + 20)  # delivered although its time is over
+        wait_until(lambda: len(environment.lines()) > known + 20)  # delivered although its time is over
         assert older.run.is_running
         with staying(environment, None) as newer:
             assert older.run.wait().state is RunState.DONE
-            eventually(lambda: len(newer.claims) == 1)
+            wait_until(lambda: len(newer.claims) == 1)
             known = len(environment.lines())
-            eventually(lambda: len(environment.lines()) > known + 20)
+            wait_until(lambda: len(environment.lines()) > known + 20)
             enough.set()
             sender.join()
-            eventually(lambda: environment.lines()[-1] == sent[-1])
+            wait_until(lambda: environment.lines()[-1] == sent[-1])
     expect_each_once(environment.lines(), sent)
     assert environment.lines() == sent, "the claims keep the order"
     assert environment.configs().successors == {}
@@ -250,29 +250,31 @@ def test_a_run_whose_time_is_over_delivers_until_the_next_one_takes_over(environ
 def test_a_change_during_a_handover_is_made_and_the_handover_goes_on(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     other = environment.folder / "other.txt"
-    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as older:
+    with staying(environment, environment.file_sink(unique), leave=lambda _: True) as older:
         send(environment.bootstrap, unique, ["none"])
-        eventually(lambda: environment.lines() == ["none"])
-        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        wait_until(lambda: environment.lines() == ["none"])
+        older.run.application.request_handover()
+        wait_until(lambda: environment.configs().successors == {environment.connector: ""})
         config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: other.exists() and other.read_text() == "one\n")
+        wait_until(lambda: other.exists() and other.read_text() == "one\n")
         assert older.run.is_running
         with staying(environment, None):
             assert older.run.wait().state is RunState.DONE
             send(environment.bootstrap, unique, ["two"])
-            eventually(lambda: other.read_text() == "one\ntwo\n")
+            wait_until(lambda: other.read_text() == "one\ntwo\n")
 
 
 def test_a_connector_that_is_paused_during_the_handover_stays_paused(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
-    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as older:
+    with staying(environment, environment.file_sink(unique), leave=lambda _: True) as older:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
-        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        wait_until(lambda: environment.lines() == ["one"])
+        older.run.application.request_handover()
+        wait_until(lambda: environment.configs().successors == {environment.connector: ""})
         environment.put_target_state(TargetState.PAUSED)
-        eventually(lambda: environment.states() == {0: "PAUSED"})
+        wait_until(lambda: environment.states() == {0: "PAUSED"})
         with staying(environment, None) as newer:
             assert newer.run.wait().state is RunState.SKIPPED
         assert older.run.is_running
@@ -281,23 +283,27 @@ def test_a_connector_that_is_paused_during_the_handover_stays_paused(environment
 
 def test_tasks_that_a_smaller_plan_no_longer_has_do_not_keep_a_run_from_its_handover(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique, 2)
-    with staying(environment, environment.file_sink(unique, tasks_max="2"), seconds=8, leave=lambda _: True) as older:
+    with staying(environment, environment.file_sink(unique, tasks_max="2"), leave=lambda _: True) as older:
         send(environment.bootstrap, unique, ["1", "2"], partitions=2)
-        eventually(lambda: sorted(environment.lines()) == ["1", "2"])
+        wait_until(lambda: sorted(environment.lines()) == ["1", "2"])
         config = {**environment.configs().connector_configs[environment.connector], "tasks.max": "1"}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
-        eventually(lambda: len(older.claims) == 2)
-        eventually(lambda: environment.configs().successors == {environment.connector: ""})
+        wait_until(lambda: len(older.claims) == 2)
+        older.run.application.request_handover()
+        wait_until(lambda: environment.configs().successors == {environment.connector: ""})
         assert older.run.is_running
 
 
 @pytest.mark.parametrize("target", [TargetState.STOPPED, TargetState.PAUSED])
 def test_a_connector_that_is_stopped_or_paused_is_not_handed_over(environment: RunEnvironment, unique: str, target: TargetState) -> None:
     make_topic(environment.bootstrap, unique)
-    with staying(environment, environment.file_sink(unique), seconds=3, leave=lambda _: True) as run:
+    with staying(environment, environment.file_sink(unique), leave=lambda _: True) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         environment.put_target_state(target)
+        if target is TargetState.PAUSED:
+            wait_until(lambda: environment.states() == {0: "PAUSED"})
+            run.run.application.request_handover()
         assert run.run.wait().state in (RunState.STOPPED, RunState.DONE)
     assert environment.configs().successors == {}
 
@@ -320,7 +326,7 @@ def test_a_run_that_has_died_during_its_handover_is_not_waited_for_long(
     monkeypatch.setattr(handover, "_ANSWER_SECONDS", 1.0)
     with staying(environment, None) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         assert len(run.claims) == 1
 
 
@@ -350,11 +356,11 @@ def test_a_source_with_two_tasks_goes_on_after_the_kill_of_a_task(environment: R
     make_topic(environment.bootstrap, unique)
     config = environment.numbers(unique, tasks="2", tasks_max="2", until="300", size="1", poll_ms="20")
     with driver_process(environment, config) as driver:
-        eventually(lambda: len(values_of(environment.bootstrap, unique)) > 10)
-        eventually(lambda: len(task_processes(driver)) == 2)
+        wait_until(lambda: len(values_of(environment.bootstrap, unique)) > 10)
+        wait_until(lambda: len(task_processes(driver)) == 2)
         victim, other = task_processes(driver)
         victim.kill()
-        eventually(lambda: len(values_of(environment.bootstrap, unique)) >= 600)
+        wait_until(lambda: len(values_of(environment.bootstrap, unique)) >= 600)
         assert sorted(values_of(environment.bootstrap, unique)) == sorted(f"{task}-{number}" for task in range(2) for number in range(300))
         assert other.is_running()
         assert environment.states() == {0: "RUNNING", 1: "RUNNING"}
@@ -372,15 +378,15 @@ def test_a_task_whose_process_is_lost_again_and_again_is_started_again(environme
     make_topic(environment.bootstrap, unique)
     engine = Engine(losses=99)
     with staying(environment, environment.file_sink(unique), engine=engine) as run:
-        eventually(lambda: environment.states() == {0: "FAILED"} and engine.losses <= 97)
+        wait_until(lambda: environment.states() == {0: "FAILED"} and engine.losses <= 97)
         failed = environment.statuses().task(environment.connector, 0)
         assert failed is not None
         assert "the worker is gone" in str(failed.trace)
         assert "its Spark job was lost" in str(failed.trace)
         engine.losses = 0
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
-        eventually(lambda: environment.states() == {0: "RUNNING"})
+        wait_until(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
         assert run.end().state is RunState.STOPPED
 
 
@@ -398,7 +404,7 @@ def test_a_run_ends_when_its_dag_changes(environment: RunEnvironment, unique: st
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], "airflow.schedule": "@hourly"}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
         assert run.run.wait().state is RunState.DONE
@@ -411,7 +417,7 @@ def test_a_change_of_a_config_with_values_of_airflow_ends_the_run(environment: R
     environment.secrets["${airflow:shop:password}"] = "s3cret"
     config = environment.numbers(unique, until="5", password="${airflow:shop:password}")
     with staying(environment, config) as run:
-        eventually(lambda: len(values_of(environment.bootstrap, unique)) == 5)
+        wait_until(lambda: len(values_of(environment.bootstrap, unique)) == 5)
         claim_as_a_verb(environment, lambda store: None)
         assert run.run.wait().state is RunState.DONE
 
@@ -421,15 +427,15 @@ def test_a_sink_reads_a_topic_and_partitions_that_come_later(
 ) -> None:
     monkeypatch.setattr(sink_loop, "RECHECK_SECONDS", 1.0)
     with staying(environment, environment.file_sink(unique)) as run:
-        eventually(lambda: environment.states() == {0: "RUNNING"})
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
         make_topic(environment.bootstrap, unique)
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         admin = AdminClient({"bootstrap.servers": environment.bootstrap})
         admin.create_partitions([NewPartitions(unique, 2)])[unique].result(HANG_SECONDS)
-        eventually(lambda: len(admin.list_topics(unique, timeout=HANG_SECONDS).topics[unique].partitions) == 2)
+        wait_until(lambda: len(admin.list_topics(unique, timeout=HANG_SECONDS).topics[unique].partitions) == 2)
         send(environment.bootstrap, unique, ["two"], partitions=2, first=1)
-        eventually(lambda: environment.lines() == ["one", "two"])
+        wait_until(lambda: environment.lines() == ["one", "two"])
         assert run.claims == run.claims[:1]
         assert run.end().state is RunState.STOPPED
 
@@ -438,7 +444,7 @@ def test_a_deleted_connector_ends_its_run(environment: RunEnvironment, unique: s
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         with ConfigStore(environment.settings) as store:
             store.delete_connector(environment.connector)
         assert run.run.wait().state is RunState.STOPPED
@@ -451,11 +457,11 @@ def test_lines_of_a_file_are_delivered_as_they_are_written(
     make_topic(environment.bootstrap, unique)
     environment.file.write_text("line 0\n")
     with staying(environment, environment.file_source(unique)) as run:
-        eventually(lambda: values_of(environment.bootstrap, unique) == ["line 0"])
+        wait_until(lambda: values_of(environment.bootstrap, unique) == ["line 0"])
         for number in range(1, 4):
             with environment.file.open("a") as file:
                 file.write(f"line {number}\n")
-            eventually(lambda: len(values_of(environment.bootstrap, unique)) == number + 1)  # noqa: B023
+            wait_until(lambda: len(values_of(environment.bootstrap, unique)) == number + 1)  # noqa: B023
         result = run.end()
     assert values_of(environment.bootstrap, unique) == [f"line {number}" for number in range(4)]
     assert (result.state, [task.records for task in result.tasks]) == (RunState.STOPPED, [4])
@@ -467,24 +473,24 @@ def test_a_task_that_failed_for_good_leaves_its_siblings_and_comes_back_with_a_r
     config = environment.picky_sink(unique, **{"tasks.max": "2"})
     with staying(environment, config) as run:
         send(environment.bootstrap, unique, ["fine", "also fine"], partitions=2)
-        eventually(lambda: sorted(environment.lines()) == ["also fine", "fine"])
+        wait_until(lambda: sorted(environment.lines()) == ["also fine", "fine"])
         send(environment.bootstrap, unique, ["broken", "still fine"], partitions=2)
-        eventually(lambda: sorted(environment.states().values()) == ["FAILED", "RUNNING"])
+        wait_until(lambda: sorted(environment.states().values()) == ["FAILED", "RUNNING"])
         failed = next(task for task, state in environment.states().items() if state == "FAILED")
         send(environment.bootstrap, unique, ["sibling"], partitions=2, first=1)
-        eventually(lambda: "sibling" in environment.lines())
-        eventually(lambda: [len(traces) for traces in run.failures] == [1])
+        wait_until(lambda: "sibling" in environment.lines())
+        wait_until(lambda: [len(traces) for traces in run.failures] == [1])
         assert "the destination is gone" in run.failures[0][0]
 
         before = environment.statuses().task(environment.connector, failed)
         with ConfigStore(environment.settings) as store, StatusWriter(environment.settings) as statuses:  # as the herder restarts a task
             store.claim(environment.connector)
             statuses.put_task(TaskStatus(environment.connector, failed, State.RESTARTING, "127.0.0.1:1"))
-            statuses.flush(10)
-        eventually(
+            statuses.flush(HANG_SECONDS)
+        wait_until(
             lambda: (now := environment.statuses().task(environment.connector, failed)) != before and now and now.state is State.FAILED
         )
-        eventually(lambda: [len(traces) for traces in run.failures] == [1, 0, 1])
+        wait_until(lambda: [len(traces) for traces in run.failures] == [1, 0, 1])
         result = run.end()
     assert result.state is RunState.FAILED
     assert sorted(task.state for task in result.tasks) == ["FAILED", "RUNNING"]
@@ -507,7 +513,7 @@ def test_a_config_that_cannot_be_planned_ends_the_run_with_its_error(
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as run:
         send(environment.bootstrap, unique, ["one"])
-        eventually(lambda: environment.lines() == ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
         config = {**environment.configs().connector_configs[environment.connector], **change}
         claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
         result = run.run.wait()
@@ -528,18 +534,18 @@ def test_a_run_with_an_idle_timeout_delivers_what_comes_while_it_waits_and_ends(
     def deliver(line: str) -> None:
         if kind == "sink":
             send(environment.bootstrap, unique, [line])
-            eventually(lambda: line in environment.lines())
+            wait_until(lambda: line in environment.lines())
         else:
             with environment.file.open("a") as file:
                 file.write(f"{line}\n")
-            eventually(lambda: line in values_of(environment.bootstrap, unique))
+            wait_until(lambda: line in values_of(environment.bootstrap, unique))
 
     environment.file.write_text("")
     run = UnderWay(environment.application(config, idle_seconds=20.0))
     try:
         for number in range(2):
             deliver(f"line {number}")
-        result = run.wait(HANG_SECONDS)
+        result = run.wait()
     finally:
         run.application.request_end()
     assert (result.state, result.error, [task.records for task in result.tasks]) == (RunState.DONE, None, [2])

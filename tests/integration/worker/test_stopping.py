@@ -3,32 +3,38 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.runtime.model.run import RunResult, RunState
 from airflow_provider_connect.runtime.model.states import TargetState
-from tests.integration.worker.environment import RunEnvironment, UnderWay, eventually, make_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, values_of
 from tests.integration.worker.test_runs import text
+from tests.waiting import wait_until
 
 
 def running_source(environment: RunEnvironment, topic: str, **more: str) -> UnderWay:
-    """A source in the middle of a run of 20,000 records, 10 each 50 ms."""
+    """A source in the middle of a run of 20,000 records, 10 each half a second: far from its end."""
     make_topic(environment.bootstrap, topic)
-    run = environment.start(environment.numbers(topic, until="20000", size="10", poll_ms="50", **more))
-    eventually(lambda: len(values_of(environment.bootstrap, topic)) >= 20)
+    run = environment.start(environment.numbers(topic, until="20000", size="10", poll_ms="500", **more))
+    wait_until(lambda: len(values_of(environment.bootstrap, topic)) >= 20)
     return run
 
 
 def running_sink(environment: RunEnvironment, topic: str, partitions: int = 1, **more: str) -> UnderWay:
-    """A sink in the middle of a run of 100,000 records, about 10,000 a second."""
+    """A sink in its first put of 10,000 records, of 100,000. It goes on after ``let_go``; each later put takes twenty seconds."""
     make_topic(environment.bootstrap, topic, partitions)
     send(environment.bootstrap, topic, text(100_000), partitions=partitions)
-    run = environment.start(environment.slow_sink(topic, put_ms="1000", **more))
-    eventually(lambda: environment.file.exists() and set(environment.states().values()) == {"RUNNING"})
-    time.sleep(1.2)
+    asks, gate = (str(environment.file.with_suffix(suffix)) for suffix in (".asks", ".gate"))
+    run = environment.start(environment.slow_sink(topic, put_ms="20000", asks=asks, gate=gate, **more))
+    wait_until(lambda: Path(asks).exists() and set(environment.states().values()) == {"RUNNING"})
     return run
+
+
+def let_go(environment: RunEnvironment) -> None:
+    environment.file.with_suffix(".gate").touch()
 
 
 def ended(run: UnderWay) -> tuple[RunResult, float]:
@@ -74,6 +80,7 @@ def test_source_ends_after_its_batch(environment: RunEnvironment, unique: str, t
 def test_sink_ends_after_its_batch(environment: RunEnvironment, unique: str, target: TargetState) -> None:
     run = running_sink(environment, unique)
     environment.put_target_state(target)
+    let_go(environment)
     result, _ = ended(run)
     assert result.tasks[0].stopped_by == str(target).lower()
     delivered = len(environment.lines())
@@ -91,6 +98,7 @@ def test_sink_ends_after_its_batch(environment: RunEnvironment, unique: str, tar
 def test_all_tasks_are_paused(environment: RunEnvironment, unique: str) -> None:
     run = running_sink(environment, unique, partitions=3, tasks_max="3")
     environment.put_target_state(TargetState.PAUSED)
+    let_go(environment)
     ended(run)
     assert environment.states() == {0: "PAUSED", 1: "PAUSED", 2: "PAUSED"}
     assert sum(known.offset for known in environment.group_offsets().values()) == len(environment.lines())
@@ -121,7 +129,7 @@ def test_pause_while_a_sink_waits_to_put_again(environment: RunEnvironment, uniq
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, text(100))
     run = environment.start(environment.slow_sink(unique, fail_put="retriable"))
-    eventually(lambda: environment.states() == {0: "RUNNING"})
+    wait_until(lambda: environment.states() == {0: "RUNNING"})
     environment.put_target_state(TargetState.PAUSED)
     result, _ = ended(run)
     assert result.tasks[0].stopped_by == "paused"

@@ -11,6 +11,7 @@ from airflow_provider_connect.runtime.model.run import Claim, RunState
 from airflow_provider_connect.runtime.wire import config_topic
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 from tests.integration.worker.test_runs import text
+from tests.waiting import HANG_SECONDS
 
 
 def owners(environment: RunEnvironment, tasks: range) -> list[Producer]:
@@ -21,7 +22,7 @@ def owners(environment: RunEnvironment, tasks: range) -> list[Producer]:
             environment.settings, "producer", transactional_id=transactional_id(environment.settings.group_id, environment.connector, task)
         )
         producer = Producer({**config, "logger": None, "log_level": 0, "error_cb": lambda _: None})
-        producer.init_transactions(60)
+        producer.init_transactions(HANG_SECONDS)
         producer.begin_transaction()
         producers.append(producer)
     return producers
@@ -30,8 +31,8 @@ def owners(environment: RunEnvironment, tasks: range) -> list[Producer]:
 def is_fenced(producer: Producer, topic: str) -> bool:
     try:
         producer.produce(topic, b"from a zombie")
-        producer.flush(60)
-        producer.commit_transaction(60)
+        producer.flush(HANG_SECONDS)
+        producer.commit_transaction(HANG_SECONDS)
     except (KafkaException, SystemError):
         return True
     return False

@@ -22,10 +22,10 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.application.upgrade_trial import UpgradeTrial
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from tests.integration.herder.conftest import RunsByHand
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, read_topic, send, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send, values_of
 from tests.integration.worker.orders import NAME, install
 from tests.samples import sample
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @dataclass(slots=True)
@@ -165,7 +165,7 @@ def test_a_run_that_is_killed_leaves_one_version_or_the_other(orders: Orders, st
         "data": lambda: len(values_of(environment.bootstrap, orders.topic)) > 20,
     }
     try:
-        eventually(reached[step], 60)
+        wait_until(reached[step])
     finally:
         process.kill()
         process.wait(HANG_SECONDS)

@@ -18,11 +18,11 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
-from tests.integration.worker.environment import RunEnvironment, eventually, make_topic, values_of
+from tests.integration.worker.environment import RunEnvironment, make_topic, values_of
 from tests.integration.worker.words import NAME, install
 from tests.no_runs import NoRuns
 from tests.unit.plugins.locations import tree
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 
 @contextmanager
@@ -112,13 +112,13 @@ def test_plugins_that_come_and_go_are_seen_by_a_server_that_is_up(
         for asker in askers:
             asker.start()
         (aside / "words-3.0").rename(versions / "words-3.0")
-        eventually(lambda: known() == ["1.5", "2.1", "3.0"])
+        wait_until(lambda: known() == ["1.5", "2.1", "3.0"])
         keys = [key["name"] for key in json.loads(get(f"{url}/connector-plugins/{NAME}/config?version=3.0"))]
         assert keys[:2] == ["topic", "until"]
         (versions / "cut.whl").write_bytes(b"PK")
         shutil.rmtree(versions / "words-1.5")
-        eventually(lambda: known() == ["2.1", "3.0"])
-        eventually(lambda: known() and "cut.whl cannot be used: it cannot be read: File is not a zip file" in caplog.text)
+        wait_until(lambda: known() == ["2.1", "3.0"])
+        wait_until(lambda: known() and "cut.whl cannot be used: it cannot be read: File is not a zip file" in caplog.text)
         over.set()
         for asker in askers:
             asker.join()

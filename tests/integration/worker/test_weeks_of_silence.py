@@ -11,8 +11,9 @@ import pytest
 from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.runtime.model.run import RunState
 from tests.conftest import CACHE, worker_properties
-from tests.integration.worker.environment import PLAIN, RunEnvironment, eventually, make_topic, send
+from tests.integration.worker.environment import PLAIN, RunEnvironment, make_topic, send
 from tests.integration.worker.test_runs import text
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.soak
 
@@ -46,7 +47,7 @@ def test_forgotten_groups_get_nothing_twice_and_miss_nothing(forgetful: str, tmp
     send(forgetful, topic, text(100), partitions=2)
     environments = quiet_sinks(forgetful, topic, tmp_path)
     begun = time.monotonic()
-    eventually(lambda: not any(environment.group_offsets() for environment in environments.values()), 180)
+    wait_until(lambda: not any(environment.group_offsets() for environment in environments.values()))
     print(f"waited {time.monotonic() - begun:.0f} s until the broker had forgotten the groups")
     for reset in ("earliest", "latest"):
         environment = environments[reset, "exactly_once"]

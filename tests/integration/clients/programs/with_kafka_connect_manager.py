@@ -6,7 +6,7 @@ import re
 
 import httpx
 from kafka_connect_manager.cli import app
-from life import config, file, name, until, url
+from life import LIMIT_SECONDS, config, file, name, until, url
 from typer.testing import CliRunner
 
 OWN = re.sub("[^A-Za-z0-9]", "", name)  # it takes everything else out of names
@@ -35,11 +35,11 @@ assert "already exists" in command("add", "-f", written(config), ends=2)
 until(states, ["RUNNING", "RUNNING"])
 assert re.search(rf"{OWN}.*source.*FileStreamSourceConnector.* 1 ", command("list", "--type", "source"))
 for verb, wanted in (("pause", "PAUSED"), ("resume", "RUNNING")):  # verbs that it lacks
-    assert httpx.put(f"{url}/connectors/{OWN}/{verb}", timeout=120).status_code == 202
+    assert httpx.put(f"{url}/connectors/{OWN}/{verb}", timeout=LIMIT_SECONDS).status_code == 202
     until(states, [wanted, wanted])
 command("update", OWN, "-f", written({**config, "batch.size": 7}))
-assert httpx.get(f"{url}/connectors/{OWN}/config", timeout=120).json() == {**config, "batch.size": "7", "name": OWN}
+assert httpx.get(f"{url}/connectors/{OWN}/config", timeout=LIMIT_SECONDS).json() == {**config, "batch.size": "7", "name": OWN}
 until(states, ["RUNNING", "RUNNING"])
 os.remove(f"{file}.json")
-assert httpx.delete(f"{url}/connectors/{OWN}", timeout=120).status_code == 204
+assert httpx.delete(f"{url}/connectors/{OWN}", timeout=LIMIT_SECONDS).status_code == 204
 assert OWN not in command("list")
