@@ -58,10 +58,11 @@ chaos: setup ## kill everything everywhere and count records; KILLS=60 of runs, 
 	exit $$all
 
 soak: export SEED := $(or $(SEED),$(strip $(shell od -An -N2 -tu2 /dev/urandom)))
-soak: setup ## what takes long: random storms, clients of others, outages of minutes, and tables of ROWS=20000 random rows; SEED=of a run to repeat
+soak: setup ## what takes long: random storms, clients of others, outages of minutes, tables of ROWS=20000 random rows, and make test's tests in a random order; SEED=of a run to repeat
 	@echo SEED=$(SEED)
 	@all=0; $(PY) -m pytest -q -m "soak or hypothesis" --timeout 1500 --hypothesis-seed $(SEED) --ignore tests/integration/worker/test_jdbc_fuzz.py $(SHARED) || all=1; \
 	FUZZ_ROWS=$(or $(ROWS),20000) $(PY) -m pytest -q -m "soak or not soak" --timeout 7200 tests/integration/worker/test_jdbc_fuzz.py || all=1; \
+	$(PY) -m pytest -q --shuffle $(SEED) $(SHARED) || all=1; \
 	exit $$all
 
 steady: setup ## thirty connectors in one shared application for SECONDS=600, with trouble of every kind; counts records, and measures how processes grow; SEED=of a run to repeat
