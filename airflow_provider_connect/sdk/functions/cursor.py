@@ -13,6 +13,7 @@ from typing import Any, Final, Protocol
 
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.functions.text_order import order_keys
 
 CURSOR: Final = "cursor"
 """The key of source offsets."""
@@ -32,14 +33,17 @@ class CursorOrder:
     """The rows of one source partition, table by table.
 
     ``start`` is the cursor of the last committed offset; None for all rows. ``late`` removes rows after ``start`` that are already in
-    Kafka.
+    Kafka. ``is_text``: numbers and times in texts are compared as texts.
     """
 
-    def __init__(self, column: str, start: Any, title: str, late: LateRows | None = None) -> None:  # Any: JSON
+    def __init__(  # Any: JSON
+        self, column: str, start: Any, title: str, late: LateRows | None = None, *, is_text: bool = False
+    ) -> None:
         self._column = column
         self._start = start
         self._title = title
         self._late = late
+        self._is_text = is_text
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._last: pa.Scalar | None = None
@@ -53,28 +57,28 @@ class CursorOrder:
         """
         if not len(table):
             return  # a table without rows may have no fields
-        values = self._values(table)
-        if self._start is not None:
-            table = table.slice(pc.sum(pc.less_equal(values, self._started(values.type))).as_py() or 0)
-            values = table.column(self._column)
-            if not len(values):
+        keys, start, before = self._keys(self._values(table))
+        if start is not None:
+            skipped = pc.sum(pc.less_equal(keys, start)).as_py() or 0
+            table, keys = table.slice(skipped), keys.slice(skipped)
+            if not len(keys):
                 return
             self._start = None
         if self._late is not None:
             table = self._late.new_rows(table)
-            values = table.column(self._column)
-            if not len(values):
+            keys = table.column(self._column)
+            if not len(keys):
                 return
-        last = values[-1]
-        tail = 1 if len(values) > 1 and values[-2] != last else pc.sum(pc.equal(values, last)).as_py()
-        body = len(values) - tail
+        last = keys[-1]
+        tail = 1 if len(keys) > 1 and keys[-2] != last else pc.sum(pc.equal(keys, last)).as_py()
+        body = len(keys) - tail
         if body:
             whole = _joined([*self._held, table.slice(0, body)])
             self._held, self._held_bytes = [], 0
             yield whole, self._behind(whole)
-        elif self._last is not None and self._last != last:
+        elif before is not None and before != last:
             yield from self.rest()
-        self._last = last
+        self._last = table.column(self._column)[-1]
         self._hold(table.slice(body))
 
     def _hold(self, rows: pa.Table) -> None:
@@ -110,11 +114,23 @@ class CursorOrder:
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             row = pc.index(pc.is_nan(values), True).as_py()
             raise DataException(f"the cursor {self._column!r} is NaN, which has no order, in row {row}")
-        if self._last is not None and len(values):
-            self._last = self._widened(self._last, values.type)
-            self._refuse_decrease(pa.chunked_array([pa.array([self._last, values[0]], type=values.type)]))
-        self._refuse_decrease(values)
         return values
+
+    def _keys(self, values: pa.ChunkedArray) -> tuple[pa.ChunkedArray, pa.Scalar | None, pa.Scalar | None]:
+        """The values, ``start`` and the last value before them, each as what it is compared as. Checks the order."""
+        start = None if self._start is None else self._started(values.type)
+        last = None if self._last is None else self._widened(self._last, values.type)
+        known = [each for each in (start, last) if each is not None]
+        together = pa.chunked_array([pa.array(known, type=values.type), *values.chunks])
+        keys = together
+        if not self._is_text and (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            try:
+                keys = order_keys(together)
+            except DataException as error:
+                raise DataException(f"the cursor {self._column!r}: {error}") from None
+        ordered = len(known) - (last is not None)  # the last value is before the first of these
+        self._refuse_decrease(keys.slice(ordered), together.slice(ordered))
+        return keys.slice(len(known)), None if start is None else keys[0], None if last is None else keys[len(known) - 1]
 
     def _widened(self, last: pa.Scalar, type: pa.DataType) -> pa.Scalar:
         try:
@@ -122,8 +138,8 @@ class CursorOrder:
         except pa.ArrowException as error:
             raise DataException(f"the cursor {self._column!r} has changed its type from {last.type} (value {last}) to {type}") from error
 
-    def _refuse_decrease(self, values: pa.ChunkedArray) -> None:
-        follows = pc.less_equal(values.slice(0, max(len(values) - 1, 0)), values.slice(1))
+    def _refuse_decrease(self, keys: pa.ChunkedArray, values: pa.ChunkedArray) -> None:
+        follows = pc.less_equal(keys.slice(0, max(len(keys) - 1, 0)), keys.slice(1))
         if not pc.all(follows, min_count=0).as_py():
             row = pc.index(follows, False).as_py()
             raise ConnectException(

@@ -25,7 +25,7 @@ from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
 from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, types_of
-from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, encode_schema
+from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, arrow_schema_of, encode_schema
 from airflow_provider_connect.sdk.task import SourceTask, SourceTaskContext
 
 TOPIC, PARTITION = "topic", "partition"
@@ -179,10 +179,15 @@ class PartitionRows:
 
     def _order_of(self, column: str, reached: Any) -> CursorOrder:
         if self.declared.overlap is None:
-            return CursorOrder(column, reached_of(reached), self.title)
+            return CursorOrder(column, reached_of(reached), self.title, is_text=self._declares_text(column))
         offset = reached if is_overlap(reached) else None if reached is None else {CURSOR: reached}
         overlap = Overlap(column, self.declared.overlap, self.declared.key, offset, self.title)
         return CursorOrder(column, overlap.since, self.title, overlap)
+
+    def _declares_text(self, field: str) -> bool:
+        declared = arrow_schema_of(self.declared.schema)
+        index = -1 if declared is None else declared.get_field_index(field)
+        return declared is not None and index >= 0 and pa.types.is_string(declared.field(index).type)
 
     def next(self) -> list[Batch] | None:
         """The batches of the next rows; the list may be empty. None at the end."""

@@ -12,12 +12,14 @@ import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import dropwhile
+from decimal import Decimal
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.functions.overlap import Width
+from airflow_provider_connect.sdk.functions.text_order import keys_of
 from airflow_provider_connect.sdk.http.moves import ResumedPages, RowMoves, digest_of
 from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, Row, SinglePage, rows_at
 from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
@@ -154,12 +156,15 @@ class ResourceReader:
         for page in self._pages(self._resource, self._since(self._resource, cursor), None, None):
             if page is None:
                 continue  # the rate limit
-            for row in page[1]:
-                value = row.get(incremental.field)
-                if not _is_cursor(value) or isinstance(value, str) != isinstance(cursor, str):
-                    return None
-                if value > cursor:
-                    return True
+            values = [row.get(incremental.field) for row in page[1]]
+            if any(not _is_cursor(value) or isinstance(value, str) != isinstance(cursor, str) for value in values):
+                return None
+            try:
+                reached, *keys = keys_of([cursor, *values])
+            except DataException:
+                return None  # the run reports it
+            if any(key > reached for key in keys):
+                return True
             count += 1
             if count == MOST_CHECKED_PAGES and page[2] is not None:
                 return None
@@ -319,15 +324,17 @@ class ResourceReader:
         incremental = (self._parent or self._resource).incremental
         if incremental is None:
             return None
+        values = [] if highest is None else [highest]
         for row in rows:
             value = row.get(incremental.field)
             title = f"the cursor {incremental.field!r} of a row is {value!r:.50}"
             if not _is_cursor(value):
                 raise DataException(f"{title}; it must be a string or a number")
-            if highest is not None and isinstance(value, str) != isinstance(highest, str):
-                raise DataException(f"{title}, which cannot be compared with {highest!r:.50}")
-            highest = value if highest is None else max(highest, value)
-        return highest
+            if values and isinstance(value, str) != isinstance(values[0], str):
+                raise DataException(f"{title}, which cannot be compared with {values[0]!r:.50}")
+            values.append(value)
+        keys = keys_of(values)
+        return values[keys.index(max(keys))] if keys else None
 
     def _filled(self, text: str, parent_row: Row | None, *, in_path: bool = False) -> str:
         def value(match: re.Match[str]) -> str:
@@ -375,12 +382,15 @@ def _is_cursor(value: Any) -> bool:
 def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
     """The rows from the first row whose value is not below ``since``. A value of another kind counts as not below ``since``."""
 
-    def is_below(row: Row) -> bool:
-        value = row.get(field)
-        is_number = isinstance(value, int | float) and isinstance(since, int | float)
-        return (is_number or (isinstance(value, str) and isinstance(since, str))) and bool(value < since)
+    try:
+        start, *keys = keys_of([since, *(row.get(field) for row in rows)])
+    except DataException:
+        return rows  # the check of their order reports it
 
-    return list(dropwhile(is_below, rows))
+    def is_below(key: Any) -> bool:
+        return any(isinstance(key, kind) and isinstance(start, kind) for kind in (int | float | Decimal, str)) and bool(key < start)
+
+    return rows[len(list(takewhile(is_below, keys))) :]
 
 
 def _reason(is_again: bool, count: int, has_rows: bool) -> str:
