@@ -30,6 +30,8 @@ def small_ranges(monkeypatch: pytest.MonkeyPatch) -> None:
     ("since", "least", "greatest", "expected"),
     [
         (None, 1, 250, [(0, 100), (100, 200), (200, 300)]),
+        (None, 100, 250, [(0, 100), (100, 200), (200, 300)]),  # the first range has 100, the second begins after it
+        (None, 0, 50, [(-100, 0), (0, 100)]),
         (None, 101, 200, [(100, 200)]),
         (None, -5, 5, [(-100, 0), (0, 100)]),
         (100, 1, 200, [(100, 200)]),
