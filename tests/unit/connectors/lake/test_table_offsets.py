@@ -17,8 +17,8 @@ A, B = TopicPartition("a", 0), TopicPartition("b", 1)
 NAME = property_name("sink")
 
 
-def row(offset: int | None, snapshot: int) -> StoredRow:
-    return StoredRow(OffsetRow(offset, "claim:1", 1), 7, snapshot)
+def row(offset: int | None, snapshot: int, topic_id: str = "") -> StoredRow:
+    return StoredRow(OffsetRow(offset, "claim:1", 1, topic_id), 7, snapshot)
 
 
 def metadata(
@@ -66,6 +66,12 @@ def test_offsets_are_those_of_the_newest_snapshot_in_the_history(
     found = stored_rows(metadata(4, current, stored, summaries), "sink")
     assert {partition: each.row.next_offset for partition, each in found.items()} == offsets
     assert [each.row.claim for each in found.values()] == ["claim:1"] * len(stored)
+
+
+@pytest.mark.parametrize(("older", "offset"), [("second", 10), ("first", None)])
+def test_after_a_rollback_an_offset_of_an_earlier_topic_of_the_name_is_unknown(older: str, offset: int | None) -> None:
+    table = metadata(4, 2, {A: row(40, 4, "second")}, {2: {A: row(10, 2, older)}, 4: {A: row(40, 4, "second")}})
+    assert stored_rows(table, "sink")[A].row == OffsetRow(offset, "claim:1", 1, "second")
 
 
 EXPIRED = {
