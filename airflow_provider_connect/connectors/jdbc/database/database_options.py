@@ -93,9 +93,10 @@ def known_options(dialect: Dialect, given: Mapping[str, str]) -> dict[str, str]:
     return options
 
 
-def driver_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that the driver reads from its URL, without options that this package applies itself."""
+def driver_options(dialect: Dialect, options: Mapping[str, str], driver: str | None = None) -> dict[str, str]:
+    """The options that the driver reads from its URL, without options that this package applies itself. ``driver`` is not our own."""
     ours = (ZERO_DATES, TINY_AS_BOOLEAN, READ_ONLY)
+    given = {**dialect.options.defaults, **options} if driver in (None, dialect.driver) else options
     return {
-        name: value for name, value in options.items() if name not in ours and not (dialect.makes_tls_context and name.startswith("ssl_"))
+        name: value for name, value in given.items() if name not in ours and not (dialect.makes_tls_context and name.startswith("ssl_"))
     }

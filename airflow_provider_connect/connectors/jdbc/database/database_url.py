@@ -110,7 +110,7 @@ class DatabaseUrl:
         driver = self.driver or self.dialect.driver
         scheme = self.dialect.name if driver is None else f"{self.dialect.name}+{driver}"
         text = f"{scheme}://{self._credentials()}{self._authority()}/{quote(self.database or '', safe='')}"
-        options = driver_options(self.dialect, self.options)
+        options = driver_options(self.dialect, self.options, self.driver)
         return f"{text}?{urlencode(options, quote_via=quote)}" if options else text
 
     def within(self, allowed: AllowedPaths) -> DatabaseUrl:

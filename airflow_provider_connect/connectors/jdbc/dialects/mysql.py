@@ -59,6 +59,7 @@ class Mysql(Dialect):
     zero_dates: ClassVar[str | None] = TO_ERROR
     options = UrlOptions(
         accepted=words("charset connect_timeout read_timeout write_timeout ssl_key_password"),
+        defaults={"connect_timeout": "30", "read_timeout": "3600", "write_timeout": "3600"},
         files=words("ssl_ca ssl_cert ssl_key"),
         ignored=words(
             "characterencoding useunicode servertimezone connectiontimezone usejdbccompliantimezoneshift usejdbccomplianttimezoneshift "

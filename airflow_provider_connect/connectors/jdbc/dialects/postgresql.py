@@ -57,6 +57,13 @@ class Postgresql(Dialect):
             "channel_binding require_auth gssencmode sslnegotiation sslsni ssl_min_protocol_version ssl_max_protocol_version "
             "target_session_attrs load_balance_hosts host port krbsrvname sslpassword"
         ),
+        defaults={
+            "connect_timeout": "30",
+            "keepalives_idle": "60",
+            "keepalives_interval": "10",
+            "keepalives_count": "6",
+            "tcp_user_timeout": "120000",
+        },
         files=words("sslrootcert sslcert sslkey sslcrl"),
         ignored=words(
             "stringtype preparethreshold preparedstatementcachequeries preparedstatementcachesizemib databasemetadatacachefields "

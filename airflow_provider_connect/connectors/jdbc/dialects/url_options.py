@@ -35,6 +35,8 @@ class UrlOptions:
 
     accepted: frozenset[str] = frozenset()
     """Options of our own driver."""
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Options that our own driver gets unless the URL has them: how long a silent server is waited for."""
     files: frozenset[str] = frozenset()
     """Options of our own driver that have a path of the host."""
     ignored: frozenset[str] = frozenset()

@@ -1,16 +1,18 @@
 """URLs of all kinds of databases, and what of them is refused."""
 
 import re
+import socket
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.database.database import open_database
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl, parse_url
 from airflow_provider_connect.connectors.jdbc.dialects.mysql import Mariadb, Mysql
 from airflow_provider_connect.connectors.jdbc.dialects.oracle import Oracle
 from airflow_provider_connect.connectors.jdbc.dialects.postgresql import Postgresql
 from airflow_provider_connect.connectors.jdbc.dialects.sqlite import Sqlite
 from airflow_provider_connect.connectors.jdbc.dialects.sqlserver import SqlServer
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, RetriableException
 
 POSTGRESQL, SQLITE, MYSQL, MARIADB, ORACLE, MSSQL = Postgresql(), Sqlite(), Mysql(), Mariadb(), Oracle(), SqlServer()
 DATABASES = {
@@ -82,7 +84,7 @@ def test_url_is_refused_with_key_and_reason(text: str, words: tuple[str, ...]) -
 def test_password_is_in_no_text_but_that_for_the_driver() -> None:
     url = parse_url("postgresql://ann:topsecret@db/shop")
     assert "topsecret" not in f"{url!r} {url.address}"
-    assert url.adbc_uri == "postgresql://ann:topsecret@db:5432/shop"
+    assert url.adbc_uri.startswith("postgresql://ann:topsecret@db:5432/shop?")
     with pytest.raises(ConfigException) as refused:
         parse_url("postgresql://ann:topsecret@db/shop?service=x")
     assert "topsecret" not in refused.value.message
@@ -113,10 +115,20 @@ def test_password_that_was_not_encoded_is_not_shown(scheme: str, rest: str) -> N
 
 def test_drivers_get_urls_in_their_own_form() -> None:
     url = parse_url("jdbc:postgresql://db/my shop?currentSchema=a b").with_credentials("an:n", "p/w")
-    assert url.adbc_uri == "postgresql://an%3An:p%2Fw@db:5432/my%20shop?options=-csearch_path%3Da%5C%20b"
-    assert parse_url("jdbc:mariadb://db/x").with_credentials("u", "p").sqlalchemy_url == "mariadb+pymysql://u:p@db:3306/x"
+    uri, _, options = url.adbc_uri.partition("?")
+    assert (uri, options.rpartition("&")[2]) == ("postgresql://an%3An:p%2Fw@db:5432/my%20shop", "options=-csearch_path%3Da%5C%20b")
+    mariadb = parse_url("jdbc:mariadb://db/x").with_credentials("u", "p")
+    assert mariadb.sqlalchemy_url.startswith("mariadb+pymysql://u:p@db:3306/x?connect_timeout=30&")
     assert parse_url("jdbc:sqlite:/a b.db").existing.adbc_uri == "file:/a%20b.db?mode=rw"
     assert parse_url("jdbc:sqlite:/a.db").sqlalchemy_url == "sqlite:////a.db"
+
+
+def test_a_silent_server_is_waited_for_as_long_as_the_url_says() -> None:
+    assert "?connect_timeout=30&keepalives_idle=60&" in parse_url("jdbc:postgresql://db/x").adbc_uri
+    assert "?connect_timeout=5&" in parse_url("jdbc:postgresql://db/x?connectTimeout=5").adbc_uri
+    assert "connect_timeout" not in parse_url("mysql+mysqldb://db/x").sqlalchemy_url  # each driver has options of its own
+    with socket.create_server(("127.0.0.1", 0)) as silent, pytest.raises(RetriableException):
+        open_database(parse_url(f"postgresql://ann@127.0.0.1:{silent.getsockname()[1]}/shop?connect_timeout=2"))
 
 
 VENDORS = {
