@@ -1,24 +1,32 @@
 """What the operator makes of a run's result, and how it keeps processes and secrets together. Nothing here needs Spark."""
 
+import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+from airflow.sdk import Connection
+from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowNotFoundException, AirflowSkipException
 
+from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.operators import connect, planning, spark_submit
 from airflow_provider_connect.operators.connect import ConnectTaskOperator
 from airflow_provider_connect.operators.plan import groups_of
 from airflow_provider_connect.operators.run_report import failure, topic_asset, xcom_values
-from airflow_provider_connect.operators.spark_submit import application_path
+from airflow_provider_connect.operators.spark_submit import application_path, spark_master
+from airflow_provider_connect.runtime.config.dag_settings import PROCESS, SPARK
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunState, TaskResult
 from airflow_provider_connect.runtime.spark.run_directory import RunDirectory
+from airflow_provider_connect.runtime.spark.submit_options import SubmitOptions
 from airflow_provider_connect.runtime.worker.application.readiness import Readiness
 from tests.waiting import HANG_SECONDS, wait_until
 
@@ -90,13 +98,75 @@ def test_the_application_is_there() -> None:
     assert Path(application_path()).name == "run_connector.py"
 
 
-_PARENT = """
-import os, subprocess, sys, time
-from airflow_provider_connect.runtime.spark.parent_death import dies_with_parent
-child = subprocess.Popen(["sleep", "600"], preexec_fn=dies_with_parent(own_group=True), stdin=subprocess.DEVNULL)
-print(child.pid, os.getpgid(child.pid), flush=True)
+@pytest.fixture
+def operator(tmp_path: Path) -> ConnectTaskOperator:
+    operator = ConnectTaskOperator(task_id="run", connector="orders")
+    operator._directory = RunDirectory.make(tmp_path, "connect.orders", "run")
+    return operator
+
+
+OF_AIRFLOW = {"AIRFLOW_CONN_SPARK_DEFAULT", "AIRFLOW_VAR_SHOP", "AIRFLOW__CORE__FERNET_KEY", "_AIRFLOW_KEY", "__AIRFLOW_KEY"}
+_STUB = f"""#!{sys.executable}
+import json, os, sys, time
+from pathlib import Path
+
+seen = Path(sys.argv[sys.argv.index("--run-dir") + 1], "seen")
+seen.write_text(json.dumps({{"pid": os.getpid(), "environment": dict(os.environ)}}))
+seen.rename(seen.with_suffix(".json"))
 time.sleep(600)
 """
+
+
+@dataclass
+class Started:
+    """An application that does not end by itself, the process of its task, and the application's environment."""
+
+    pid: int
+    task: int
+    environment: dict[str, str]
+
+
+@pytest.fixture(params=[SPARK, PROCESS])
+def started(
+    request: pytest.FixtureRequest, operator: ConnectTaskOperator, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> Iterator[Started]:
+    """A script in place of spark-submit, or of the driver, that a task process of its own has started."""
+    stub = tmp_path / "spark-submit"
+    stub.write_text(_STUB)
+    stub.chmod(0o755)
+    for name in OF_AIRFLOW:
+        monkeypatch.setenv(name, json.dumps({"conn_type": "spark", "host": "local"}))
+    monkeypatch.setenv("OF_THE_HOST", "1")
+    options = SubmitOptions(str(stub), {"PATH": f"{tmp_path}:{os.environ['PATH']}"}, "", {})
+    monkeypatch.setattr("airflow_provider_connect.runtime.spark.submit_options.submit_options", lambda *_, **__: options)
+    operator.engine, directory = request.param, operator._directory
+    if operator.engine == PROCESS:
+        monkeypatch.setattr(sys, "executable", str(stub))
+    assert directory is not None
+    task = os.fork()
+    if not task:
+        with suppress(BaseException):
+            operator.run_application(directory)
+        os._exit(1)
+    seen = directory.path / "seen.json"
+    wait_until(seen.exists)
+    found = json.loads(seen.read_text())
+    yield Started(found["pid"], task, found["environment"])
+    os.kill(task, signal.SIGKILL)
+    os.waitpid(task, 0)
+    if str(stub).encode() in command_line(found["pid"]):
+        os.kill(found["pid"], signal.SIGKILL)
+
+
+def test_an_application_gets_no_settings_connections_and_keys_of_airflow(started: Started) -> None:
+    assert started.environment["OF_THE_HOST"] == "1"
+    assert not OF_AIRFLOW & started.environment.keys()
+
+
+def test_an_application_dies_with_its_task_process_and_is_not_in_its_process_group(started: Started) -> None:
+    assert os.getpgid(started.pid) != os.getpgid(started.task)
+    os.kill(started.task, signal.SIGKILL)
+    wait_until(lambda: not command_line(started.pid))
 
 
 def command_line(pid: int) -> bytes:
@@ -106,22 +176,11 @@ def command_line(pid: int) -> bytes:
         return b""
 
 
-def test_spark_submit_dies_with_the_task_process_and_has_a_process_group_of_its_own() -> None:
-    parent = subprocess.Popen([sys.executable, "-c", _PARENT], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
-    assert parent.stdout is not None
-    child, group = map(int, parent.stdout.readline().split())
-    assert group == child
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
-    wait_until(lambda: not command_line(child))
-
-
 class Submitted:
     """A process in place of spark-submit, in a group of its own, and the hook's one attribute that ``on_kill`` reads."""
 
     def __init__(self, script: str) -> None:
-        self._submit_sp = subprocess.Popen([sys.executable, "-c", script], process_group=0, stdout=subprocess.PIPE)
+        self._submit_sp = subprocess.Popen([sys.executable, "-c", script], process_group=0, stdout=subprocess.PIPE, text=True)
 
     def wait_until_ready(self) -> int:
         assert self._submit_sp.stdout is not None
@@ -134,24 +193,21 @@ class Submitted:
         return self._submit_sp.wait(HANG_SECONDS)
 
 
-@pytest.fixture
-def operator(tmp_path: Path) -> ConnectTaskOperator:
-    operator = ConnectTaskOperator(task_id="run", connector="orders")
-    operator._directory = RunDirectory.make(tmp_path, "connect.orders", "run")
-    return operator
-
-
 _GRACEFUL = "import signal, sys, time; signal.signal(signal.SIGTERM, lambda *_: sys.exit(0)); print(1, flush=True); time.sleep(600)"
 _STUBBORN = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); print(1, flush=True); time.sleep(600)"
 
 
-def test_a_killed_task_lets_its_driver_end_by_itself(operator: ConnectTaskOperator) -> None:
-    hook = Submitted(_GRACEFUL)
+@pytest.mark.parametrize("engine", [SPARK, PROCESS])
+def test_a_killed_task_lets_its_driver_end_by_itself(operator: ConnectTaskOperator, engine: str) -> None:
+    submitted = Submitted(_GRACEFUL)
     assert operator._directory is not None
-    (operator._directory.path / "driver.pid").write_text(str(hook.wait_until_ready()))
-    operator._hook = hook
+    (operator._directory.path / "driver.pid").write_text(str(submitted.wait_until_ready()))
+    if engine == PROCESS:
+        operator._process = submitted._submit_sp
+    else:
+        operator._hook = submitted
     operator.on_kill()
-    assert hook.reap() == 0
+    assert submitted.reap() == 0
 
 
 def test_a_driver_that_does_not_end_in_time_is_killed_with_its_group(
@@ -174,6 +230,37 @@ def test_nothing_gets_out_of_on_kill(operator: ConnectTaskOperator, hook: object
     operator._hook = hook
     operator.on_kill()
     assert operator._kill_requested
+
+
+def spark_at(host: str | None = None, port: int | None = None) -> Connection:
+    return Connection(conn_id="c", conn_type="spark", host=host, port=port)
+
+
+@pytest.mark.parametrize(
+    ("connection", "master"),
+    [
+        (spark_at("local[2]"), "local[2]"),
+        (spark_at("spark-1", 7077), "spark://spark-1:7077"),
+        (spark_at("spark://spark-1:7077"), "spark://spark-1:7077"),
+        (spark_at("k8s://https://spark-1", 6443), "k8s://https://spark-1:6443"),
+    ],
+)
+def test_the_master_is_the_one_of_the_spark_connection(monkeypatch: pytest.MonkeyPatch, connection: Connection, master: str) -> None:
+    monkeypatch.setattr(Connection, "get", lambda _: connection)
+    assert spark_master("c") == master
+
+
+def test_a_spark_connection_without_a_master_is_refused_and_nothing_goes_to_yarn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Connection, "get", lambda _: spark_at())
+    with pytest.raises(ConfigException, match="Spark connection c has no host"):
+        spark_master("c")
+
+    def missing(conn_id: str) -> Connection:
+        raise AirflowNotFoundException(conn_id)
+
+    monkeypatch.setattr(Connection, "get", missing)
+    with pytest.raises(ConfigException, match="Spark connection c does not exist: create it"):
+        spark_master("c")
 
 
 def test_a_late_module_that_is_read_at_once_is_loaded_at_once() -> None:
