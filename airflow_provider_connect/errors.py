@@ -233,6 +233,12 @@ class TransactionExpiredException(FencedException):
     """A producer was fenced, probably by the broker because its transaction was open for ``transaction.timeout.ms``."""
 
 
+class RetriesExhaustedException(TaskException):
+    """A temporary cause outlasted the retries of a call. A later attempt of the task may succeed."""
+
+    retriable = True
+
+
 class TaskMemoryException(TaskException):
     """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after the task's last commit."""
 

@@ -14,7 +14,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, TypeVar
 
 from airflow_provider_connect.data.records import TopicPartition, may_be_same_topic
-from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException
+from airflow_provider_connect.errors import ConnectException, DataException, FencedException, RetriableException, RetriesExhaustedException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, SinkConnector
@@ -363,7 +363,7 @@ class TransactionalSinkTask(SinkTask):
             self._losses += 1
             if self._losses > self._sink.max_retries:
                 setting = self._sink.retries_setting
-                raise ConnectException(f"Failed after {self._sink.max_retries} retries ({setting}): {error}") from error
+                raise RetriesExhaustedException(f"Failed after {self._sink.max_retries} retries ({setting}): {error}") from error
             if error.retry_after_ms is not None:
                 self.context.timeout(int(error.retry_after_ms))
             raise RolledBackException(error.message, RollbackReason.LOST) from error
