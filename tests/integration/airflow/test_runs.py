@@ -154,6 +154,9 @@ def test_no_config_value_and_no_secret_shows_anywhere(airflow: Airflow, unique: 
         time.sleep(0.05)
     assert airflow.run_state(connector, run) == "success", airflow.log(connector, run)
     assert any("run_connector.py --run-dir" in text for text in seen)
+    runs = airflow.stack.folder / "runs"
+    left = [file for file in runs.rglob("*") if file.is_file() and not file.match("runs/config-topic-*")]
+    caches = list(runs.glob("config-topic-*.sqlite"))  # configs as on the topic (docs/security.md): this one's if it was the first
     shown = {
         "ps": "\n".join(seen),
         "xcom": texts_of(airflow.xcoms(connector, run)),
@@ -161,9 +164,10 @@ def test_no_config_value_and_no_secret_shows_anywhere(airflow: Airflow, unique: 
         "task log": airflow.log(connector, run),
         "dag": texts_of(airflow.api("GET", f"/dags/{dag_id_for(connector)}/details")),
         "tasks": texts_of(airflow.api("GET", f"/dags/{dag_id_for(connector)}/tasks")),
-        "left files": "".join(read_or_nothing(file) for file in (airflow.stack.folder / "runs").rglob("*") if file.is_file()),
+        "left files": "".join(read_or_nothing(file) for file in left),
     }
     assert [where for where, text in shown.items() if canary in text or SECRET in text] == []
+    assert {(file.stat().st_mode & 0o077, SECRET in read_or_nothing(file)) for file in caches} == {(0, False)}
     assert airflow.config(connector)["my.login"] == "${airflow:shop:password}"  # type: ignore[index]
 
 
