@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka.admin import AdminClient
 from sqlalchemy import create_engine
 
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from tests.integration.airflow.conftest import SECRET, Airflow, long_input
 from tests.integration.client.commands import Done, run_commands
+from tests.kafka_topics import create_topic, end_offsets
 from tests.waiting import wait_until
 
 Connector = tuple[Path, dict[str, str]]
@@ -275,7 +277,13 @@ def test_a_killed_task_process_takes_its_application_along_and_the_retry_does_th
 @pytest.mark.soak  # a run that is to end: test_reconciler
 @ENGINES
 def test_a_run_marked_failed_ends_after_its_batch(airflow: Airflow, unique: str, file_source: Connector, engine: str) -> None:
+    admin, topic = AdminClient({"bootstrap.servers": airflow.settings().bootstrap_servers}), file_source[1]["topic"]
+    create_topic(airflow.settings().bootstrap_servers, topic)
     connector, run, processes = slow_source(airflow, unique, file_source, engine)
+    wait_until(lambda: end_offsets(admin, topic, 1)[0] > 0, "it delivers: an application that starts is killed after four seconds")
     airflow.api("PATCH", f"/dags/{dag_id_for(connector)}/dagRuns/{run.replace('+', '%2B')}", json={"state": "failed"})
     wait_until(lambda: not processes.keys() & processes_of(f"{dag_id_for(connector)}-").keys(), "the application has ended")
-    assert moved(airflow, connector, airflow.run(connector)) > 0, "it had not reached the end of the file"
+    end = re.compile(rf"Connector {connector} task 0: (\d+) records|ended with exit code -9 and without a result")
+    ended = wait_until(lambda: end.search(airflow.log(connector, run)), "the task has ended its application itself")
+    rest = moved(airflow, connector, airflow.run(connector))
+    assert 0 < rest <= 3_000_000 - int(ended[1] or 0), "it had not reached the end of the file, and what it delivered is committed"
