@@ -14,7 +14,7 @@ SETTINGS = WorkerSettings.of({"connectors.allowed.paths": "/", "status.storage.t
 SOURCE = {"name": "c", "connector.class": "FileStreamSource", "file": "/x", "topic": "data"}
 QUERY = {"name": "c", "connector.class": "JdbcSource", "connection.url": "jdbc:sqlite:/x", "mode": "bulk", "query": "select 1"}
 SINK = {"name": "c", "connector.class": "FileStreamSink", "file": "/x", "topics": "data"}
-INTERNAL = ("connect-configs", "connect-offsets", "own-status", "connect-batches", "__consumer_offsets", "__transaction_state")
+INTERNAL = ("workers-configs", "workers-offsets", "own-status", "workers-batches", "__consumer_offsets", "__transaction_state")
 CASES = [
     *(({**SOURCE, "topic": topic}, "topic", topic) for topic in INTERNAL),
     *(({**QUERY, "topic.prefix": topic}, "topic.prefix", topic) for topic in INTERNAL),

@@ -3,7 +3,6 @@
 import http.client
 import json
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.sdk.config_def import Type
 from tests.unit.herder.conftest import MemoryBacking, NotedRuns
 from tests.unit.plugins.locations import source, tree
-from tests.waiting import HANG_SECONDS
+from tests.waiting import HANG_SECONDS, wait_until
 
 pytestmark = pytest.mark.process
 WAITING = """
@@ -83,6 +82,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             yield served
 
 
+@pytest.fixture(autouse=True)
+def no_plugin_is_asked(served: Served) -> None:
+    served.asked.unlink(missing_ok=True)
+    served.release.unlink(missing_ok=True)
+
+
 @pytest.mark.parametrize("key", ["transforms", "predicates", "topic.creation.groups"])
 def test_more_aliases_than_the_limit_are_refused_before_any_plugin_is_asked(served: Served, key: str) -> None:
     config = served.source(**{"connector.class": "Slow0Source", key: ",".join(f"a{number}" for number in range(20_000))})
@@ -130,8 +135,7 @@ def test_a_user_whose_validations_are_slow_leaves_those_of_others_fast(served: S
     slow = [threading.Thread(target=served.ask, args=("PUT", f"/connectors/slow{at}/config", config)) for at, config in enumerate(configs)]
     for thread in slow:
         thread.start()
-    while not served.asked.exists():
-        time.sleep(0.01)
+    wait_until(served.asked.exists)
     status, text = served.ask("PUT", "/connectors/other/config", served.source(), user="bob")
     assert status == 201, text
     assert all(thread.is_alive() for thread in slow)
@@ -142,14 +146,11 @@ def test_a_user_whose_validations_are_slow_leaves_those_of_others_fast(served: S
 
 def test_a_user_whose_reads_are_slow_leaves_those_of_others_fast(served: Served) -> None:
     """Every user who may see the server may ask for a plugin's settings, which asks the plugin. Here is one that does not answer."""
-    served.asked.unlink(missing_ok=True)
-    served.release.unlink(missing_ok=True)
     path = "/connector-plugins/Slow4Source/config"
     slow = [threading.Thread(target=served.ask, args=("GET", path, None)) for _ in range(30)]
     for thread in slow:
         thread.start()
-    while not served.asked.exists():
-        time.sleep(0.01)
+    wait_until(served.asked.exists)
     for read in ("/connectors", "/connectors/warm", "/connectors?expand=status", "/connector-plugins"):
         assert served.ask("GET", read, None, user="bob")[0] == 200
     assert all(thread.is_alive() for thread in slow)
