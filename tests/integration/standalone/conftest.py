@@ -7,9 +7,10 @@ from playwright.sync_api import Browser, Page, expect
 from tests.chromium import launched
 from tests.conftest import CACHE, CHECKOUT
 from tests.integration.standalone.agent import Agent
+from tests.waiting import HANG_SECONDS
 
 SCREENSHOTS = CHECKOUT / ".dev" / "screenshots"
-HANG_MS = 180_000
+HANG_MS = 1000 * HANG_SECONDS
 
 
 @pytest.fixture
