@@ -208,6 +208,8 @@ class SinkTaskContext(Protocol):
     has_external_commits: bool
     """Whether another program, such as Kafka Connect, has committed offsets of this group since this connector's last commit. Records that
     the program wrote stay in the destination. Set before ``open``."""
+    stays: bool
+    """Whether the run stays, so that its last commit may be a day away."""
     errant_record_reporter: ErrantRecordReporter | None
     """None for a transactional task, and if neither a dead letter queue nor ``errors.log.enable`` is set."""
 
@@ -232,7 +234,7 @@ class SinkTaskContext(Protocol):
 
     def stopping(self) -> bool:
         """Whether the current commit is the last of the run. A task that has kept records over several commits must then make them
-        durable."""
+        durable. In a run that ``stays``, it needs a limit of its own for how long it keeps them."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,6 +30,8 @@ from airflow_provider_connect.sdk.config_def import Config, ConfigDef, ConfigKey
 TOPICS_DIR = "topics.dir"
 FLUSH_SIZE, ROTATE_BYTES = "flush.size", "rotate.bytes"
 ROTATE_MS, ROTATE_SCHEDULE_MS = "rotate.interval.ms", "rotate.schedule.interval.ms"
+OPEN_MS: Final = 300_000
+"""In a run that stays, how long files are open if rotate.schedule.interval.ms is not set."""
 PARTITIONER, FIELDS, PATH_FORMAT = "partitioner.class", "partition.field.name", "path.format"
 DURATION_MS, TIME_ZONE, LOCALE = "partition.duration.ms", "timezone", "locale"
 EXTRACTOR, TIMESTAMP_FIELD = "timestamp.extractor", "timestamp.field"
@@ -242,9 +244,9 @@ class SinkSettings:
             },
         )
 
-    def rotation(self) -> Rotation:
-        """The limits of one topic partition's files."""
-        return Rotation(self.timestamps, _wall_clock_ms, self.zone, **self.limits)
+    def rotation(self, *, stays: bool = False) -> Rotation:
+        """The limits of one topic partition's files. In a run that ``stays``, files end although the run does not."""
+        return Rotation(self.timestamps, _wall_clock_ms, self.zone, **self.limits, open_ms=OPEN_MS if stays else NO_LIMIT)
 
 
 def format_of(config: Config) -> FileFormat:

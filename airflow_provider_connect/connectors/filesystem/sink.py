@@ -1,7 +1,7 @@
 """FileSystemSink: writes records to files in a folder, an object store, SFTP or HDFS.
 
 With exactly once, each topic partition has a chain of commits in the store itself (``commit_chain``). Commits happen at the framework's
-interval and publish the finished files. At the end of a run, all files are finished.
+interval and publish the finished files. At the end of a run, all files are finished; in a run that stays, also after five minutes.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ class FileSystemSinkTask(SinkTask):
             CommitChain(self._store, state_folder(self._config, partition)),
             self._format,
             settings.partitioner,
-            settings.rotation(),
+            settings.rotation(stays=self.context.stays),
             settings.names,
             settings.compatibility,
             settings.max_open_files,

@@ -111,6 +111,7 @@ class MemorySinkContext:
         errant_record_reporter: ErrantRecordReporter | None = None,
         scope: str = "suite",
         topic_ids: Mapping[str, str] | None = None,
+        stays: bool = False,
     ) -> None:
         """If ``guarantee`` is None, the flag ``exactly_once`` selects ``exactly_once`` or ``at_least_once``. ``scope`` represents the
         Connect cluster. If ``topic_ids`` is None, each topic has an id."""
@@ -122,6 +123,7 @@ class MemorySinkContext:
         self.guarantee = guarantee or ("exactly_once" if exactly_once else "at_least_once")
         self.exactly_once = self.guarantee == "exactly_once"
         self.has_external_commits = False
+        self.stays = stays
         self.errant_record_reporter = errant_record_reporter
         self.rewinds: dict[TopicPartition, int] = {}
         self.paused: set[TopicPartition] = set()

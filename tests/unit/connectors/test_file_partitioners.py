@@ -212,6 +212,30 @@ def test_a_schedule_counts_from_midnight_of_its_zone() -> None:
     assert rotation.room(batch(pa.nulls(1))) == 0
 
 
+def test_files_of_a_run_that_stays_end_although_it_does_not() -> None:
+    now = [0]
+    rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, open_ms=5000)
+    for _ in range(2):
+        rotation.add(batch(pa.nulls(1)))
+        now[0] += 4999
+        assert not rotation.is_due()
+        rotation.add(batch(pa.nulls(1)))  # later records do not keep the files open
+        now[0] += 1
+        assert rotation.is_due()
+        rotation.reset()
+        assert not rotation.is_due()
+
+
+def test_a_schedule_is_in_place_of_the_time_for_which_files_are_open() -> None:
+    now = [0]
+    rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, schedule_ms=HOUR, open_ms=5000)
+    rotation.add(batch(pa.nulls(1)))
+    now[0] = HOUR - 1
+    assert not rotation.is_due()
+    now[0] = HOUR
+    assert rotation.is_due()
+
+
 V1 = Schema.struct({"id": INT32_SCHEMA, "old": STRING_SCHEMA.as_optional()}, name="v", version=1)
 V2_FIELDS = {"id": INT64_SCHEMA, "new": STRING_SCHEMA.with_default("none")}
 V2 = Schema.struct(V2_FIELDS, name="v", version=2)

@@ -16,7 +16,8 @@ NO_LIMIT: Final = -1
 
 @dataclass(slots=True)
 class Rotation:
-    """Limits of open files. 0 or less means no limit. ``now_ms`` is the wall clock; ``zone`` is the schedule's time zone."""
+    """Limits of open files. 0 or less means no limit. ``now_ms`` is the wall clock; ``zone`` is the schedule's time zone. ``open_ms`` is
+    how long files are open if there is no schedule."""
 
     timestamps: Timestamps
     now_ms: Callable[[], int]
@@ -25,9 +26,10 @@ class Rotation:
     max_bytes: int = NO_LIMIT
     interval_ms: int = NO_LIMIT
     schedule_ms: int = NO_LIMIT
+    open_ms: int = NO_LIMIT
     _records: int = 0
     _first_ms: int | None = None  # the time of the first record
-    _deadline_ms: int | None = None  # from the schedule
+    _deadline_ms: int | None = None  # by the wall clock
 
     def reset(self) -> None:
         """Reset the counts, because there are no open files."""
@@ -50,9 +52,9 @@ class Rotation:
         if self._first_ms is None and self.interval_ms > 0:
             times = self.timestamps.of(batch)
             self._first_ms = self.now_ms() if times is None else _first(times)
-        if self._deadline_ms is None and self.schedule_ms > 0:
+        if self._deadline_ms is None and (self.schedule_ms > 0 or self.open_ms > 0):
             now = self.now_ms()
-            self._deadline_ms = now + self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms
+            self._deadline_ms = now + (self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms if self.schedule_ms > 0 else self.open_ms)
 
     def is_full(self, bytes_written: int) -> bool:
         """Whether the open files end after the records written so far."""

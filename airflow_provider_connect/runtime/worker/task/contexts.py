@@ -119,6 +119,7 @@ class TaskSinkContext:
         assignment: Collection[TopicPartition] = (),
         topic_ids: Mapping[str, str] = MappingProxyType({}),
         has_external_commits: bool = False,
+        stays: bool = False,
         errant_record_reporter: ErrantRecordReporter | None = None,
     ) -> None:
         self.config = config
@@ -129,6 +130,7 @@ class TaskSinkContext:
         self.assignment = assignment
         self.topic_ids = topic_ids
         self.has_external_commits = has_external_commits
+        self.stays = stays
         self.errant_record_reporter = errant_record_reporter
         self._rewinds: dict[TopicPartition, int] = {}
         self._pauses: set[TopicPartition] = set()

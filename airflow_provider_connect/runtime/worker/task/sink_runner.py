@@ -161,6 +161,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             assignment=partitions,
             topic_ids=self._topic_ids,
             has_external_commits=known.has_external_commits,
+            stays=payload.endless and not self._input.ranges,
             errant_record_reporter=None if task.is_transactional else create_errant_record_reporter(environment, errors),
         )
         self._stop_at_end(task)
