@@ -239,6 +239,12 @@ class RetriesExhaustedException(TaskException):
     retriable = True
 
 
+class RecreatedTopicException(TaskException):
+    """A topic was deleted and created again while a task read it. A retry reads the new topic from its beginning."""
+
+    retriable = True
+
+
 class TaskMemoryException(TaskException):
     """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after the task's last commit."""
 

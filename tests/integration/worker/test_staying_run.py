@@ -33,6 +33,7 @@ from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
+from tests.integration.worker.destinations import make_again
 from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, send_until, values_of
 from tests.waiting import HANG_SECONDS, wait_until
 
@@ -264,6 +265,22 @@ def test_a_change_during_a_handover_is_made_and_the_handover_goes_on(environment
             assert older.run.wait().state is RunState.DONE
             send(environment.bootstrap, unique, ["two"])
             wait_until(lambda: other.read_text() == "one\ntwo\n")
+
+
+@pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
+def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    old, new = ([f"{kind} {number}" for number in range(count)] for kind, count in (("old", 20), ("new", 50)))
+    with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee)) as run:
+        send(environment.bootstrap, unique, old)
+        wait_until(lambda: environment.lines() == old)
+        wait_until(lambda: [each.offset for each in environment.group_offsets().values()] == [20])
+        make_again(environment, unique)
+        send(environment.bootstrap, unique, new)
+        wait_until(lambda: set(environment.lines()) == {*old, *new})
+        if guarantee == "at_most_once":
+            expect_each_once(environment.lines(), [*old, *new])
+        assert run.run.is_running
 
 
 def test_a_connector_that_is_paused_during_the_handover_stays_paused(environment: RunEnvironment, unique: str) -> None:

@@ -112,11 +112,14 @@ class CommitAfterPut:
     """At least once, or exactly once. With exactly once, the destination commits in step 2. Steps: 1 ``put``; 2 ``pre_commit``; 3 commit
     the group's offsets."""
 
-    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
-        """``check`` is called before each commit, and raises if the commit must not happen."""
+    def __init__(
+        self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None, exactly_once: bool = False
+    ) -> None:
+        """``check`` is called before offsets are committed, and raises if they must not be."""
         self._group = group
         self._step = step
         self._check = check
+        self._exactly_once = exactly_once
         self._committed: dict[TopicPartition, int] = {}
         self._furthest: dict[TopicPartition, int] = {}  # a task that requested a rewind may still return offsets that it has written
         self._warned: set[TopicPartition] = set()
@@ -126,7 +129,8 @@ class CommitAfterPut:
             task.put(batch)
 
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
-        self._check()
+        if with_group or self._exactly_once:
+            self._check()
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
         self._warn_unread_offsets(vouched, positions)
@@ -153,11 +157,14 @@ class CommitAfterPut:
 class CommitBeforePut:
     """At most once. Steps: 1 commit the group's offsets; 2 ``put``, which is never retried."""
 
-    def __init__(self, group: GroupCommit, step: StepHook = unobserved) -> None:
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
+        """``check`` is called before offsets are committed, and raises if they must not be."""
         self._group = group
         self._step = step
+        self._check = check
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
+        self._check()
         with self._step(CommitStep.COMMIT_GROUP):  # 1
             self._group.commit(positions)
         with self._step(CommitStep.PUT):  # 2
@@ -171,6 +178,7 @@ class CommitBeforePut:
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
         task.flush(dict(positions))
         if with_group:
+            self._check()
             with self._step(CommitStep.COMMIT_GROUP):
                 self._group.commit(positions)
         return positions

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import ConnectException, RetriableException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, RecreatedTopicException, StoreTimeoutException
 from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
@@ -175,9 +175,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
         delivery: SinkDelivery
         if payload.guarantee == Guarantee.AT_MOST_ONCE:
-            delivery = CommitBeforePut(self._commit, environment.step)
+            delivery = CommitBeforePut(self._commit, environment.step, check=self._refuse_new_topics)
         else:
-            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics)
+            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics, exactly_once=self._exactly_once)
         reader = self._open.enter_context(
             AheadReader(KafkaReader(self._consumer, ranges, self._columns(task), library=environment.librdkafka))
         )
@@ -242,16 +242,14 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                     raise
 
     def _refuse_new_topics(self) -> None:
-        """Raise RetriableException if a topic was recreated since it was opened. The records that were read may be from either topic, and
-        their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for the broker."""
-        if not self._exactly_once:
-            return
+        """Raise RecreatedTopicException if a topic was recreated since it was opened. The records that were read may be from either topic,
+        and their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for the broker."""
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
         with suppress(StoreTimeoutException):
             now = self._admin.topic_ids(known)
             for topic, topic_id in known.items():
                 if now.get(topic, topic_id) != topic_id:
-                    raise RetriableException(f"Topic {topic} was created anew during this run: nothing of it is committed")
+                    raise RecreatedTopicException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns. For a backfill, the partitions in its ranges."""
