@@ -245,6 +245,12 @@ class RecreatedTopicException(TaskException):
     retriable = True
 
 
+class ForeignOffsetsException(TaskException):
+    """Another program has set the offsets of a sink's group while a task read. The task continues from these offsets."""
+
+    retriable = True
+
+
 class TaskMemoryException(TaskException):
     """The task needs more memory than ``task.memory.max``, or than the system has. A retry continues after the task's last commit."""
 

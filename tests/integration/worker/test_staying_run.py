@@ -18,6 +18,7 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunResult, RunSpec, RunState, TaskResult
@@ -34,7 +35,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
 from tests.integration.worker.destinations import make_again
-from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, send_until, values_of
+from tests.integration.worker.environment import RunEnvironment, UnderWay, commit_by_hand, make_topic, send, send_until, values_of
 from tests.waiting import HANG_SECONDS, wait_until
 
 STAYS_SECONDS = 3600.0
@@ -280,6 +281,24 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environmen
         wait_until(lambda: set(environment.lines()) == {*old, *new})
         if guarantee == "at_most_once":
             expect_each_once(environment.lines(), [*old, *new])
+        assert run.run.is_running
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_a_sink_goes_on_from_offsets_that_another_program_sets(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    partition = TopicPartition(unique, 0)
+    with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee)) as run:
+        send(environment.bootstrap, unique, ["one", "two", "three"])
+        wait_until(lambda: environment.lines() == ["one", "two", "three"])
+        wait_until(lambda: environment.group_offsets()[partition].offset == 3)
+        commit_by_hand(environment.bootstrap, environment.group, {partition: 1})
+        send(environment.bootstrap, unique, ["four"])
+        wait_until(lambda: environment.group_offsets()[partition].offset == 4)
+        again = environment.lines()[3:]
+        assert again[-3:] == ["two", "three", "four"]
+        assert again[:-3] in ([], ["four"]), "at least once, what was read before the offsets were compared"
+        assert guarantee != "exactly_once" or len(again) == 3
         assert run.run.is_running
 
 

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException, RetriableException, TaskException
+from airflow_provider_connect.errors import ConnectException, ForeignOffsetsException, RetriableException, TaskException
 from airflow_provider_connect.runtime.stores.kafka_errors import translating
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.runtime.worker.bounded_call import within
@@ -30,6 +30,7 @@ from airflow_provider_connect.sdk.task import SinkTask
 
 log = logging.getLogger(__name__)
 Offsets = Mapping[TopicPartition, int]
+_SHOWN = 5
 
 
 class GroupCommit:
@@ -37,7 +38,7 @@ class GroupCommit:
 
     ``members`` lists the group's members. If the group has a member, the commit is refused, because that consumer would read the same
     records. ``mark`` is the metadata of a commit for a topic. ``renewed`` creates another producer that owns the same id, for use when the
-    current producer gets no answer.
+    current producer gets no answer. ``stored`` reads the group's offsets of the task's partitions.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class GroupCommit:
         members: Callable[[], Sequence[str]],
         batch_log: Callable[[Offsets], Sequence[ProducerRecord]],
         timeout_seconds: float,
+        stored: Callable[[], Offsets] = dict,
     ) -> None:
         self._producer = producer
         self._consumer = consumer
@@ -60,6 +62,8 @@ class GroupCommit:
         self._members = members
         self._batch_log = batch_log
         self._timeout = timeout_seconds
+        self._stored = stored
+        self._known: dict[TopicPartition, int] = {}
 
     @property
     def owner(self) -> TransactionalProducer:
@@ -71,6 +75,18 @@ class GroupCommit:
         members = self._members()
         if members:
             raise TaskException(f"another consumer is active in group {self._group}: {', '.join(members)}")
+
+    def note(self, offsets: Offsets) -> None:
+        """Note offsets that the group has, as the task found them."""
+        self._known.update(offsets)
+
+    def refuse_other_offsets(self) -> None:
+        """Raise ForeignOffsetsException if another program has set the group's offsets since this task read or committed them."""
+        stored = self._stored() if self._known else {}
+        other = {p: n for p, n in stored.items() if self._known.get(p, n) != n}
+        if other:
+            shown = ", ".join(f"{p}: {n} instead of {self._known[p]}" for p, n in sorted(other.items())[:_SHOWN])
+            raise ForeignOffsetsException(f"another program has set offsets of group {self._group}: {shown}")
 
     def commit(self, offsets: Offsets) -> None:
         """Commit ``offsets``: the offset of the next record to read in each partition. Raises FencedException when a newer claim has taken
@@ -85,6 +101,7 @@ class GroupCommit:
             self._send_offsets(positions)
         self._producer.send(self._batch_log(offsets))
         self._producer.commit()
+        self._known.update(offsets)
 
     def _send_offsets(self, positions: list[ClientPartition]) -> None:
         """Begin a transaction with the group's offsets.
@@ -129,6 +146,8 @@ class CommitAfterPut:
             task.put(batch)
 
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
+        if with_group:
+            self._group.refuse_other_offsets()
         if with_group or self._exactly_once:
             self._check()
         with self._step(CommitStep.PRE_COMMIT):  # 2
@@ -164,6 +183,7 @@ class CommitBeforePut:
         self._check = check
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
+        self._group.refuse_other_offsets()
         self._check()
         with self._step(CommitStep.COMMIT_GROUP):  # 1
             self._group.commit(positions)
@@ -178,6 +198,7 @@ class CommitBeforePut:
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
         task.flush(dict(positions))
         if with_group:
+            self._group.refuse_other_offsets()
             self._check()
             with self._step(CommitStep.COMMIT_GROUP):
                 self._group.commit(positions)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -9,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import RetriableException
+from airflow_provider_connect.errors import ForeignOffsetsException, RetriableException
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import SinkDelivery
@@ -24,6 +25,7 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason,
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.task import Refusal, SinkTask
 
+log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 READ_SECONDS = 0.5
 GROUP_SECONDS = 1.0  # how often a sink that ``commits_when_caught_up`` commits the group's offsets
@@ -72,12 +74,16 @@ class SinkLoop:
 
     def run(self) -> StopReason | None:
         """Run to the end. Returns why the loop ended early, or None if every partition was read to its end."""
-        reason = self._until_end()
-        if reason is StopReason.TIME:
-            self.errors.tolerance.retries(PUT).refuse_run_without_success()
-        if reason is not StopReason.FENCED:
-            self.context.is_ending = True
-            self._commit()
+        try:
+            reason = self._until_end()
+            if reason is StopReason.TIME:
+                self.errors.tolerance.retries(PUT).refuse_run_without_success()
+            if reason is not StopReason.FENCED:
+                self.context.is_ending = True
+                self._commit()
+        except ForeignOffsetsException as error:  # nothing is committed over them
+            log.warning("The task continues from other offsets: %s", error)
+            return StopReason.OUTDATED
         return reason
 
     def _until_end(self) -> StopReason | None:

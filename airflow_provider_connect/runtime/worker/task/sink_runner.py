@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import ConnectException, RecreatedTopicException, StoreTimeoutException
+from airflow_provider_connect.errors import ConnectException, ForeignOffsetsException, RecreatedTopicException, StoreTimeoutException
 from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
@@ -119,6 +119,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             members=self._members,
             batch_log=self._batch_log_of,
             timeout_seconds=COMMIT_SECONDS,
+            stored=self._stored_offsets,
         )
 
     def take_over(self) -> None:
@@ -251,6 +252,12 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 if now.get(topic, topic_id) != topic_id:
                     raise RecreatedTopicException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
+    def _stored_offsets(self) -> dict[TopicPartition, int]:
+        """The group's offsets of the task's partitions. Empty while the broker does not answer."""
+        with suppress(StoreTimeoutException):
+            return {p: known.offset for p, known in self._groups.committed(self._input.group, self._starts).items()}
+        return {}
+
     def _owned(self, every: Sequence[TopicPartition]) -> list[TopicPartition]:
         """The partitions of the connector's topics that this task owns. For a backfill, the partitions in its ranges."""
         payload = self._environment.payload
@@ -265,6 +272,11 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             return False
         ids = known_ids(topics)
         recreated = any(ids.get(topic, known) != known for topic, known in self._topic_ids.items())
+        try:
+            self._commit.refuse_other_offsets()
+        except ForeignOffsetsException as error:
+            log.warning("Task %s continues from other offsets: %s", self._name, error)
+            return True
         return recreated or set(self._owned(partitions_of(topics))) != set(partitions)
 
     def _mark(self, topic: str) -> str:
@@ -287,6 +299,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 log.info("Task %s: offset %d of %s is %s", self._name, start.offset, partition, start.origin)
         if any(s.commit_group for s in starts.values()):
             self._commit.commit(self._starts)
+        else:
+            self._commit.note({p: known.committed[p].offset for p in starts if p in known.committed})
         return {p: each.end for p, each in bounds.items()}
 
     def _decided(

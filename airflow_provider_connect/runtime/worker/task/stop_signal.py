@@ -41,7 +41,7 @@ class StopReason(StrEnum):
     EXPIRED = "a value of a config provider has expired"
     NEXT_RUN = "the next run continues"
     IDLE = "there was no new record for airflow.run.idle.timeout"
-    OUTDATED = "the topics or partitions of the task have changed"
+    OUTDATED = "the topics, partitions or offsets of the task have changed"
 
 
 class TopicWatch(Protocol):
