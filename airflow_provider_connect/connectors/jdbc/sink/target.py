@@ -133,10 +133,11 @@ def _refuse_left_out(layout: Layout, table: TargetTable, settings: SinkSettings)
                 "Give the column a default, make it nullable, or drop it"
             )
     if settings.insert_mode is InsertMode.UPSERT and frozenset(layout.keys) not in table.unique:
+        remedy = "Write to the view's own table." if table.is_view else "Create one."
         raise ConfigException.of(
             PK_FIELDS,
             ",".join(layout.keys),
-            f"Table {table.name} has no primary key or unique index of exactly these columns, which upsert needs. Create one.",
+            f"Table {table.name} has no primary key or unique index of exactly these columns, which upsert needs. {remedy}",
         )
 
 
