@@ -239,14 +239,9 @@ class RetriesExhaustedException(TaskException):
     retriable = True
 
 
-class RecreatedTopicException(TaskException):
-    """A topic was deleted and created again while a task read it. A retry reads the new topic from its beginning."""
-
-    retriable = True
-
-
-class ForeignOffsetsException(TaskException):
-    """Another program has set the offsets of a sink's group while a task read. The task continues from these offsets."""
+class ChangedInputException(TaskException):
+    """Others have changed what a sink reads, while it read: a topic was created anew or has lost its end, or another program has set the
+    group's offsets. Nothing is committed. A retry continues from what is there now."""
 
     retriable = True
 

@@ -9,12 +9,9 @@ from pathlib import Path
 import pyarrow.parquet
 import pytest
 
-from airflow_provider_connect.connectors.filesystem import settings
 from airflow_provider_connect.runtime.model.run import RunState
 from tests.example_dags import configs_of
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
-from tests.integration.worker.test_staying_run import staying
-from tests.waiting import wait_until
 
 PARTITIONS = 3
 
@@ -51,20 +48,6 @@ def test_each_run_adds_files_of_what_is_new(environment: RunEnvironment, sink: d
     ]
     temporary = [path for path in (tmp_path / "topics/_connect").rglob("*") if path.is_file() and not {"links", "owners"} & set(path.parts)]
     assert temporary == []
-
-
-@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
-def test_files_of_a_run_that_stays_are_published_although_it_does_not_end(
-    environment: RunEnvironment, sink: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarantee: str
-) -> None:
-    monkeypatch.setattr(settings, "OPEN_MS", 1000)
-    environment.properties["offset.flush.interval.ms"] = "200"
-    with staying(environment, {**sink, "flush.size": "300", "delivery.guarantee": guarantee}) as run:
-        for number in range(2):
-            send(environment.bootstrap, sink["topics"], [f"value {number}"], partitions=PARTITIONS)
-            wait_until(lambda: sorted(texts(tmp_path)) == [f"value {each}" for each in range(number + 1)])  # noqa: B023
-            wait_until(lambda: sum(each.offset for each in environment.group_offsets().values()) == number + 1)  # noqa: B023
-        assert run.run.is_running
 
 
 def test_the_example_writes_parquet_by_day(environment: RunEnvironment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

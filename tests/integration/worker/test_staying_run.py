@@ -12,12 +12,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import SimpleNamespace
 
 import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewPartitions
 
+from airflow_provider_connect.connectors.filesystem import settings
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.model.batches import Stay
@@ -36,6 +38,7 @@ from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
 from tests.integration.worker.destinations import make_again
 from tests.integration.worker.environment import RunEnvironment, UnderWay, commit_by_hand, make_topic, send, send_until, values_of
+from tests.integration.worker.test_filesystem_sink import texts
 from tests.waiting import HANG_SECONDS, wait_until
 
 STAYS_SECONDS = 3600.0
@@ -266,6 +269,28 @@ def test_a_change_during_a_handover_is_made_and_the_handover_goes_on(environment
             assert older.run.wait().state is RunState.DONE
             send(environment.bootstrap, unique, ["two"])
             wait_until(lambda: other.read_text() == "one\ntwo\n")
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
+def test_files_are_published_although_the_run_does_not_end(
+    environment: RunEnvironment, unique: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, guarantee: str
+) -> None:
+    monkeypatch.setattr(settings, "OPEN_MS", 1000)
+    environment.properties["offset.flush.interval.ms"] = "200"
+    make_topic(environment.bootstrap, unique)
+    config = {
+        "name": environment.connector,
+        "connector.class": "FileSystemSink",
+        "url": str(tmp_path),
+        "topics": unique,
+        "flush.size": "300",
+    }
+    with staying(environment, {**config, "delivery.guarantee": guarantee}) as run:
+        for count in (1, 2):
+            send(environment.bootstrap, unique, [f"value {count}"])
+            wait_until(lambda: texts(tmp_path) == [f"value {each + 1}" for each in range(count)])  # noqa: B023
+            wait_until(lambda: [each.offset for each in environment.group_offsets().values()] == [count])  # noqa: B023
+        assert run.run.is_running
 
 
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])

@@ -54,7 +54,8 @@ class Rotation:
             self._first_ms = self.now_ms() if times is None else _first(times)
         if self._deadline_ms is None and (self.schedule_ms > 0 or self.open_ms > 0):
             now = self.now_ms()
-            self._deadline_ms = now + (self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms if self.schedule_ms > 0 else self.open_ms)
+            left = self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms if self.schedule_ms > 0 else self.open_ms
+            self._deadline_ms = now + left
 
     def is_full(self, bytes_written: int) -> bool:
         """Whether the open files end after the records written so far."""

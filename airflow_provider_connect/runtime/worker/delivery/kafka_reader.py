@@ -17,7 +17,7 @@ from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ChangedInputException
 from airflow_provider_connect.runtime.stores.kafka_errors import translating
 from airflow_provider_connect.runtime.worker.delivery.consumed import ClientMessages, Consumed
 from airflow_provider_connect.runtime.worker.delivery.consumer_queue import ConsumerQueue
@@ -191,7 +191,7 @@ class KafkaReader:
         with translating(f"reading topic {partition.topic}"):
             low, high = self._consumer.get_watermark_offsets(ClientPartition(*partition), _ANSWER_SECONDS)
         if position > high:
-            raise ConnectException(
+            raise ChangedInputException(
                 f"Offset {position} is after the end of {partition}, {high}: the topic lost records, or was created anew"
             )
         if position < low:

@@ -20,7 +20,7 @@ from confluent_kafka import Consumer
 from confluent_kafka import TopicPartition as ClientPartition
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException, ForeignOffsetsException, RetriableException, TaskException
+from airflow_provider_connect.errors import ChangedInputException, ConnectException, RetriableException, TaskException
 from airflow_provider_connect.runtime.stores.kafka_errors import translating
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord, TransactionalProducer
 from airflow_provider_connect.runtime.worker.bounded_call import within
@@ -31,6 +31,12 @@ from airflow_provider_connect.sdk.task import SinkTask
 log = logging.getLogger(__name__)
 Offsets = Mapping[TopicPartition, int]
 _SHOWN = 5
+
+
+class CommitCheck(Protocol):
+    """Is called before each commit, and raises if the commit must not happen. ``with_group``: whether the group's offsets are committed."""
+
+    def __call__(self, *, with_group: bool) -> None: ...
 
 
 class GroupCommit:
@@ -81,12 +87,12 @@ class GroupCommit:
         self._known.update(offsets)
 
     def refuse_other_offsets(self) -> None:
-        """Raise ForeignOffsetsException if another program has set the group's offsets since this task read or committed them."""
+        """Raise ChangedInputException if another program has set the group's offsets since this task read or committed them."""
         stored = self._stored() if self._known else {}
         other = {p: n for p, n in stored.items() if self._known.get(p, n) != n}
         if other:
             shown = ", ".join(f"{p}: {n} instead of {self._known[p]}" for p, n in sorted(other.items())[:_SHOWN])
-            raise ForeignOffsetsException(f"another program has set offsets of group {self._group}: {shown}")
+            raise ChangedInputException(f"another program has set offsets of group {self._group}: {shown}")
 
     def commit(self, offsets: Offsets) -> None:
         """Commit ``offsets``: the offset of the next record to read in each partition. Raises FencedException when a newer claim has taken
@@ -129,14 +135,10 @@ class CommitAfterPut:
     """At least once, or exactly once. With exactly once, the destination commits in step 2. Steps: 1 ``put``; 2 ``pre_commit``; 3 commit
     the group's offsets."""
 
-    def __init__(
-        self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None, exactly_once: bool = False
-    ) -> None:
-        """``check`` is called before offsets are committed, and raises if they must not be."""
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: CommitCheck = lambda *, with_group: None) -> None:
         self._group = group
         self._step = step
         self._check = check
-        self._exactly_once = exactly_once
         self._committed: dict[TopicPartition, int] = {}
         self._furthest: dict[TopicPartition, int] = {}  # a task that requested a rewind may still return offsets that it has written
         self._warned: set[TopicPartition] = set()
@@ -146,10 +148,7 @@ class CommitAfterPut:
             task.put(batch)
 
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
-        if with_group:
-            self._group.refuse_other_offsets()
-        if with_group or self._exactly_once:
-            self._check()
+        self._check(with_group=with_group)
         with self._step(CommitStep.PRE_COMMIT):  # 2
             vouched = checked_offsets("pre_commit", task.pre_commit(dict(positions)))
         self._warn_unread_offsets(vouched, positions)
@@ -176,15 +175,13 @@ class CommitAfterPut:
 class CommitBeforePut:
     """At most once. Steps: 1 commit the group's offsets; 2 ``put``, which is never retried."""
 
-    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: Callable[[], None] = lambda: None) -> None:
-        """``check`` is called before offsets are committed, and raises if they must not be."""
+    def __init__(self, group: GroupCommit, step: StepHook = unobserved, *, check: CommitCheck = lambda *, with_group: None) -> None:
         self._group = group
         self._step = step
         self._check = check
 
     def deliver(self, task: SinkTask, batch: Batch, positions: Offsets) -> None:
-        self._group.refuse_other_offsets()
-        self._check()
+        self._check(with_group=True)
         with self._step(CommitStep.COMMIT_GROUP):  # 1
             self._group.commit(positions)
         with self._step(CommitStep.PUT):  # 2
@@ -198,8 +195,7 @@ class CommitBeforePut:
     def commit(self, task: SinkTask, positions: Offsets, *, with_group: bool = True) -> Offsets:
         task.flush(dict(positions))
         if with_group:
-            self._group.refuse_other_offsets()
-            self._check()
+            self._check(with_group=True)
             with self._step(CommitStep.COMMIT_GROUP):
                 self._group.commit(positions)
         return positions

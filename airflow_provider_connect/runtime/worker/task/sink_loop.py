@@ -10,7 +10,7 @@ from functools import partial
 from typing import TypeVar
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ForeignOffsetsException, RetriableException
+from airflow_provider_connect.errors import ChangedInputException, RetriableException
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import AheadReader
 from airflow_provider_connect.runtime.worker.delivery.raw_batch import RawBatch
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import SinkDelivery
@@ -81,8 +81,10 @@ class SinkLoop:
             if reason is not StopReason.FENCED:
                 self.context.is_ending = True
                 self._commit()
-        except ForeignOffsetsException as error:  # nothing is committed over them
-            log.warning("The task continues from other offsets: %s", error)
+        except ChangedInputException as error:
+            if not self.endless:
+                raise
+            log.warning("The task begins again: %s", error)
             return StopReason.OUTDATED
         return reason
 

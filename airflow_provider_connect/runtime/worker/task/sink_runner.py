@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
-from airflow_provider_connect.errors import ConnectException, ForeignOffsetsException, RecreatedTopicException, StoreTimeoutException
+from airflow_provider_connect.errors import ChangedInputException, ConnectException, StoreTimeoutException
 from airflow_provider_connect.runtime.model.backfill import read_partitions
 from airflow_provider_connect.runtime.model.batches import Stay
 from airflow_provider_connect.runtime.model.connector_keys import names_of, own_config_def, sink_config_def, strip_framework_keys
@@ -176,9 +176,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         ranges = {p: (start, ENDLESS if is_endless else max(start, ends[p])) for p, start in self._starts.items()}
         delivery: SinkDelivery
         if payload.guarantee == Guarantee.AT_MOST_ONCE:
-            delivery = CommitBeforePut(self._commit, environment.step, check=self._refuse_new_topics)
+            delivery = CommitBeforePut(self._commit, environment.step, check=self._refuse_changed_input)
         else:
-            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_new_topics, exactly_once=self._exactly_once)
+            delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_changed_input)
         reader = self._open.enter_context(
             AheadReader(KafkaReader(self._consumer, ranges, self._columns(task), library=environment.librdkafka))
         )
@@ -242,15 +242,20 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
                 if time.monotonic() + ANSWER_SECONDS > deadline:
                     raise
 
-    def _refuse_new_topics(self) -> None:
-        """Raise RecreatedTopicException if a topic was recreated since it was opened. The records that were read may be from either topic,
-        and their offsets would be stored as offsets of the first topic. If the broker does not answer, the commit waits for the broker."""
+    def _refuse_changed_input(self, *, with_group: bool) -> None:
+        """Raise ChangedInputException if another program has set the group's offsets, or a topic was recreated since it was opened. The
+        records that were read may be from either topic, and their offsets would be stored as offsets of the first topic. If the broker does
+        not answer, the commit waits for the broker."""
+        if with_group:
+            self._commit.refuse_other_offsets()
+        elif not self._exactly_once:  # no offset is stored
+            return
         known = {partition.topic: self._topic_ids[partition.topic] for partition in self._starts if partition.topic in self._topic_ids}
         with suppress(StoreTimeoutException):
             now = self._admin.topic_ids(known)
             for topic, topic_id in known.items():
                 if now.get(topic, topic_id) != topic_id:
-                    raise RecreatedTopicException(f"Topic {topic} was created anew during this run: nothing of it is committed")
+                    raise ChangedInputException(f"Topic {topic} was created anew during this run: nothing of it is committed")
 
     def _stored_offsets(self) -> dict[TopicPartition, int]:
         """The group's offsets of the task's partitions. Empty while the broker does not answer."""
@@ -274,8 +279,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         recreated = any(ids.get(topic, known) != known for topic, known in self._topic_ids.items())
         try:
             self._commit.refuse_other_offsets()
-        except ForeignOffsetsException as error:
-            log.warning("Task %s continues from other offsets: %s", self._name, error)
+        except ChangedInputException as error:
+            log.warning("Task %s begins again: %s", self._name, error)
             return True
         return recreated or set(self._owned(partitions_of(topics))) != set(partitions)
 
