@@ -7,14 +7,18 @@ until a greater value follows or the rows end. So an offset is exact: all rows u
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
-from collections.abc import Iterator, Mapping
-from typing import Any, Final, Protocol
+from collections.abc import Container, Iterator, Mapping
+from typing import Any, Final, Literal, Protocol, get_args
 
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException
-from airflow_provider_connect.sdk.functions.text_order import order_keys
+from airflow_provider_connect.sdk.functions.text_order import order_keys, refuse_surrogates
 
+log = logging.getLogger(__name__)
+NullCursor = Literal["fail", "skip", "deliver"]
+"""The treatment of rows whose cursor is null; see ``source``."""
 CURSOR: Final = "cursor"
 """The key of source offsets."""
 MOST_HELD_BYTES: Final = 256 << 20
@@ -37,26 +41,40 @@ class CursorOrder:
     """
 
     def __init__(  # Any: JSON
-        self, column: str, start: Any, title: str, late: LateRows | None = None, *, is_text: bool = False
+        self,
+        column: str,
+        start: Any,
+        title: str,
+        late: LateRows | None = None,
+        *,
+        is_text: bool = False,
+        on_null: NullCursor = "fail",
     ) -> None:
         self._column = column
         self._start = start
         self._title = title
         self._late = late
         self._is_text = is_text
+        self._on_null = on_null
+        self._skipped = 0
         self._held: list[pa.Table] = []
         self._held_bytes = 0
         self._last: pa.Scalar | None = None
 
-    def ready(self, table: pa.Table) -> Iterator[tuple[pa.Table, Any]]:
-        """The rows that can be sent now, with the cursor after them. Leaves out rows up to ``start``, because a query may repeat these
-        rows.
+    def ready(self, table: pa.Table, fields: Container[str] = ()) -> Iterator[tuple[pa.Table, Any]]:
+        """The rows that can be sent now, with the cursor after them; None for rows whose cursor is null. Leaves out rows up to ``start``,
+        because a query may repeat these rows. ``fields`` has fields of the rows that ``table`` lacks because they have had no value yet.
 
         Raises ConnectException for rows that are not in order, or for too many rows with the same value. Raises DataException for a null
-        value.
+        value with ``on_null="fail"``.
         """
         if not len(table):
             return  # a table without rows may have no fields
+        table, without_cursor = self._divided(table, fields)
+        if len(without_cursor):
+            yield without_cursor, None
+        if not len(table):
+            return
         keys, start, before = self._keys(self._values(table))
         if start is not None:
             skipped = pc.sum(pc.less_equal(keys, start)).as_py() or 0
@@ -100,16 +118,32 @@ class CursorOrder:
     def _behind(self, rows: pa.Table) -> Any:
         return json_value(rows.column(self._column)[-1]) if self._late is None else self._late.offset_after(rows)
 
-    def _values(self, table: pa.Table) -> pa.ChunkedArray:
-        """The cursor column, checked."""
+    def _divided(self, table: pa.Table, fields: Container[str]) -> tuple[pa.Table, pa.Table]:
+        """The rows with a cursor, and those to be sent without one."""
         index = table.schema.get_field_index(self._column)
-        if index < 0:
+        if index < 0 and self._column not in fields:
             there = ", ".join(table.column_names)
             raise DataException(f"rows have no field {self._column!r}, the cursor; their fields are: {there}")
-        values = table.column(index)
-        if values.null_count:
-            row = pc.index(pc.is_null(values), True).as_py()
-            raise DataException(f"the cursor {self._column!r} is null in row {row}")
+        values = pa.nulls(len(table)) if index < 0 else table.column(index)
+        if not values.null_count:
+            return table, table.slice(0, 0)
+        is_null = pc.is_null(values)
+        if self._on_null == "fail":
+            row = pc.index(is_null, True).as_py()
+            raise DataException(
+                f"the cursor {self._column!r} is null in row {row}: leave such rows out of the query, or set on_null_cursor to 'skip' or "
+                "'deliver'"
+            )
+        if self._on_null == "skip":
+            self._skipped += values.null_count
+            text = "%s: %d rows were skipped because their cursor %r is null, %d since the function was called"
+            log.warning(text, self._title, values.null_count, self._column, self._skipped)
+            return table.filter(pc.invert(is_null)), table.slice(0, 0)
+        return table.filter(pc.invert(is_null)), table.filter(is_null)
+
+    def _values(self, table: pa.Table) -> pa.ChunkedArray:
+        """The cursor column, checked."""
+        values = table.column(self._column)
         json_value(values[0])  # raises for a type without an order
         if pa.types.is_floating(values.type) and pc.any(pc.is_nan(values)).as_py():
             row = pc.index(pc.is_nan(values), True).as_py()
@@ -156,6 +190,12 @@ class CursorOrder:
             ) from error
 
 
+def refuse_unknown_null_cursor(title: str, value: str) -> None:
+    """Raise TypeError unless ``value`` is a ``NullCursor``."""
+    if value not in get_args(NullCursor):
+        raise TypeError(f"{title}: on_null_cursor is {value!r}; it must be one of {', '.join(get_args(NullCursor))}")
+
+
 def _joined(tables: list[pa.Table]) -> pa.Table:
     return tables[0] if len(tables) == 1 else pa.concat_tables(tables, promote_options="permissive")
 
@@ -174,7 +214,10 @@ def cursor_scalar(value: Any, type: pa.DataType) -> pa.Scalar:
 def json_value(value: Any) -> Any:  # Any: an Arrow or Python scalar; returns JSON
     """A cursor's value for an offset: numbers and strings unchanged, times and decimals as strings. Raises ConnectException for other
     types."""
-    if isinstance(value, bool | str) or (isinstance(value, int) and -(2**63) <= value < 2**63):
+    if isinstance(value, bool) or (isinstance(value, int) and -(2**63) <= value < 2**63):
+        return value
+    if isinstance(value, str):
+        refuse_surrogates(value)
         return value
     if isinstance(value, float) and math.isfinite(value):
         return float(value)

@@ -22,7 +22,7 @@ from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import ConnectException, DataException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, cursor_of, offset_of
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, CursorOrder, NullCursor, cursor_of, offset_of
 from airflow_provider_connect.sdk.functions.overlap import Overlap, Width, is_overlap, reached_of, since_of
 from airflow_provider_connect.sdk.functions.signature import Signature, call_with, parameters_of, types_of
 from airflow_provider_connect.sdk.rows import ClashException, NoFieldsException, RowSchema, arrow_schema_of, encode_schema
@@ -53,11 +53,17 @@ class SourceFunction:
     has_new_data: Callable[..., bool | None] | None
     schema: pa.Schema | type | None
     overlap: Width | None = None
+    on_null_cursor: NullCursor = "fail"
 
     @property
     def has_cursor(self) -> bool:
         """Whether a run can resume: the rows have a cursor."""
         return self.cursor is not None or CURSOR in parameters_of(self.function)
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no run reads rows again that an earlier run has delivered."""
+        return self.has_cursor and self.on_null_cursor != "deliver"
 
     def may_be_partition(self, source_partition: Mapping[str, object]) -> bool:
         """Whether ``partitions`` may contain ``source_partition``. True if ``partitions`` is a function, which is not called."""
@@ -178,11 +184,12 @@ class PartitionRows:
         self._groups = _grouped(self._yielded, self._context, can_resume=declared.has_cursor)
 
     def _order_of(self, column: str, reached: Any) -> CursorOrder:
+        on_null = self.declared.on_null_cursor
         if self.declared.overlap is None:
-            return CursorOrder(column, reached_of(reached), self.title, is_text=self._declares_text(column))
+            return CursorOrder(column, reached_of(reached), self.title, is_text=self._declares_text(column), on_null=on_null)
         offset = reached if is_overlap(reached) else None if reached is None else {CURSOR: reached}
         overlap = Overlap(column, self.declared.overlap, self.declared.key, offset, self.title)
-        return CursorOrder(column, overlap.since, self.title, overlap)
+        return CursorOrder(column, overlap.since, self.title, overlap, on_null=on_null)
 
     def _declares_text(self, field: str) -> bool:
         declared = arrow_schema_of(self.declared.schema)
@@ -251,19 +258,21 @@ class PartitionRows:
             except NoFieldsException as error:
                 self._wait(error, cursor)
                 return []
-            if self._order is not None:
-                return [self._batch(*ready) for ready in self._order.ready(table)]
-            ready = [*((self.schema.rows.table(nulls), position) for nulls, position in self._waiting), (table, cursor)]
+            if self._order is not None and not len(table):
+                return []
+            known = self.schema.rows.known.names
+            ready = [(table, cursor)] if self._order is None else self._order.ready(table, known)
+            waited = ((self.schema.rows.table(nulls), position) for nulls, position in self._waiting)
+            found = [self._batch(rows, position) for rows, position in (*waited, *ready) if len(rows) or position is not None]
             self._waiting.clear()
-            found = [self._batch(rows, position) for rows, position in ready if len(rows) or position is not None]
+            if self._order is not None:
+                return found
         if self.declared.has_cursor and any(batch.source_offset is None for batch in found):
             raise DataException("rows have no cursor: yield pairs of rows and a cursor, or name the cursor field with cursor=")
         return found
 
     def _wait(self, error: NoFieldsException, cursor: Any) -> None:
-        if self._order is not None:  # the cursor itself is null
-            raise error
-        self._waiting.append((error.table, cursor))
+        self._waiting += [(error.table, cursor)] if self._order is None else self._order.ready(error.table)
         if sum(len(table) for table, _ in self._waiting) > MOST_WAITING_ROWS:
             raise DataException(f"more than {MOST_WAITING_ROWS} rows have no field with a value; set the types with schema=")
 

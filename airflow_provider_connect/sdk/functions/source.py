@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import REQUIRED, Config, ConfigDef, ConfigKey, Importance, NonEmptyString, Type
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, NullCursor, cursor_of, refuse_unknown_null_cursor
 from airflow_provider_connect.sdk.functions.overlap import Width, is_overlap, reached_of
 from airflow_provider_connect.sdk.functions.partition_rows import (
     FIELDS,
@@ -161,8 +161,8 @@ class FunctionSource(SourceConnector):
         return [self.config_def.parse(config)[TOPIC]]
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """SUPPORTED with a cursor. Without a cursor, each run reads all rows again."""
-        return ExactlyOnceSupport.SUPPORTED if self.declared.has_cursor else ExactlyOnceSupport.UNSUPPORTED
+        """SUPPORTED with a cursor. Each run reads rows without a cursor again."""
+        return ExactlyOnceSupport.SUPPORTED if self.declared.is_exact else ExactlyOnceSupport.UNSUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
         """Calls the author's ``has_new_data`` for each partition, until one has new data."""
@@ -210,6 +210,7 @@ def source(
     has_new_data: Callable[..., bool | None] | None = None,
     schema: pa.Schema | type | None = None,
     overlap: Width | None = None,
+    on_null_cursor: NullCursor = "fail",
 ) -> Callable[[Callable[..., Any]], type[FunctionSource]]: ...
 def source(
     function: Callable[..., Any] | None = None,
@@ -222,6 +223,7 @@ def source(
     has_new_data: Callable[..., bool | None] | None = None,
     schema: pa.Schema | type | None = None,
     overlap: Width | None = None,
+    on_null_cursor: NullCursor = "fail",
 ) -> type[FunctionSource] | Callable[[Callable[..., Any]], type[FunctionSource]]:
     """Turn a generator of rows into a source connector. The connector's settings are the function's parameters and ``topic``.
 
@@ -248,10 +250,16 @@ def source(
     ``overlap``: the greatest distance of late rows below the committed cursor: a number, or a timedelta for times. The function gets the
     cursor minus this distance. Each row in this range is delivered once. Needs ``cursor``.
 
+    ``on_null_cursor``: the treatment of rows whose cursor is null. ``"fail"`` fails the task, ``"skip"`` leaves these rows out, with a
+    warning, and ``"deliver"`` delivers them each time the function returns them, without moving the cursor. Needs ``cursor``.
+
     Raises TypeError for contradictory arguments, and for a parameter that cannot be a setting.
     """
     if overlap is not None and cursor is None:
         raise TypeError("overlap= needs cursor=, the field that it applies to")
+    refuse_unknown_null_cursor("source", on_null_cursor)
+    if on_null_cursor != "fail" and cursor is None:
+        raise TypeError("on_null_cursor= needs cursor=, the field that it applies to")
 
     def declare(author: Callable[..., Any]) -> type[FunctionSource]:
         signature = Signature.of(author, without=_GIVEN)
@@ -262,7 +270,8 @@ def source(
             )
         refuse_unknown(partitions if callable(partitions) else None, settings, "partitions")
         refuse_unknown(has_new_data, [*settings, PARTITION, CURSOR, "allowed_paths"], "has_new_data")
-        return _connector_class(author, SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema, overlap), topic)
+        declared = SourceFunction(author, signature, partitions, cursor, key, has_new_data, schema, overlap, on_null_cursor)
+        return _connector_class(author, declared, topic)
 
     return declare if function is None else declare(function)
 

@@ -37,11 +37,23 @@ def order_keys(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
 
 
 def keys_of(values: Sequence[Any]) -> list[Any]:
-    """As ``order_keys``, for values of which some may be numbers. Then all are compared as they are."""
+    """As ``order_keys``, for values of which some may be numbers. Then all are compared as they are. Raises DataException also for a
+    string with half of a surrogate pair."""
+    for value in values:
+        if isinstance(value, str):
+            refuse_surrogates(value)
     if not values or not all(isinstance(value, str) for value in values):
         return list(values)
     found: list[Any] = order_keys(pa.array(values, pa.string())).to_pylist()
     return found
+
+
+def refuse_surrogates(text: str) -> None:
+    """Raise DataException for half of a surrogate pair, which JSON may have, but UTF-8 cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise DataException(f"{text!r:.100} has half of a surrogate pair, which is not valid Unicode") from None
 
 
 def _nanoseconds(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from airflow_provider_connect.errors import ConnectException, DataException
+from airflow_provider_connect.sdk.functions.cursor import NullCursor
 from airflow_provider_connect.sdk.functions.overlap import Width
 from airflow_provider_connect.sdk.functions.text_order import keys_of
 from airflow_provider_connect.sdk.http.moves import ResumedPages, RowMoves, digest_of
 from airflow_provider_connect.sdk.http.pages import Page, Pagination, Position, Row, SinglePage, rows_at
-from airflow_provider_connect.sdk.http.rest_client import RefusedException, RestClient
+from airflow_provider_connect.sdk.http.rest_client import Answer, RefusedException, RestClient
 
 if TYPE_CHECKING:
     from airflow_provider_connect.data.arrow import pa
@@ -53,13 +54,14 @@ class Incremental:
 
     With ``is_sorted``, the API returns rows sorted by the field, oldest first, and delivery is exactly once. Otherwise delivery is at least
     once: rows with the greatest value are delivered again. ``overlap`` is that of ``@source``: the greatest distance of late rows below the
-    greatest value."""
+    greatest value. ``on_null_cursor`` is that of ``@source``: the treatment of rows whose ``field`` is null."""
 
     field: str
     param: str
     start: Position | None = None
     is_sorted: bool = True
     overlap: Width | None = None
+    on_null_cursor: NullCursor = "fail"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,10 +86,25 @@ class Resource:
     parent: str | None = None
     parent_fields: Mapping[str, str] = field(default_factory=dict)
 
+    def rows_to_deliver(self, rows: list[Row]) -> list[Row]:
+        """``rows`` without those that are skipped because their cursor is null."""
+        if self.incremental is None or self.incremental.on_null_cursor != "skip":
+            return rows
+        kept = [row for row in rows if row.get(self.incremental.field) is not None]
+        if len(kept) < len(rows):
+            text = "%s: %d rows were skipped because their cursor %r is null"
+            log.warning(text, self.name, len(rows) - len(kept), self.incremental.field)
+        return kept
+
     @property
     def is_sorted(self) -> bool:
         """Whether rows are sorted by a cursor, so that delivery is exactly once."""
         return self.parent is None and self.incremental is not None and self.incremental.is_sorted
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether no run reads rows again that an earlier run has delivered."""
+        return self.is_sorted and self.incremental is not None and self.incremental.on_null_cursor != "deliver"
 
     def placeholders(self) -> set[str]:
         """The names of placeholders in ``path`` and ``params``."""
@@ -157,6 +174,8 @@ class ResourceReader:
             if page is None:
                 continue  # the rate limit
             values = [row.get(incremental.field) for row in page[1]]
+            if incremental.on_null_cursor == "skip":
+                values = [value for value in values if value is not None]
             if any(not _is_cursor(value) or isinstance(value, str) != isinstance(cursor, str) for value in values):
                 return None
             try:
@@ -229,6 +248,7 @@ class ResourceReader:
             if moves and rows:
                 at = {**_at(PAGE, position), LAST: digest_of(rows[-1])}
             new = continued.new(moved.new(rows, self._total) if self._resource.pages.rows_move else rows)
+            new = self._resource.rows_to_deliver(new)
             yield new, new, {} if following is None else at, continued.is_sure and not moved.may_have_missed
         moved.end()
 
@@ -242,7 +262,7 @@ class ResourceReader:
                 yield None
                 continue
             position, rows, following = parents
-            new = continued.new(rows)
+            new = parent.rows_to_deliver(continued.new(rows))
             for number, parent_row in enumerate(new, 1):
                 digest = digest_of(parent_row)
                 copied = {name: parent_row.get(of) for name, of in self._resource.parent_fields.items()}
@@ -299,11 +319,7 @@ class ResourceReader:
                 answer = self._client.get(str(position), {})
             else:
                 answer = self._client.get(target, {**params, **resource.pages.params(position)})
-            rows = rows_at(answer.body, resource.records)
-            page = Page(answer.body, rows, answer.links)
-            following, self._total = resource.pages.following(position, page), resource.pages.total_of(page)
-            if following is not None and resource.pages.positions_are_urls:
-                following = self._client.target_of_url(str(following), answer.url)
+            rows, following, self._total = self._parts(resource, position, answer)
             empty = 0 if rows else empty + 1
             is_again = following is not None and _mark(following) in seen
             if following is not None and (is_again or (rows and rows == before) or empty > MOST_EMPTY_PAGES):
@@ -313,6 +329,18 @@ class ResourceReader:
                 return
             seen.add(_mark(following))
             position, before = following, rows
+
+    def _parts(self, resource: Resource, position: Position | None, answer: Answer) -> tuple[list[Row], Position | None, int | None]:
+        """The rows of a response, the position of the next page, and the total. A response without a body is the end, and so is an empty
+        page that leads to itself."""
+        if answer.body is None:
+            return [], None, None
+        rows = rows_at(answer.body, resource.records)
+        page = Page(answer.body, rows, answer.links, answer.headers)
+        following = resource.pages.following(position, page)
+        if following is not None and resource.pages.positions_are_urls:
+            following = self._client.target_of_url(str(following), answer.url)
+        return rows, following if rows or following != position else None, resource.pages.total_of(page)
 
     def _since(self, resource: Resource, since: Any) -> dict[str, Position]:
         if resource.incremental is None:
@@ -328,12 +356,19 @@ class ResourceReader:
         for row in rows:
             value = row.get(incremental.field)
             title = f"the cursor {incremental.field!r} of a row is {value!r:.50}"
+            if value is None and incremental.on_null_cursor == "deliver":
+                continue
+            if value is None:
+                raise DataException(f"{title}: leave such rows out of the answer, or set on_null_cursor to 'skip' or 'deliver'")
             if not _is_cursor(value):
                 raise DataException(f"{title}; it must be a string or a number")
             if values and isinstance(value, str) != isinstance(values[0], str):
                 raise DataException(f"{title}, which cannot be compared with {values[0]!r:.50}")
             values.append(value)
-        keys = keys_of(values)
+        try:
+            keys = keys_of(values)
+        except DataException as error:
+            raise DataException(f"the cursor {incremental.field!r}: {error}") from None
         return values[keys.index(max(keys))] if keys else None
 
     def _filled(self, text: str, parent_row: Row | None, *, in_path: bool = False) -> str:
@@ -380,17 +415,19 @@ def _is_cursor(value: Any) -> bool:
 
 
 def _from(since: Any, rows: list[Row], field: str) -> list[Row]:
-    """The rows from the first row whose value is not below ``since``. A value of another kind counts as not below ``since``."""
-
+    """The rows from the first row whose value is not below ``since``, and rows without a value. A value of another kind counts as not below
+    ``since``."""
+    known = [row for row in rows if row.get(field) is not None]
     try:
-        start, *keys = keys_of([since, *(row.get(field) for row in rows)])
+        start, *keys = keys_of([since, *(row[field] for row in known)])
     except DataException:
         return rows  # the check of their order reports it
 
     def is_below(key: Any) -> bool:
         return any(isinstance(key, kind) and isinstance(start, kind) for kind in (int | float | Decimal, str)) and bool(key < start)
 
-    return rows[len(list(takewhile(is_below, keys))) :]
+    below = {id(row) for row in known[: len(list(takewhile(is_below, keys)))]}
+    return [row for row in rows if id(row) not in below]
 
 
 def _reason(is_again: bool, count: int, has_rows: bool) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 from urllib.parse import urlsplit
 
@@ -26,7 +26,7 @@ from airflow_provider_connect.sdk.config_def import (
     add_errors,
 )
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader
-from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of
+from airflow_provider_connect.sdk.functions.cursor import CURSOR, cursor_of, refuse_unknown_null_cursor
 from airflow_provider_connect.sdk.functions.overlap import is_overlap, reached_of
 from airflow_provider_connect.sdk.functions.signature import Signature
 from airflow_provider_connect.sdk.functions.source import (
@@ -111,8 +111,9 @@ class RestSource(FunctionSource):
         return list(dict.fromkeys(topic.replace(RESOURCE, name) for name in self.resources))
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """SUPPORTED if every resource is sorted by a cursor. Other pages may change between two requests."""
-        is_exact = all(resource.is_sorted for resource in self.resources.values())
+        """SUPPORTED if every resource is sorted by a cursor, and no rows without a cursor are delivered. Other pages may change between two
+        requests."""
+        is_exact = all(resource.is_exact for resource in self.resources.values())
         return ExactlyOnceSupport.SUPPORTED if is_exact else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
@@ -238,9 +239,11 @@ class _Api:
                 yield from reader.sorted_rows(cursor) if resource.is_sorted else reader.rows(cursor)
 
         read.__qualname__ = read.__name__ = f"{self.name}.{name}"
-        field = resource.incremental.field if resource.is_sorted and resource.incremental else None
-        overlap = resource.incremental.overlap if field is not None and resource.incremental else None
-        return SourceFunction(read, _WholeConfig(self.config_def, {}), None, field, resource.key, None, resource.schema, overlap)
+        declared = SourceFunction(read, _WholeConfig(self.config_def, {}), None, None, resource.key, None, resource.schema)
+        cursor = resource.incremental if resource.is_sorted else None
+        if cursor is None:
+            return declared
+        return replace(declared, cursor=cursor.field, overlap=cursor.overlap, on_null_cursor=cursor.on_null_cursor)
 
     def client(self, config: Config, access: _Access, *, most_seconds: float | None = None) -> RestClient:
         """A client for one call. ``most_seconds`` limits the time of a whole request."""
@@ -279,6 +282,8 @@ def _refuse_contradictions(name: str, resources: Sequence[Resource], settings: s
             raise TypeError(f"{title}: a resource with a parent cannot be incremental; set incremental on the parent")
         if resource.parent is None and resource.parent_fields:
             raise TypeError(f"{title}: parent_fields needs a parent")
+        if resource.incremental is not None:
+            refuse_unknown_null_cursor(title, resource.incremental.on_null_cursor)
         unknown = {each for each in resource.placeholders() if not (resource.parent and each.startswith(PARENT)) and each not in settings}
         if unknown:
             raise TypeError(

@@ -304,8 +304,75 @@ def test_a_cursor_that_is_null_does_not_wait() -> None:
     def rows() -> Iterator[Any]:
         yield [{"a": None}]
 
-    with pytest.raises(ConnectException, match="no field with a value"):
+    with pytest.raises(ConnectException, match="the cursor 'a' is null in row 0"):
         polled(task_of(rows))
+
+
+def source_of(table: Any, **declared: Any) -> type[FunctionSource]:
+    @source(cursor="at", **declared)
+    def rows() -> Iterator[Any]:
+        yield table
+
+    return rows
+
+
+NULL_CURSORS = {"at": [None, 1, None, 2, None], "id": [1, 2, 3, 4, 5]}
+
+
+@pytest.mark.parametrize("form", TABLES.values(), ids=TABLES)
+def test_rows_whose_cursor_is_null_fail_the_source_unless_it_declares_another_treatment(form: Any) -> None:
+    with pytest.raises(ConnectException, match=r"the cursor 'at' is null in row 0: .* set on_null_cursor to 'skip' or 'deliver'"):
+        run(source_of(form(NULL_CURSORS))(), {"topic": "t"})
+
+
+@pytest.mark.parametrize("form", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("overlap", [None, 5])
+def test_rows_whose_cursor_is_null_are_skipped_and_counted(form: Any, overlap: int | None, caplog: pytest.LogCaptureFixture) -> None:
+    done = run(source_of(form(NULL_CURSORS), on_null_cursor="skip", overlap=overlap)(), {"topic": "t"})
+    assert [record.value["id"] for record in done.records] == [2, 4]
+    assert done.offsets[partition_key({"partition": "all"})]["cursor"] == 2
+    assert "3 rows were skipped because their cursor 'at' is null" in caplog.text
+
+
+@pytest.mark.parametrize("form", TABLES.values(), ids=TABLES)
+@pytest.mark.parametrize("overlap", [None, 5])
+def test_rows_whose_cursor_is_null_are_delivered_in_each_run_and_do_not_move_the_cursor(form: Any, overlap: int | None) -> None:
+    whole, rest = (source_of(form(table), on_null_cursor="deliver", overlap=overlap) for table in (NULL_CURSORS, {"at": [None], "id": [6]}))
+    offsets: Any = None
+    for connector, delivered in ((whole, [1, 3, 5, 2, 4]), (whole, [1, 3, 5]), (rest, [6])):
+        done = run(connector(), {"topic": "t"}, offsets=offsets)
+        offsets = done.offsets
+        assert [record.value["id"] for record in done.records] == delivered
+        assert offsets[partition_key({"partition": "all"})]["cursor"] == 2
+    assert whole().exactly_once_support({"topic": "t"}) is ExactlyOnceSupport.UNSUPPORTED
+
+
+@pytest.mark.parametrize(("treatment", "delivered"), [("skip", [3]), ("deliver", [None, 1, 2, 3])])
+def test_rows_whose_cursor_is_null_may_come_before_fields_have_a_type(treatment: Any, delivered: list[int | None]) -> None:
+    groups = [{"at": None, "id": None}], [], [{"at": None, "id": 1}], pa.table({"at": pa.nulls(1), "id": [2]}), [{"at": 7, "id": 3}]
+
+    @source(cursor="at", on_null_cursor=treatment)
+    def rows() -> Iterator[Any]:
+        yield from groups
+
+    found = polled(task_of(rows))
+    assert [value["id"] for values, _ in found for value in values] == delivered
+    assert [offset for _, offset in found] == [None] * (len(found) - 1) + [{"cursor": 7}]
+
+
+def test_a_field_that_no_row_has_is_not_a_cursor_that_is_null() -> None:
+    for treatment in ("skip", "deliver"):
+        with pytest.raises(ConnectException, match="rows have no field 'at', the cursor; their fields are: id"):
+            polled(task_of(source_of([{"id": 1}], on_null_cursor=treatment)))
+
+
+@pytest.mark.parametrize(
+    ("declared", "message"),
+    [({"cursor": "at", "on_null_cursor": "drop"}, "one of fail, skip"), ({"on_null_cursor": "skip"}, "needs cursor=")],
+)
+def test_a_treatment_of_null_cursors_that_has_no_effect_is_refused(declared: Any, message: str) -> None:
+    with pytest.raises(TypeError, match=message):
+        source(**declared)
 
 
 def test_too_many_rows_without_a_value_fail_the_source(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,3 +103,21 @@ def test_texts_in_order(texts: list[str]) -> None:
 def test_values_of_mixed_kinds_are_told_from_each_other() -> None:
     with pytest.raises(DataException, match="declare the field as a string"):
         keys_of(["1", "x1"])
+
+
+HALF = "2026-01-01\ud800"
+
+
+def test_half_of_a_surrogate_pair_is_refused() -> None:
+    for values in ([HALF], ["a", HALF], [1, HALF]):
+        with pytest.raises(DataException, match=r"'2026-01-01\\ud800' has half of a surrogate pair"):
+            keys_of(values)
+    with pytest.raises(ConnectException, match=r"Field 'at' of row 0 is '2026-01-01\\ud800'"):
+        read_one_by_one([HALF])
+
+    @source
+    def pairs(cursor: str | None) -> Iterator[Any]:
+        yield [{"at": 1}], HALF
+
+    with pytest.raises(ConnectException, match="has half of a surrogate pair"):
+        polled(task_of(pairs))
