@@ -200,7 +200,7 @@ def _repeated_pieces(field: ProtoField, schema: Schema, column: pa.Array, writte
     if not ends[-1]:
         return []
     if schema.type is SchemaType.MAP:
-        inner, entries = _map_entries(schema, column)
+        inner, entries = _map_entries(schema, column, written)
         if not field.is_map:
             raise written.mismatch(schema, field.kind)
     elif schema.type is SchemaType.ARRAY and schema.value_schema is not None and not field.is_map:
@@ -229,14 +229,17 @@ def _map_lengths(column: pa.Array, schema: Schema) -> pa.Array:
     return pa.array(np.diff(_numpy(column.offsets).astype(np.int64)), mask=_numpy(column.is_null()))
 
 
-def _map_entries(schema: Schema, column: pa.Array) -> tuple[Schema, pa.Array]:
+def _map_entries(schema: Schema, column: pa.Array, written: _Written) -> tuple[Schema, pa.Array]:
     assert schema.key_schema is not None
     assert schema.value_schema is not None
     given = column.drop_null() if column.null_count else column
     first, last = given.offsets[0].as_py(), given.offsets[len(given)].as_py()
-    parts = [given.keys.slice(first, last - first), given.items.slice(first, last - first)]
+    keys, items = given.keys.slice(first, last - first), given.items.slice(first, last - first)
+    items = _with_default(schema.value_schema, items, written)
+    if keys.null_count or items.null_count:  # Protobuf reads a missing value as the default of its type, also with ``optional``
+        raise DataException(f"Found null as a key or value in {written.location}, and Protobuf's maps have no nulls")
     entry = Schema.struct({"key": schema.key_schema, "value": schema.value_schema})
-    return entry, pa.StructArray.from_arrays(parts, names=["key", "value"])
+    return entry, pa.StructArray.from_arrays([keys, items], names=["key", "value"])
 
 
 # Connect's logical types

@@ -184,6 +184,22 @@ def test_what_is_null_is_not_written_and_scalars_come_back_as_their_default() ->
     assert ".google.protobuf.Int32Value a = 1;" in proto_text(schema, ProtobufRules(wrapper_for_nullables=True))[0]
 
 
+@pytest.mark.parametrize("value", [STRING_SCHEMA, INT64_SCHEMA, PLACE], ids=["text", "number", "struct"])
+@pytest.mark.parametrize("rules", [RULES, ProtobufRules(optional_for_nullables=True), ProtobufRules(wrapper_for_nullables=True)])
+def test_a_null_in_a_map_is_refused_because_it_would_be_read_as_a_default(value: Schema, rules: ProtobufRules) -> None:
+    schema = Schema.struct({"m": Schema.map(STRING_SCHEMA, value.as_optional(), optional=True, name="m")}, name="M")
+    whole, null = [Struct(schema, {"m": {}}), Struct(schema, {"m": None})], Struct(schema, {"m": {"k": None}})
+    assert round_trip(schema, whole, rules)[1] == [{"m": {}}, {"m": {}}]
+    with pytest.raises(DataException, match="null as a key or value in field m of the value, and Protobuf's maps have no nulls"):
+        round_trip(schema, [*whole, null], rules)
+
+
+def test_a_null_in_a_map_is_the_default_of_its_schema() -> None:
+    value = dataclasses.replace(INT64_SCHEMA, optional=True, default=7)
+    schema = Schema.struct({"m": Schema.map(STRING_SCHEMA, value, name="m")}, name="M")
+    assert round_trip(schema, [Struct(schema, {"m": {"k": None}})])[1] == [{"m": {"k": 7}}]
+
+
 def test_what_may_be_null_follows_the_settings() -> None:
     text = 'syntax = "proto3"; message M { int32 a = 1; optional int32 b = 2; M2 c = 3; repeated int32 d = 4; } message M2 { int32 x = 1; }'
 
