@@ -133,6 +133,17 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
     assert "AppenderLoggingException" not in output, "a plugin that cannot be loaded costs one line"
 
 
+def test_a_first_run_that_finds_no_rows_is_continued_by_the_next(orders: Orders) -> None:
+    config = orders.config()
+    code, output = orders.runs.run(config)
+    assert code == 0, output
+    assert orders.readiness() == NO_WORK
+    orders.execute("BEGIN; INSERT INTO {orders} VALUES (1, 'event'); DELETE FROM {orders}; COMMIT")
+    assert orders.readiness() == WORK
+    assert orders.run(config) == [("c", 1), ("d", 1)]
+    assert orders.readiness() == NO_WORK
+
+
 def test_changes_come_at_once_where_the_run_stays_and_once_after_kills(orders: Orders) -> None:
     config = dict(line.split("=", 1) for line in orders.config(heartbeat_interval_ms="200").read_text().splitlines())
     orders.execute("INSERT INTO {orders} SELECT n, 'new' FROM generate_series(1, 3) n")

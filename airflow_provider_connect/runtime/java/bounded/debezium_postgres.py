@@ -44,6 +44,7 @@ _FOR_SHORT_RUNS: Final = {
 }
 _UNANSWERED_SECONDS: Final = 60.0
 _LSN: Final = "lsn"
+_PGOUTPUT: Final = "pgoutput"
 _LAST_RECORD: Final = ("lsn_proc", "lsn_commit")
 _KEPT: Final = ("ts_usec",)
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_.]+")
@@ -83,7 +84,7 @@ class DebeziumPostgres:
         slot = ReplicationSlot(config, within)
         try:
             state = slot.state()
-            if state is None or state.plugin != "pgoutput" or state.is_active:
+            if state is None or state.plugin != _PGOUTPUT or state.is_active:
                 return None
             if (state.held_bytes or 0) >= _HELD_BYTES:
                 log.warning("Replication slot %s retains %d bytes of the server's WAL", config.get(SLOT, "debezium"), state.held_bytes)
@@ -137,10 +138,18 @@ class PostgresGoal:
         return Progress.RECEIVED if is_received else Progress.BEHIND
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. Queries the slot, because a run at its goal does not prove that the slot has no changes."""
+        """See ``Goal``. Queries the slot, because a run at its goal does not prove that the slot has no changes.
+
+        If no run has had a record, there is no offset, and the next run would take the snapshot again, and start after it. The slot still
+        has every change since the snapshot, because nothing was acknowledged.
+        """
         offset = offsets(self._partition)
         state = self._await_release()
-        if offset is None or state is None or self._is_snapshot_only or not _is_streaming(offset):
+        if state is None or self._is_snapshot_only:
+            return []
+        if offset is None:
+            return [(self._partition, {_LSN: state.confirmed - 1})]
+        if state.plugin != _PGOUTPUT or not _is_streaming(offset):
             return []
         position, end = _position(offset), self._slot.settled_position()
         if end is None:
@@ -160,7 +169,7 @@ class PostgresGoal:
             if time.monotonic() > until:
                 return None
             time.sleep(0.1)
-        return state if state is not None and state.plugin == "pgoutput" else None
+        return state
 
     def _passed(self) -> tuple[bool, bool]:
         """The slot's progress. A server that is temporarily unreachable does not end the run, because the connector also waits for the
