@@ -12,7 +12,7 @@ import ssl
 import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache, partial
@@ -48,11 +48,13 @@ class RefusedException(ConnectException):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A successful response. ``links`` has the URLs of the header ``Link`` by relation; ``url`` is the URL after redirects."""
+    """A successful response. ``links`` has the URLs of the header ``Link`` by relation; ``url`` is the URL after redirects; ``headers`` has
+    names in lower case. ``body`` is None for an empty body."""
 
     body: Any  # JSON
     links: Mapping[str, str]
     url: str
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,9 +105,13 @@ def _raw_path(url: Any) -> str:
 
 
 def _links(response: Any) -> dict[str, str]:
-    """The URLs of the header ``Link`` by relation, in lower case. One link may have several relations (RFC 8288)."""
+    """The URLs of the header ``Link`` by relation, in lower case. One link may have several relations (RFC 8288).
+
+    Sentry marks links to pages without rows by ``results="false"``. Such links are left out."""
     found: dict[str, str] = {}
     for link in response.links.values():
+        if link.get("results") == "false":
+            continue
         for relation in link.get("rel", "").lower().split():
             found.setdefault(relation, link["url"])
     return found
@@ -190,15 +196,16 @@ class RestClient:
 
         Raises RetriableException for transient errors: lost connections, timeouts, the statuses 408, 425, 429, 500, 502 to 504, and 403
         with ``Retry-After``. The exception has the wait that the response asks for. Raises RefusedException for any other status, and
-        DataException for a body that is not JSON."""
+        DataException for a body that is not JSON. An empty body of the statuses 200 and 204 is None."""
         self._limit.count()
         received, url = self._redirected(target, params)
         if received.status == 401 and self._credentials.renew():
             received, url = self._redirected(target, params)
         title = f"GET {_shown_url(url)}"
         self._raise_for_status(received, title)
-        body = None if received.status == 204 else self._parsed(received.content, title)
-        return Answer(body, received.links, str(url))
+        is_empty = received.status == 204 or (received.status == 200 and not received.content.strip())
+        body = None if is_empty else self._parsed(received.content, title)
+        return Answer(body, received.links, str(url), dict(received.headers))
 
     def _redirected(self, target: str, params: Mapping[str, Position]) -> tuple[_Received, Any]:
         try:
