@@ -43,6 +43,15 @@ def _escape(match: re.Match[str]) -> str:
     return "".join(f"\\u{unit:04X}" for unit in units)
 
 
+def has_half_pair(text: str) -> bool:
+    """Whether ``text`` has half of a surrogate pair. JSON can represent it, but UTF-8 cannot, and so columns cannot."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return True
+    return False
+
+
 def without_leading_zeros(text: str) -> str:
     """``text`` without leading zeros. They are not valid JSON, but Connect's Jackson accepts them: ``007``."""
     return _STRING_OR_ZEROS.sub(r"\1\2", text) if _LEADING_ZERO.search(text) else text

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, TypeVar
 
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.arrow_schema import arrow_type
-from airflow_provider_connect.data.columns import column_of, json_column, values_of
+from airflow_provider_connect.data.columns import as_data_exception, column_of, json_column, values_of
 from airflow_provider_connect.data.schema import Schema
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.sdk.batch import Batch
@@ -130,7 +130,8 @@ def schemaless_column(values: list[Any]) -> pa.Array:
     Bytes inside maps become base64 text, as Connect's JsonConverter writes them.
     """
     if {type(value) for value in values if value is not None} == {dict}:
-        return json_column(None if value is None else _AS_JSON(value) for value in values)
+        with as_data_exception():
+            return json_column(None if value is None else _AS_JSON(value) for value in values)
     return column_of(values, None)
 
 

@@ -13,7 +13,7 @@ from decimal import Decimal
 from typing import Any, Final
 
 from airflow_provider_connect.data.java_text import as_single, double_text, in_hash_order, single_text, wrapped
-from airflow_provider_connect.data.json_text import quoted
+from airflow_provider_connect.data.json_text import has_half_pair, quoted
 from airflow_provider_connect.data.schema import DATE, DECIMAL, INTEGER_BITS, TIME, TIMESTAMP, Schema, SchemaType, Struct, validate_value
 from airflow_provider_connect.errors import DataException
 
@@ -205,6 +205,21 @@ _WRITERS: Final[Mapping[str, _Writer]] = {
     TIME: _write_time,
     TIMESTAMP: _write_timestamp,
 }
+
+
+def refuse_half_pairs(value: Any, location: str = "the value") -> None:
+    """Raise DataException for a string or key with half of a surrogate pair, because ``read_value`` gets no such strings."""
+    if isinstance(value, str):
+        if has_half_pair(value):
+            raise DataException(f"Cannot write {location}, {value!r:.100}: it has half of a surrogate pair, which is not valid Unicode")
+    elif isinstance(value, list | tuple):
+        for entry in value:
+            refuse_half_pairs(entry, f"an entry of {location}")
+    elif isinstance(value, Mapping | Struct):
+        for key in value:
+            refuse_half_pairs(key, f"a key of {location}")
+            inner = value.get_without_default(key) if isinstance(value, Struct) else value[key]
+            refuse_half_pairs(inner, f"field {key} of {location}")
 
 
 # Reading

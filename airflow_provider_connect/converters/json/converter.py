@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeVar
 
 from airflow_provider_connect.codecs.json.reader import NotPlain, check_documents, json_column, read_column
-from airflow_provider_connect.codecs.json.values import JsonRules, read_value, write_value
+from airflow_provider_connect.codecs.json.values import JsonRules, read_value, refuse_half_pairs, write_value
 from airflow_provider_connect.codecs.json.writer import column_text, texts_of
 from airflow_provider_connect.converters.json.schemas import schema_of_json, schema_text
 from airflow_provider_connect.converters.json.text import (
@@ -188,7 +188,10 @@ class JsonConverter(DataConverter):
         try:
             if schema is not None and value is not None:
                 validate_value(schema, value)
-            return write_value(schema, value, self._rules)
+            text = write_value(schema, value, self._rules)
+            if "\\uD" in text:
+                refuse_half_pairs(value)
+            return text
         except RecursionError as error:
             raise DataException(f"{_NOT_WRITTEN}Values are nested too deeply") from error
 

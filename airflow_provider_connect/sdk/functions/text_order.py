@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.data.arrow import pa, pc
+from airflow_provider_connect.data.json_text import has_half_pair
 from airflow_provider_connect.errors import DataException
 
 _INTEGER: Final = "^-?[0-9]{1,38}$"
@@ -49,11 +50,9 @@ def keys_of(values: Sequence[Any]) -> list[Any]:
 
 
 def refuse_surrogates(text: str) -> None:
-    """Raise DataException for half of a surrogate pair, which JSON may have, but UTF-8 cannot."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        raise DataException(f"{text!r:.100} has half of a surrogate pair, which is not valid Unicode") from None
+    """Raise DataException for half of a surrogate pair."""
+    if has_half_pair(text):
+        raise DataException(f"{text!r:.100} has half of a surrogate pair, which is not valid Unicode")
 
 
 def _nanoseconds(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:

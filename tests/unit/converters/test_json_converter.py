@@ -20,6 +20,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from airflow_provider_connect.codecs.json.reader import json_column
 from airflow_provider_connect.converters.json.converter import JsonConverter
 from airflow_provider_connect.converters.plain import SimpleHeaderConverter, StringConverter
 from airflow_provider_connect.data.arrow_schema import arrow_type
@@ -422,8 +423,36 @@ def test_schemaless_python_values() -> None:
     assert plain.from_connect_column("t", None, pa.array([1.0, None, 1e-5])).to_pylist() == [b"1.0", None, b"1.0E-5"]
 
 
-def test_half_a_surrogate_pair_is_escaped() -> None:
-    assert converter(schemas_enable=False).from_connect_data("t", STRING_SCHEMA, "\ud83dx") == b'"\\uD83Dx"'
+HALF = "\ud83dx"
+WITH_HALVES: list[tuple[Schema | None, Any, str]] = [
+    (STRING_SCHEMA, HALF, "the value"),
+    (None, HALF, "the value"),
+    (None, {"a": {"b": [1, HALF]}}, "an entry of field b of field a of the value"),
+    (None, {HALF: 1}, "a key of the value"),
+    (Schema.map(STRING_SCHEMA, STRING_SCHEMA), {"k": HALF}, "field k of the value"),
+    (Schema.struct({"a": Schema.array(STRING_SCHEMA)}), {"a": ["ok", HALF]}, "an entry of field a of the value"),
+]
+
+
+@pytest.mark.parametrize(("schema", "value", "location"), WITH_HALVES)
+@pytest.mark.parametrize("has_schemas", [True, False])
+def test_half_a_surrogate_pair_is_refused_by_writer_and_reader(schema: Any, value: Any, location: str, has_schemas: bool) -> None:
+    written = converter(schemas_enable=has_schemas)
+    given = Struct(schema, value) if isinstance(value, dict) and schema is not None and schema.fields else value
+    with pytest.raises(DataException, match=rf"Cannot write {location}, '\\ud83dx': it has half of a surrogate pair"):
+        written.from_connect_data("t", schema, given)
+
+
+def test_half_a_surrogate_pair_in_json_text_is_refused_by_writer_and_reader() -> None:
+    """Sources of JSON lines send such columns."""
+    plain, texts = converter(schemas_enable=False), [b'{"a":"\\uD83D\\uDE00"}', b'{"a":"\\uD83D"}']
+    whole = json_column(pa.array(texts[:1], pa.binary()))
+    assert plain.from_connect_column("t", None, whole).to_pylist() == texts[:1]
+    with pytest.raises(DataException, match="Cannot write field a of the value"):
+        plain.from_connect_column("t", None, json_column(pa.array(texts, pa.binary())))
+    with pytest.raises(DataException, match="Half of a surrogate pair") as caught:
+        plain.to_connect_column("t", pa.array(texts, pa.binary()))
+    assert caught.value.record == 1
 
 
 def test_numbers_that_would_fill_the_memory_do_not() -> None:

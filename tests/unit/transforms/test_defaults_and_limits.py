@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from airflow_provider_connect.data.columns import column_of, values_of
+from airflow_provider_connect.data.columns import column_of, json_column, values_of
 from airflow_provider_connect.data.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
@@ -49,6 +49,13 @@ def test_a_struct_that_is_a_default_becomes_what_structs_become() -> None:
 def test_bytes_in_a_map_without_a_schema_are_base64_text() -> None:
     after = applied(HoistFieldValue(), None, b"\x00x", field="h")
     assert values_of(there(after.value), None) == [{"h": "AHg="}]
+
+
+def test_half_a_surrogate_pair_in_json_text_is_a_bad_record() -> None:
+    hoist = HoistFieldValue()
+    hoist.configure({"field": "h"})
+    with pytest.raises(DataException, match="surrogates not allowed"):
+        hoist.apply_batch(Batch("t", json_column(['{"a":"\\ud800"}'])))
 
 
 def test_a_renamed_schema_keeps_its_default() -> None:
