@@ -118,6 +118,17 @@ def test_runs_take_the_snapshot_then_what_changed_and_nothing_starts_without_cha
     assert last["after"] == {"id": 11, "state": "new", "note": "with a column that the history has"}
 
 
+def test_a_first_run_that_finds_no_rows_is_continued_by_the_next(orders: Orders) -> None:
+    config = orders.config(include_schema_changes="false")
+    orders.run(config)
+    assert orders.readiness() == NO_WORK
+    orders.transactions(["INSERT INTO {orders} VALUES (1, 'event')", "DELETE FROM {orders}"])
+    assert orders.readiness() == WORK
+    orders.run(config)
+    assert orders.changes() == [("c", 1), ("d", 1)]
+    assert orders.readiness() == NO_WORK
+
+
 def killed_and_finished(orders: Orders, config: Path, rows: int, kill: "list[str]") -> None:
     """Runs over so many new rows, of which each but the last is killed, process or JVM, once it has committed some."""
     first = 1 + len(orders.changes())

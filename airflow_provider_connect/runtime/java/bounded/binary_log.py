@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
@@ -88,7 +88,11 @@ class BinaryLog:
             file, position, _ = self._position()
             if before == self._newest_gtids():  # the server sets the newest GTID before it appends the transaction
                 return LogPosition(file, position, before)
-        return LogPosition(file, position, self._gtids_at(file, position))  # the server reads the whole file for this
+        return self.with_gtids(LogPosition(file, position))  # the server reads the whole file for this
+
+    def with_gtids(self, at: LogPosition) -> LogPosition:
+        """``at`` with its GTIDs, for MariaDB."""
+        return replace(at, gtids=self._gtids_at(at.file, at.position))
 
     def has_read(self, read: LogPosition, end: LogPosition) -> bool:
         """Whether no transaction is between ``read``, an offset's position, and ``end``. With MariaDB's GTIDs, ``read`` must contain

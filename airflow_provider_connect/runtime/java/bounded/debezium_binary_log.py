@@ -11,6 +11,7 @@ purge the log up to the goal.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Final
 
 from airflow_provider_connect.errors import ConnectException
@@ -93,6 +94,7 @@ class BinaryLogGoal:
             if snapshot_mode(config) != _NEEDS_SNAPSHOT and not self._log.is_kept(read):
                 raise _purged(self._log, read)
             self._is_read = _between_transactions(offset) is not None and self._log.has_read(read, self._end)
+        self._first: LogPosition | None = None
         self._waiting: int | None = None
         self._last: int | None = None
 
@@ -107,8 +109,9 @@ class BinaryLogGoal:
             return Progress.RECEIVED
         names = ("BinlogFilename", "BinlogPosition", "QueueTotalCapacity", "QueueRemainingCapacity")  # read in this order
         found = self._beans.reader(worker, *names)
-        if found is None or not self._is_received(phase, found):
+        if found is None or not self._is_received(phase, position := _reader_position(found)):
             return Progress.BEHIND
+        self._first = self._first or position
         waiting = _number(found.get(names[2])) - _number(found.get(names[3]))
         if self._waiting is None:
             self._waiting = waiting
@@ -116,28 +119,41 @@ class BinaryLogGoal:
             self._last = self._waiting + polled + self._batch  # ``polled`` was read later than ``waiting``
         return Progress.DELIVERED if not waiting or (self._last is not None and polled >= self._last) else Progress.RECEIVED
 
-    def _is_received(self, phase: Phase, reader: Mapping[str, object]) -> bool:
+    def _is_received(self, phase: Phase, position: LogPosition) -> bool:
         """Whether the reader has passed the goal. If everything was read before, the server sends nothing, and the reader has no position.
         The end of a snapshot in this run is always after the goal."""
-        if self._is_read or phase is Phase.AFTER_SNAPSHOT:
-            return True
-        return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition"))).has_passed(self._end)
+        return self._is_read or (phase is Phase.AFTER_SNAPSHOT and bool(position.file)) or position.has_passed(self._end)
 
     def offsets_after(self, offsets: OffsetReader) -> list[tuple[dict[str, object], dict[str, object]]]:
-        """See ``Goal``. Empty for MySQL with GTIDs, because MySQL does not report GTIDs together with the end of its log."""
+        """See ``Goal``. Empty for MySQL with GTIDs, because MySQL does not report GTIDs together with the end of its log.
+
+        If no run has had a record, there is no offset, and the next run would take the snapshot again, and start after it. The reader's
+        first position in this run is after the snapshot, and every change before it would have been delivered.
+        """
         partition: dict[str, object] = {"server": self._prefix}
         offset = offsets(partition)
+        if offset is None and self._first is not None and (self._has_domains or not self._end.gtids):
+            first = self._log.with_gtids(self._first) if self._end.gtids else self._first
+            return [(partition, _offset(first))]
         read = None if offset is None or not is_past_snapshot(offset) else _position(offset)
         if offset is None or read is None or bool(read.gtids) != bool(self._end.gtids) or (read.gtids and not self._has_domains):
             return []
         if read.has_passed(self._end) or self._log.has_read(read, self._end):
             return []  # the offset is already there, or in a later transaction
         kept = {key: value for key, value in offset.items() if key not in _WITHIN_TRANSACTION and not key.startswith(_NOT_BETWEEN)}
-        moved = {**kept, "file": self._end.file, "pos": self._end.position}
-        return [(partition, {**moved, "gtids": self._end.gtids} if read.gtids else moved)]
+        return [(partition, kept | _offset(self._end if read.gtids else replace(self._end, gtids="")))]
 
     def close(self) -> None:
         self._log.close()
+
+
+def _reader_position(reader: Mapping[str, object]) -> LogPosition:
+    return LogPosition(str(reader.get("BinlogFilename") or ""), _number(reader.get("BinlogPosition")))
+
+
+def _offset(position: LogPosition) -> dict[str, object]:
+    offset = {"file": position.file, "pos": position.position}
+    return {**offset, "gtids": position.gtids} if position.gtids else offset
 
 
 def _position(offset: Mapping[str, object]) -> LogPosition | None:
