@@ -32,6 +32,7 @@ from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.worker.application import handover, staying_run
 from airflow_provider_connect.runtime.worker.application.handover import Leave
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
+from airflow_provider_connect.runtime.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.final_failures import expect_each_once
@@ -179,6 +180,32 @@ def test_a_sink_that_gets_another_file_delivers_each_record_to_one_of_both(envir
         sender.join()
         wait_until(lambda: sent[-1] in other.read_text().split())
     assert [*environment.lines(), *other.read_text().split()] == sent
+
+
+def test_a_new_file_waits_for_a_commit_that_takes_longer_than_the_graceful_time(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    environment.properties["task.shutdown.graceful.timeout.ms"] = "1"
+    make_topic(environment.bootstrap, unique)
+    other, is_slow, commit = environment.folder / "other.txt", threading.Event(), GroupCommit.commit
+
+    def commit_slowly(group: GroupCommit, offsets: Mapping[TopicPartition, int]) -> None:
+        if is_slow.is_set() and offsets[TopicPartition(unique, 0)] == 2:
+            config = {**environment.configs().connector_configs[environment.connector], "file": str(other)}
+            claim_as_a_verb(environment, lambda store: store.put_connector(environment.connector, config))
+            time.sleep(1)
+        commit(group, offsets)
+
+    monkeypatch.setattr(GroupCommit, "commit", commit_slowly)
+    with staying(environment, environment.file_sink(unique)) as run:
+        send(environment.bootstrap, unique, ["one"])
+        wait_until(lambda: [each.offset for each in environment.group_offsets().values()] == [1])
+        is_slow.set()
+        send(environment.bootstrap, unique, ["two"])
+        wait_until(lambda: len(run.claims) == 2)
+        send(environment.bootstrap, unique, ["three"])
+        wait_until(lambda: other.exists() and "three" in other.read_text())
+    assert (environment.lines(), other.read_text()) == (["one", "two"], "three\n")
 
 
 def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(environment: RunEnvironment, unique: str) -> None:

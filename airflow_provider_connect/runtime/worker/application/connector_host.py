@@ -32,6 +32,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 
 FIRST_RETRY_SECONDS, LAST_RETRY_SECONDS = 1.0, 60.0  # the waits after a failed plan
 _JAVA_SECONDS = 1.0  # between looks at a Java connector
+LAST_COMMIT_SECONDS = 60.0  # for the last commit of tasks whose config has changed
 REPLAN_SECONDS = 300.0  # to find new tasks, topics and partitions; equals Kafka's metadata.max.age.ms
 
 log = logging.getLogger(__name__)
@@ -396,13 +397,21 @@ class ConnectorHost:
                 self._start_task(hosted, number)
 
     def _end(self, hosted: HostedConnector) -> None:
+        """Let the tasks end. Tasks whose config has changed have more time: a sink's destination may already have records for which the
+        group's offsets are not yet committed, and a new destination would get them too."""
         for task in hosted.tasks.values():
             task.request_end()
-        deadline = time.monotonic() + self._graceful_seconds
+        wait = max(LAST_COMMIT_SECONDS, self._graceful_seconds) if self._has_new_config(hosted.plan) else self._graceful_seconds
+        deadline = time.monotonic() + wait
         for task in hosted.tasks.values():
             if not task.join(max(0.0, deadline - time.monotonic())):
                 log.warning("Graceful stop of task %s-%d failed: it is left behind, and commits nothing more", self._name, task.task)
         self._failed |= {task.task for task in hosted.tasks.values() if task.failed}
+
+    def _has_new_config(self, plan: Plan) -> bool:
+        with suppress(ConnectException):
+            return not self._closed and self._configs.read().connector_config(self._name) not in (None, plan.connector.raw)
+        return False
 
     def _start_task(self, hosted: HostedConnector, number: int) -> None:
         known_topics: list[str] | None = [] if self._settings.topic_tracking_enable else None

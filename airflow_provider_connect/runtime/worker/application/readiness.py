@@ -32,6 +32,7 @@ from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.plugins.catalog.chosen_plugins import PluginChoice
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog, PluginKind
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import refusal_of_topics
 from airflow_provider_connect.runtime.stores.config_cache import ConfigCache
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.connector_offsets import ConnectorOffsets
@@ -205,7 +206,7 @@ def _of_kind(
         return _of_java(settings, connector, plugin.class_name, resolved, Mask(secrets))
     source: SourceConnector = connector_class(plugin, settings)()
     source.allowed_paths = settings.allowed_paths
-    source.refusal_of_topic = settings.refusal_of_data_topic
+    source.refusal_of_topic = refusal_of_topics(settings, resolved)
     passwords = password_values(source.config_def, resolved)
     hide(passwords)
     return source_readiness(connector, source, resolved, settings, Mask(secrets | passwords))

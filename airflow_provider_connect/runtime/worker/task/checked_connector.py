@@ -46,6 +46,7 @@ from airflow_provider_connect.runtime.plugins.validation.delivery_checks import 
     group_errors,
     memory_errors,
     offsets_topic_errors,
+    refusal_of_topics,
     tasks_errors,
 )
 from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, sink_overrides
@@ -147,8 +148,8 @@ def _checked(
     connector: Connector = (_java_class if plugin.is_java else connector_class)(plugin, choice.settings)()
     connector.allowed_paths = choice.settings.allowed_paths
     connector.allowed_spark = choice.settings.allowed_spark
-    connector.refusal_of_topic = choice.settings.refusal_of_data_topic
     resolved = {**connector.default_settings, **resolved}
+    connector.refusal_of_topic = refusal_of_topics(choice.settings, resolved)
     hide(password_values(connector.config_def, resolved))
     values = list(connector.validate(strip_framework_keys(resolved)))
     errors = [error for value in values for error in value.errors]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException, StoreException
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
+from airflow_provider_connect.runtime.model.ids import refusal_of_topic
 from airflow_provider_connect.runtime.model.topic_creation import TopicCreation, TopicGroup
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import OFFSETS_TOPIC
 from airflow_provider_connect.runtime.stores.topic_admin import Creation, TopicAdmin, TopicSpec
@@ -38,13 +39,14 @@ class WrittenTopics:
         self._before: dict[str, dict[TopicPartition, int]] = {}
 
     def prepare(self, topic: str) -> None:
-        """Prepare the topic of an encoded batch. Steps: 1 refuse an internal topic; 2 create a missing topic; 3 note the topic's end.
+        """Prepare the topic of an encoded batch. Steps: 1 refuse an internal topic, and a name that Kafka refuses; 2 create a missing
+        topic; 3 note the topic's end.
 
         Raises ConnectException for a topic that is refused or cannot be created, and StoreTimeoutException.
         """
         if topic in self._before:
             return
-        self._refuse_internal(topic)  # 1
+        self._refuse(topic)  # 1
         creation = self._environment.checked.topic_creation
         is_new = creation is not None and self._create_if_missing(topic, creation)  # 2
         self._before[topic] = {} if is_new else self._ends(topic)  # 3
@@ -78,10 +80,12 @@ class WrittenTopics:
             if ends:
                 time.sleep(0.01)
 
-    def _refuse_internal(self, topic: str) -> None:
+    def _refuse(self, topic: str) -> None:
         if topic == self._own:
             raise ConnectException("Source tasks may not produce to their own offsets topics when exactly-once support is enabled")
         reason = self._environment.settings.refusal_of_data_topic(topic)
+        if not reason and (refusal := refusal_of_topic(topic)):
+            reason = f"{refusal}. Leave out what is read into it, or rename it by a transformation RegexRouter."
         if reason or topic in self._of_offsets:
             raise ConnectException(f"Records may not go to topic {topic}. {reason or 'It holds the offsets of connectors. Name another.'}")
 
