@@ -55,6 +55,13 @@ def test_objects_are_read_once_and_archived(server: S3Server) -> None:
     assert names(config) == [f"finished/in/{number}.json.gz" for number in range(3)]
 
 
+def test_an_object_whose_encoding_is_gzip_needs_no_ending(server: S3Server) -> None:
+    config = config_of(server, "encoded")
+    body = gzip.compress(b"1\n2\n")
+    server.client().put_object(Bucket=server.bucket, Key="encoded/a.json", Body=body, ContentEncoding="gzip", ContentType="text/plain")
+    assert [record.value for record in run(FileSystemSourceConnector(), config).records] == [1, 2]
+
+
 def test_an_object_that_was_replaced_by_one_of_its_size_is_not_deleted(server: S3Server) -> None:
     config = config_of(server, "replaced", cleanup_policy="delete")
     put(config, "a.json", b"1\n2\n")

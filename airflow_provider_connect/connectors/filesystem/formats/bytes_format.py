@@ -21,6 +21,7 @@ class RawBytes:
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        self._read_codec = None if codec is None else self._codec
         text = options.get(SEPARATOR, "\n")
         self._separator = text.replace("\\n", "\n").replace("\\r", "\r").replace("\\t", "\t").replace("\\0", "\0").encode()
         if not self._separator:
@@ -43,13 +44,13 @@ class RawBytes:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         kept = NonClosingFile(file)
         try:
-            for texts in read_texts(kept, self._codec, self._separator, split):
+            for texts in read_texts(kept, self._read_codec, self._separator, split):
                 yield texts if isinstance(texts, DataException) else (texts, BYTES_SCHEMA)
         except (pa.ArrowException, OSError) as error:
             yield unreadable_error(kept, error)
 
     def splits(self, file: BinaryIO, size: int, wanted_bytes: int) -> list[Split]:
-        return byte_splits(size, wanted_bytes if len(self._separator) == 1 else size, self._codec)
+        return byte_splits(file, size, wanted_bytes if len(self._separator) == 1 else size, self._read_codec)
 
 
 class BytesWriter(TextWriter):

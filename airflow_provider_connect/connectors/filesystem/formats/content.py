@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import io
+import re
 from typing import Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import NonClosingFile
@@ -16,6 +17,13 @@ from airflow_provider_connect.data.expansion import check_unpacked
 from airflow_provider_connect.errors import DataException
 
 NONE: Final = "none"
+_MAGIC: Final = re.compile(
+    rb"(?P<gzip>\x1f\x8b\x08[\x00-\x1f])|(?P<zstd>\x28\xb5\x2f\xfd)|(?P<lz4>\x04\x22\x4d\x18)"
+    rb"|(?P<bz2>BZh[1-9](?:1AY&SY|\x17rE8P\x90))|(?P<xz>\xfd7zXZ\x00)|(?P<snappy>\xff\x06\x00\x00sNaPpY)|(?P<zip>PK\x03\x04)"
+)
+"""The first bytes of compressed files, as far as each format fixes them."""
+MAGIC_BYTES: Final = 10
+_UNSUPPORTED: Final = frozenset({"xz", "snappy", "zip"})
 _STEP_BYTES: Final = 256 << 10  # decompressed at a time
 _SMALLER: Final = 512  # factor by which steps shrink before a fault; for each, the file is read again
 _MARKS: Final = (
@@ -36,19 +44,27 @@ def content_encoding(given: str) -> str:
     return _WITHOUT_MARK.get(name, name)
 
 
+def codec_of_content(head: bytes) -> str:
+    """The compression of a file that begins with ``head`` (``MAGIC_BYTES`` or more), ``none`` if it has no such beginning. The result may
+    be a compression that is not supported."""
+    found = _MAGIC.match(head)
+    return NONE if found is None else str(found.lastgroup)
+
+
 def encoding_of_mark(head: bytes) -> tuple[bytes, str] | None:
     """The byte-order mark at the start of a file, and its encoding. None if there is no mark."""
     return next(((mark, name) for mark, name in _MARKS if head.startswith(mark)), None)
 
 
 class Content:
-    """Reads ``file`` from its start. If ``encoding`` is None, reads raw bytes. A byte-order mark takes precedence over ``encoding``.
+    """Reads ``file`` from its start. If ``codec`` is None, the first bytes decide whether the file is compressed. If ``encoding`` is None,
+    reads raw bytes. A byte-order mark takes precedence over ``encoding``.
 
     ``fault`` is the error of the compression. It is set when all content before the error was read. The content ends at that point. Errors
     of the store are raised. Bytes that are invalid in the encoding become bytes that are invalid UTF-8.
     """
 
-    def __init__(self, file: NonClosingFile, codec: str, encoding: str | None) -> None:
+    def __init__(self, file: NonClosingFile, codec: str | None, encoding: str | None) -> None:
         file.seek(0)
         self._stream = _Decompressor(file, codec)
         self._encoding = encoding
@@ -90,10 +106,10 @@ class Content:
 
 
 class _Decompressor:
-    def __init__(self, file: NonClosingFile, codec: str) -> None:
+    def __init__(self, file: NonClosingFile, codec: str | None) -> None:
         self._file, self._codec = file, codec
         self._source = _Source(file)
-        self._stream = None if codec == NONE else _stream(self._source, codec)
+        self._stream = None if codec in (None, NONE) else _stream(self._source, codec)
         self._position = self._before = 0
         self._step = _STEP_BYTES
         self.fault: Exception | None = None
@@ -102,13 +118,30 @@ class _Decompressor:
         self._file.seek(position)
 
     def read(self, size: int) -> bytes:
+        if self._codec is None:
+            return self._first(size)
         if self._stream is None:
-            return self._file.read(size)
+            return b"" if self.fault is not None else self._file.read(size)
         pieces, left = [], size
         while left > 0 and (piece := self._next(left)):
             pieces.append(piece)
             left -= len(piece)
         return b"".join(pieces)
+
+    def _first(self, size: int) -> bytes:
+        """The first read of a file whose compression is not known. Its bytes are kept, because another request to a store takes time."""
+        head = self._file.read(size)
+        while len(head) < MAGIC_BYTES and (more := self._file.read(MAGIC_BYTES)):
+            head += more
+        self._codec = codec_of_content(head)
+        if self._codec == NONE:
+            return head
+        if self._codec in _UNSUPPORTED:
+            self.fault = DataException(f"it is compressed with {self._codec}, which is not supported")
+            return b""
+        self._source = _Source(self._file, head=head)
+        self._stream = _stream(self._source, self._codec)
+        return self.read(size)
 
     def _next(self, size: int) -> bytes:
         if self.fault is not None or self._stream is None:
@@ -119,7 +152,7 @@ class _Decompressor:
             if self._file.error is not None:
                 raise
             if self._step == 1:
-                self.fault = error
+                self.fault = DataException(f"it is not valid {self._codec}: {error}")
                 return b""
             self._step = max(1, self._step // _SMALLER)
             self._stream = self._slow_stream()
@@ -138,7 +171,7 @@ class _Decompressor:
         again, byte by byte near the fault. The bytes are decompressed in smaller steps, because one byte may expand to thousands."""
         self._file.seek(0)
         self._source = _Source(self._file, single_from=self._before)
-        stream, left = _stream(self._source, self._codec), self._position
+        stream, left = _stream(self._source, str(self._codec)), self._position
         while left:
             left -= len(stream.read(min(left, _STEP_BYTES)))
         return stream
@@ -146,12 +179,12 @@ class _Decompressor:
 
 class _Source(io.RawIOBase):
     """Compressed bytes for the library. ``position`` is the current position, and ``before`` is the position before the last read. From
-    ``single_from`` on, each read returns one byte.
+    ``single_from`` on, each read returns one byte. ``head`` was already read from the file.
     """
 
-    def __init__(self, file: NonClosingFile, single_from: int | None = None) -> None:
+    def __init__(self, file: NonClosingFile, single_from: int | None = None, head: bytes = b"") -> None:
         super().__init__()
-        self._file, self._single_from = file, single_from
+        self._file, self._single_from, self._head = file, single_from, io.BytesIO(head)
         self.position = self.before = 0
 
     def readable(self) -> bool:
@@ -161,12 +194,12 @@ class _Source(io.RawIOBase):
         if self._single_from is not None:
             size = max(1, min(size, self._single_from - self.position))
         self.before = self.position
-        data = self._file.read(size)
+        data = self._head.read(size) or self._file.read(size)
         self.position += len(data)
         return data
 
 
-def _stream(source: _Source, codec: str) -> pa.NativeFile:
+def _stream(source: _Source, codec: str | None) -> pa.NativeFile:
     return pa.CompressedInputStream(pa.PythonFile(source, "r"), codec)
 
 

@@ -40,6 +40,7 @@ class Csv:
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        self._read_codec = None if codec is None else self._codec
         self._delimiter = options.get(DELIMITER, ",").replace("\\t", "\t")
         if len(self._delimiter.encode()) != 1 or self._delimiter in '"\r\n':
             raise ConfigException.of(DELIMITER, self._delimiter, "Set one ASCII character that is neither a quote nor a line end.")
@@ -62,7 +63,7 @@ class Csv:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         """A row that has a wrong number of columns, or is not text, becomes an exception after the rows of its block."""
         kept = NonClosingFile(file)
-        rows = CsvRows(kept, self._codec, self._encoding, self._delimiter)
+        rows = CsvRows(kept, self._read_codec, self._encoding, self._delimiter)
         try:
             names: list[str] | None = None
             for batch in rows:

@@ -29,7 +29,7 @@ class CsvRows:
     """Can be iterated once. Yields batches of text columns. An empty field without quotes is null. With one column, an empty line is null;
     with more columns, it is ignored."""
 
-    def __init__(self, file: NonClosingFile, codec: str, encoding: str, delimiter: str) -> None:
+    def __init__(self, file: NonClosingFile, codec: str | None, encoding: str, delimiter: str) -> None:
         self._file, self._codec, self._encoding, self._delimiter = file, codec, encoding, delimiter
         self._bad: list[DataException] = []  # the first errors since the last call of take_errors
         self._bad_count = 0

@@ -25,7 +25,10 @@ FORMATS: Final[Mapping[str, Callable[[str | None, Mapping[str, str]], FileFormat
     "orc": Orc,
     "bytes": RawBytes,
 }
-"""Each is called with a codec name (None: the default), and with all settings of a connector, including settings of other formats."""
+"""Each is called with a codec name (None: the default to write; to read text, the files' first bytes decide), and with all settings of a
+connector, including settings of other formats."""
+TEXTS: Final = ("json", "csv", "bytes")
+"""The formats that are compressed as a whole."""
 
 
 def file_format(name: str, compression: str | None, options: Mapping[str, str]) -> FileFormat:
@@ -40,11 +43,7 @@ def file_format(name: str, compression: str | None, options: Mapping[str, str]) 
 
 
 def codec_of(name: str, path: str) -> str | None:
-    """The codec with which to read a file. For text formats, the path's extension determines it. None for formats that store the codec in
-    the file."""
-    if name.lower() not in _TEXTS:
+    """The codec of a text file by the path's extension, in lower or upper case. None if the content of the file shows it."""
+    if name.lower() not in TEXTS:
         return None
-    return next((codec for codec, extension in EXTENSIONS.items() if extension and path.endswith(extension)), None)
-
-
-_TEXTS: Final = ("json", "csv", "bytes")
+    return next((codec for codec, extension in EXTENSIONS.items() if extension and path.lower().endswith(extension)), None)

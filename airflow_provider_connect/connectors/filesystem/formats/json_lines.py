@@ -32,6 +32,7 @@ class JsonLines:
 
     def __init__(self, codec: str | None, options: Mapping[str, str]) -> None:
         self._codec = check_codec(codec, [*EXTENSIONS], NONE)
+        self._read_codec = None if codec is None else self._codec
         decimals = options.get(DECIMAL_FORMAT, "BASE64").upper()
         if decimals not in ("BASE64", "NUMERIC"):
             raise ConfigException.of(DECIMAL_FORMAT, decimals, "Decimals are written as BASE64 or NUMERIC.")
@@ -54,7 +55,7 @@ class JsonLines:
     def read(self, file: BinaryIO, split: Split | None) -> Iterator[Piece]:
         kept, lines = NonClosingFile(file), _Lines()
         try:
-            for texts in read_texts(kept, self._codec, b"\n", split, self._encoding):
+            for texts in read_texts(kept, self._read_codec, b"\n", split, self._encoding):
                 if isinstance(texts, DataException):
                     yield texts
                 else:
@@ -66,7 +67,7 @@ class JsonLines:
         """One split for encodings other than UTF-8, because a byte range could start within a character."""
         file.seek(0)
         _, encoding = encoding_of_mark(file.read(4)) or (b"", self._encoding)
-        return byte_splits(size, wanted_bytes if encoding == UTF_8 else size, self._codec)
+        return byte_splits(file, size, wanted_bytes if encoding == UTF_8 else size, self._read_codec)
 
 
 class JsonWriter(TextWriter):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO, Final
 
-from airflow_provider_connect.connectors.filesystem.formats.content import NONE, Content
+from airflow_provider_connect.connectors.filesystem.formats.content import MAGIC_BYTES, NONE, Content, codec_of_content
 from airflow_provider_connect.connectors.filesystem.formats.contract import (
     CHUNK_BYTES,
     CountingFile,
@@ -46,25 +46,29 @@ class TextWriter:
             self.stream.close()
 
 
-def byte_splits(size: int, wanted_bytes: int, codec: str) -> list[Split]:
-    """Byte ranges. A compressed file has one range, because it can only be read from its start."""
+def byte_splits(file: BinaryIO, size: int, wanted_bytes: int, codec: str | None) -> list[Split]:
+    """Byte ranges. A compressed file has one range, because it can only be read from its start. For ``codec``, see ``Content``."""
+    if codec is None:
+        file.seek(0)
+        codec = codec_of_content(file.read(MAGIC_BYTES))
     if codec != NONE or not size:
         return [Split(0, size)]
     return [Split(begin, min(begin + wanted_bytes, size)) for begin in range(0, size, wanted_bytes)]
 
 
 def read_texts(
-    file: NonClosingFile, codec: str, separator: bytes, split: Split | None, encoding: str | None = None
+    file: NonClosingFile, codec: str | None, separator: bytes, split: Split | None, encoding: str | None = None
 ) -> Iterator[pa.Array | DataException]:
     """The texts between separators, as binary columns. A text after the last separator counts only if it is not empty. If a file is damaged
-    from some position on, yields the texts before it, then a DataException. For ``encoding``, see ``Content``.
+    from some position on, yields the texts before it, then a DataException. For ``codec`` and ``encoding``, see ``Content``.
 
     A split contains the texts that start in it. The end of a text of the previous split is skipped, and the split's last text is read to
     its end. The separator of splits must be one byte. A text of more than ``MAX_LINE_BYTES`` becomes a DataException.
     """
-    begin, end = (0, None) if split is None or codec != NONE else (split.begin, split.end)
+    is_whole = split is None or codec not in (None, NONE)
+    begin, end = (0, None) if split is None or is_whole else (split.begin, split.end)
     base = max(begin - 1, 0)  # a text that starts at ``begin`` has a separator before it
-    stream = Content(file, codec, encoding)
+    stream = Content(file, codec if is_whole else NONE, encoding)
     if base:
         stream.seek(base)
     is_passing, rest = begin > 0, b""

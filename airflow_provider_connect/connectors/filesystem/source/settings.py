@@ -12,7 +12,8 @@ from typing import Any, Final
 from airflow_provider_connect.connectors.filesystem.formats.avro import AVRO_PACKAGES
 from airflow_provider_connect.connectors.filesystem.formats.bytes_format import SEPARATOR
 from airflow_provider_connect.connectors.filesystem.formats.csv import DELIMITER, HEADER
-from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, FileFormat, codec_of, file_format
+from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMAT, FORMATS, TEXTS, FileFormat, codec_of, file_format
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, parse_location
 from airflow_provider_connect.connectors.filesystem.stores.store import UNFINISHED, Store, StoredFile, is_hidden
 from airflow_provider_connect.connectors.text_encoding import ENCODING
@@ -25,6 +26,7 @@ TOPIC, PREFIX, GLOB, PATTERN, MANIFEST = "topic", "file.prefix", "file.glob", "f
 _DAY_MS: Final = 86_400_000
 MINIMUM_AGE, ASCENDING = "file.minimum.age.ms", "file.names.ascending"
 MODIFIED_FROM, MODIFIED_TO = "file.modified.from", "file.modified.to"
+FILE_COMPRESSION, AUTO = "file.compression", "auto"
 CLEANUP, FINISHED_PATH, BATCH_ROWS = "cleanup.policy", "finished.path", "batch.max.rows"
 
 
@@ -45,7 +47,15 @@ CONFIG_DEF: Final = ConfigDef(
         "json",
         validator=OneOf(*FORMATS),
         importance=Importance.HIGH,
-        doc="Format of the files; json has a value in each line. Compressed text files are recognised by name: .gz, .zst, .lz4, .bz2.",
+        doc="Format of the files; json has a value in each line.",
+    ),
+    ConfigKey(
+        FILE_COMPRESSION,
+        Type.STRING,
+        AUTO,
+        validator=OneOf(AUTO, *EXTENSIONS),
+        doc="Compression of files of json, csv and bytes. auto: the ending of the name (.gz, .zst, .lz4, .bz2) decides, otherwise the "
+        "first bytes.",
     ),
     ConfigKey(PREFIX, Type.STRING, "", doc="Only files whose path below the URL begins with this."),
     ConfigKey(GLOB, Type.STRING, "*", doc="Only files whose path below the URL matches this glob; * also matches /."),
@@ -111,6 +121,7 @@ class SourceSettings:
     url: str
     topic: str
     format_name: str
+    compression: str
     options: Mapping[str, str]
     prefix: str
     glob: BoundedRegex
@@ -134,6 +145,7 @@ class SourceSettings:
             url=_url(config),
             topic=config[TOPIC],
             format_name=config[FORMAT].lower(),
+            compression=config[FILE_COMPRESSION],
             options=_options(config),
             prefix=config[PREFIX].lstrip("/"),
             glob=BoundedRegex(fnmatch.translate(config[GLOB]), GLOB),
@@ -150,7 +162,8 @@ class SourceSettings:
 
     def format_of(self, path: str) -> FileFormat:
         """The format with which to read the file at this path."""
-        return file_format(self.format_name, codec_of(self.format_name, path), self.options)
+        codec = codec_of(self.format_name, path) if self.compression == AUTO else self.compression
+        return file_format(self.format_name, codec, self.options)
 
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
         """The selected files after the path ``after``, read or unread, in the order of their paths. Lists the store once, in pages."""
@@ -224,6 +237,9 @@ def mistakes(settings: Mapping[str, Any]) -> Iterator[ConfigException]:
     finished = (settings[FINISHED_PATH] or "").strip("/")
     if settings[CLEANUP] == Cleanup.ARCHIVE and (not finished or not {"", ".", ".."}.isdisjoint(finished.split("/"))):
         yield ConfigException.of(FINISHED_PATH, settings[FINISHED_PATH], "Name a folder below the URL.")
+    if settings[FORMAT] in FORMATS and settings[FORMAT] not in TEXTS and settings[FILE_COMPRESSION] != AUTO:
+        reason = f"Files of the format {settings[FORMAT]} name their compression themselves. Remove the setting."
+        yield ConfigException.of(FILE_COMPRESSION, settings[FILE_COMPRESSION], reason)
     if str(settings[FORMAT]).lower() == "avro":
         yield from AVRO_PACKAGES.mistakes(FORMAT, settings[FORMAT])
     if settings[FORMAT] in FORMATS:

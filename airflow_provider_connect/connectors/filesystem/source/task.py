@@ -336,7 +336,7 @@ def _numbered_path(path: str, number: int) -> str:
     if not number:
         return path
     folder, slash, name = path.rpartition("/")
-    compression = next((each for each in EXTENSIONS.values() if each and name.endswith(each)), "")
+    compression = next((name[-len(each) :] for each in EXTENSIONS.values() if each and name.lower().endswith(each)), "")
     stem, dot, extension = name.removesuffix(compression).rpartition(".")
     plain = f"{stem}-{number}.{extension}" if dot and stem else f"{name.removesuffix(compression)}-{number}"
     return f"{folder}{slash}{plain}{compression}"

@@ -3,6 +3,7 @@
 import gzip
 import io
 import json
+import lzma
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -19,6 +20,7 @@ import pytest
 
 from airflow_provider_connect.connectors.filesystem.formats import avro, parquet, text
 from airflow_provider_connect.connectors.filesystem.formats.file_format import FORMATS, FileFormat, Split, codec_of, file_format
+from airflow_provider_connect.connectors.filesystem.formats.text import EXTENSIONS
 from airflow_provider_connect.data.arrow_schema import arrow_type
 from airflow_provider_connect.data.columns import column_of, json_column, values_of
 from airflow_provider_connect.data.schema import BYTES_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType, Struct, decimal_schema
@@ -382,6 +384,68 @@ def test_ranges_of_bytes_have_each_line_once(monkeypatch: pytest.MonkeyPatch, ch
 def test_a_compressed_text_is_one_split() -> None:
     assert file_format("json", "gzip", {}).splits(io.BytesIO(), 1000, 10) == [Split(0, 1000)]
     assert file_format("bytes", None, {"format.bytearray.separator": "\\r\\n"}).splits(io.BytesIO(), 1000, 10) == [Split(0, 1000)]
+
+
+class Short(io.BytesIO):
+    """Reads return at most seven bytes. ``requested`` counts the bytes read."""
+
+    requested = 0
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(7 if size is None or size < 0 else min(size, 7))
+        self.requested += len(data)
+        return data
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "bytes"])
+@pytest.mark.parametrize("codec", [each for each in EXTENSIONS if each != "none"])
+def test_a_compression_that_the_name_does_not_show_is_known_by_the_first_bytes(name: str, codec: str) -> None:
+    schema, column = (BYTES_SCHEMA, pa.array([b"1", b"2"])) if name == "bytes" else (NUMBERS, numbers(0, 2000))
+    data = written(file_format(name, codec, {}), schema, column)
+    format = file_format(name, codec_of(name, "no-ending"), {})
+    expected = values(file_format(name, codec, {}), data)
+    assert values(format, data) == expected
+    short = Short(data)
+    assert [value for piece in format.read(short, None) if isinstance(piece, tuple) for value in values_of(*piece)] == expected
+    assert name == "csv" or short.requested == len(data)  # no byte twice; the rows of csv are counted in advance
+    assert format.splits(io.BytesIO(data), len(data), 10) == [Split(0, len(data))]
+
+
+@pytest.mark.parametrize("codec", [each for each in EXTENSIONS if each != "none"])
+def test_an_empty_text_is_known_as_compressed(codec: str) -> None:
+    data = pa.BufferOutputStream()
+    with pa.CompressedOutputStream(data, codec):
+        pass
+    assert values(file_format("json", None, {}), data.getvalue().to_pybytes()) == []
+
+
+@pytest.mark.parametrize("start", [b"BZh9", b"BZh91AY&S", b"PK", b"(", b"\x1f\x8b", b"\x1f\x8b\x08\xff", b"\x04\x22\x4d", b""])
+def test_a_text_that_begins_almost_like_a_compressed_one_is_read(start: bytes) -> None:
+    assert values(file_format("bytes", None, {}), start + b"\n2") == [start, b"2"]
+
+
+def test_a_text_that_begins_wholly_like_a_compressed_one_is_read_where_the_setting_denies_it() -> None:
+    data = b"BZh91AY&SY\n2"
+    [error] = file_format("bytes", None, {}).read(io.BytesIO(data), None)
+    assert "cannot be read: it is not valid bz2: " in str(error)
+    assert values(file_format("bytes", "none", {}), data) == [b"BZh91AY&SY", b"2"]
+    assert len(file_format("bytes", "none", {}).splits(io.BytesIO(data), len(data), 6)) == 2
+
+
+@pytest.mark.parametrize(
+    ("codec", "data"),
+    [("xz", lzma.compress(b"1\n")), ("zip", b"PK\x03\x04\x14\x00" + bytes(30)), ("snappy", b"\xff\x06\x00\x00sNaPpY" + bytes(9))],
+)
+@pytest.mark.parametrize("name", ["json", "csv", "bytes"])
+def test_a_compression_that_is_not_supported_is_named(name: str, codec: str, data: bytes) -> None:
+    [error] = file_format(name, None, {}).read(io.BytesIO(data), None)
+    assert str(error) == f"The rest of the file cannot be read: it is compressed with {codec}, which is not supported"
+
+
+@pytest.mark.parametrize("name", ["json", "csv", "bytes"])
+def test_a_file_that_is_not_what_its_name_shows_is_an_error_with_the_compression(name: str) -> None:
+    [error] = file_format(name, codec_of(name, "a.GZ"), {}).read(io.BytesIO(b"a\n1\n"), None)
+    assert str(error).startswith("The rest of the file cannot be read: it is not valid gzip: ")
 
 
 def test_a_line_without_end_is_passed_over_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -168,6 +168,18 @@ def test_new_files_come_with_the_next_run(folder: Folder) -> None:
     assert not folder.has_new_data()
 
 
+def test_compressed_files_are_read_whatever_their_names(folder: Folder) -> None:
+    folder.add("a.json.gz").rename(folder.path / "a.JSON.GZ")
+    folder.add("b.json.gz").rename(folder.path / "b.json")
+    folder.add("c.json.gz").rename(folder.path / "c")
+    folder.add("d.json").rename(folder.path / "d.gz")
+    assert numbers(folder.run()) == list(range(15))
+    assert "File d.gz, after record 0: The rest of the file cannot be read: it is not valid gzip" in str(folder.skipped)
+    folder.config |= {"file.compression": "none", "file.glob": "d.gz"}
+    (folder.path / "d.gz").touch()
+    assert numbers(folder.run()) == list(range(15, 20))
+
+
 def test_another_way_to_write_the_same_folder_makes_no_file_new(folder: Folder) -> None:
     folder.add("a.json")
     folder.run()
@@ -575,6 +587,7 @@ def test_a_store_that_cannot_be_reached_for_a_while_loses_and_doubles_nothing(fo
         ("format", "xml", "Expected|json"),
         ("file.pattern", "(", "Not a pattern"),
         ("cleanup.policy", "burn", "none"),
+        ("file.compression", "xz", "auto, none, gzip"),
         ("file.modified.from", "2026-01-30T00:00:00", "a time with its zone"),
         ("file.modified.to", "today", "a time with its zone"),
         ("encoding", "base64", "Not an encoding of text"),
@@ -591,9 +604,11 @@ def test_a_wrong_setting_is_named(folder: Folder, key: str, value: str, message:
     assert any(part in error for part in message.split("|"))
 
 
-@pytest.mark.parametrize(("key", "value"), [("finished.path", "../x"), ("finished.path", ""), ("file.names.ascending", "true")])
+@pytest.mark.parametrize(
+    ("key", "value"), [("finished.path", "../x"), ("finished.path", ""), ("file.names.ascending", "true"), ("file.compression", "gzip")]
+)
 def test_settings_that_do_not_go_together_are_named(folder: Folder, key: str, value: str) -> None:
-    folder.config |= {"cleanup.policy": "archive", key: value}
+    folder.config |= {"cleanup.policy": "archive", "format": "parquet", key: value}
     connector = FileSystemSourceConnector()
     connector.allowed_paths = ALL_ALLOWED
     assert [each.name for each in connector.validate(folder.config) if each.errors] == [key]
