@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
+UNLIMITED_SCALE: Final = 18
+"""The digits after the point that are read from a decimal column without limits, because a Connect Decimal has one scale for all values."""
 TABLE, VIEW, MATERIALIZED_VIEW, FOREIGN_TABLE = "TABLE", "VIEW", "MATERIALIZED VIEW", "FOREIGN TABLE"
 
 

@@ -18,6 +18,7 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, Table, TableName
 from airflow_provider_connect.connectors.jdbc.dialects.inspection import inspected_columns, inspected_tables
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions
+from airflow_provider_connect.data.arrow_schema import arrow_type
 from airflow_provider_connect.data.schema import DATE, DECIMAL, STRING_SCHEMA, TIME, TIMESTAMP, Schema, SchemaType
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
@@ -274,6 +275,8 @@ class Dialect:
     """Whether an empty text is null."""
     has_fixed_types: ClassVar[bool] = False
     """Whether a column's type cannot change, but accepts any number."""
+    has_negative_scales: ClassVar[bool] = False
+    """Whether a decimal column may have a scale below 0."""
     casts_texts: ClassVar[bool] = False
     """Whether columns of numbers accept texts that are numbers, and refuse other texts."""
 
@@ -292,7 +295,10 @@ class Dialect:
         text = (self.key_types.get(kind) if is_key else None) or self.types.get(kind)
         if text is None:
             raise ConnectException(f"{schema.name or schema.type.name} has no column type in {self.name}")
-        return text.replace("{scale}", str(schema.scale)) if kind == DECIMAL else text
+        if kind != DECIMAL:
+            return text
+        scale = schema.scale if self.has_negative_scales else max(schema.scale, 0)
+        return text.replace("{precision}", str(arrow_type(schema).precision)).replace("{scale}", str(scale))
 
     def change_type(self, column: str, type: str, nullability: str, rest: str) -> str:
         """The part of ALTER TABLE that changes the type of a quoted column. ``rest`` is the column's definition after the type, if

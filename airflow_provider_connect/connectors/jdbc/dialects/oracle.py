@@ -53,6 +53,7 @@ class Oracle(Dialect):
         TIMESTAMP: "TIMESTAMP(3)",
     }
     key_types: ClassVar[Mapping[str, str]] = {SchemaType.STRING: "VARCHAR2(255 CHAR)", SchemaType.BYTES: "RAW(255)"}
+    has_negative_scales = True
     reads_empty_as_null = True
     text_prefix = "N"
     bytes_literal = "HEXTORAW('{}')"

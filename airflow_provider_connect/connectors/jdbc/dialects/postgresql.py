@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any, ClassVar, Final
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, Table, TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, UNLIMITED_SCALE, Column, ColumnKind, Table, TableName
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
     BATCH_BYTES,
     STANDARD_TYPES,
@@ -21,7 +21,8 @@ from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
     sql_text,
 )
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import READ_ONLY, UrlOptions, by_word, renamed, switch, words
-from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
+from airflow_provider_connect.data.arrow_schema import arrow_type
+from airflow_provider_connect.data.schema import DECIMAL, MOST_DIGITS, Schema, SchemaType
 
 INFINITY_MS: Final = 9_223_372_036_825_200_000
 MINUS_INFINITY_MS: Final = -9_223_372_036_832_400_000
@@ -114,6 +115,15 @@ class Postgresql(Dialect):
     bytes_literal = "'\\x{}'"
     clock_query = "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::int8 AS now"
     has_copy = True
+
+    def column_type(self, schema: Schema, *, is_key: bool = False) -> str:
+        """A decimal has limits if its values could not be read from a column without limits."""
+        text = super().column_type(schema, is_key=is_key)
+        if schema.logical_name != DECIMAL:
+            return text
+        type = arrow_type(schema)
+        is_readable = type.scale <= UNLIMITED_SCALE and type.precision - type.scale <= MOST_DIGITS - UNLIMITED_SCALE
+        return text if is_readable or type.scale < 0 else f"{text}({MOST_DIGITS},{type.scale})"
 
     def stream_options(self, rows: int) -> Mapping[str, str]:
         return {"adbc.postgresql.batch_size_hint_bytes": str(BATCH_BYTES)}

@@ -56,7 +56,9 @@ class Sqlite(Dialect):
         SchemaType.FLOAT32: "REAL",
         SchemaType.FLOAT64: "REAL",
         SchemaType.STRING: "TEXT",
+        DECIMAL: "DECIMAL({precision},{scale})",
     }
+    has_negative_scales = True
     has_fixed_types = True
     clock_query = f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
     locks_database = True

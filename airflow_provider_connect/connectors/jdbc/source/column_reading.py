@@ -169,9 +169,9 @@ def _too_wide(texts: pa.Array, wanted: pa.DataType) -> list[int]:
     has_floats = pc.any(is_float).as_py()
     if longest is None or (longest <= room and not has_floats):
         return []
-    point = pc.find_substring(texts, ".")
-    digits = pc.subtract(pc.if_else(pc.less(point, 0), pc.binary_length(texts), point), pc.starts_with(texts, "-").cast(pa.int32()))
-    is_wide = pc.greater(digits, room)
+    unsigned = pc.ascii_ltrim(texts, "-0")  # the 0 of 0.5 is not a digit of the type
+    point = pc.find_substring(unsigned, ".")
+    is_wide = pc.greater(pc.if_else(pc.less(point, 0), pc.binary_length(unsigned), point), room)
     if has_floats:
         is_wide = pc.if_else(is_float, pc.greater_equal(pc.abs(texts.cast(pa.float64())), 10.0**room), is_wide)
     found: list[int] = pc.indices_nonzero(is_wide.fill_null(False)).to_pylist()

@@ -6,7 +6,7 @@ import re
 from decimal import Decimal, InvalidOperation
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
+from airflow_provider_connect.connectors.jdbc.catalog.column import UNLIMITED_SCALE, Column, ColumnKind
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
 from airflow_provider_connect.data.schema import (
     BOOLEAN_SCHEMA,
@@ -29,8 +29,6 @@ from airflow_provider_connect.data.schema import (
 )
 from airflow_provider_connect.errors import ConfigException
 
-UNLIMITED_SCALE: Final = 18
-"""Digits after the point for a decimal column without limits, because a Connect Decimal has one scale for all values."""
 _WIDEST_INTEGER: Final = 18
 _WIDEST_DECIMAL: Final = 38
 

@@ -8,7 +8,7 @@ import pytest
 from airflow_provider_connect.connectors import jdbc
 from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.dialects.registry import DIALECTS, dialect_of
-from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
+from airflow_provider_connect.data.schema import INT32_SCHEMA, PRECISION, SCALE, STRING_SCHEMA, TIMESTAMP_SCHEMA, Schema, decimal_schema
 from airflow_provider_connect.errors import ConfigException, ConnectException
 
 
@@ -42,6 +42,10 @@ def test_tables_have_the_parts_that_the_product_takes() -> None:
     assert dialect_of("sqlite").table(TableName("t")) == "`t`"
 
 
+def wide_decimal(digits: int, scale: int) -> Schema:
+    return decimal_schema(scale, parameters={SCALE: str(scale), PRECISION: str(digits)})
+
+
 @pytest.mark.parametrize(
     ("schema", "postgresql", "sqlite", "mysql"),
     [
@@ -49,10 +53,18 @@ def test_tables_have_the_parts_that_the_product_takes() -> None:
         (STRING_SCHEMA, "TEXT", "TEXT", "LONGTEXT"),
         (TIMESTAMP_SCHEMA, "TIMESTAMP", "TIMESTAMP", "DATETIME(3)"),
         (decimal_schema(4), "DECIMAL", "DECIMAL(38,4)", "DECIMAL(65,4)"),
+        (decimal_schema(18), "DECIMAL", "DECIMAL(38,18)", "DECIMAL(65,18)"),
+        (decimal_schema(19), "DECIMAL(76,19)", "DECIMAL(38,19)", "DECIMAL(65,19)"),
+        (decimal_schema(50), "DECIMAL(76,50)", "DECIMAL(76,50)", "DECIMAL(65,50)"),
+        (decimal_schema(-5), "DECIMAL", "DECIMAL(38,-5)", "DECIMAL(65,0)"),
+        (wide_decimal(60, 2), "DECIMAL", "DECIMAL(60,2)", "DECIMAL(65,2)"),
+        (wide_decimal(61, 2), "DECIMAL(76,2)", "DECIMAL(61,2)", "DECIMAL(65,2)"),
+        (Schema.array(decimal_schema(19)), "DECIMAL(76,19)[]", None, None),
     ],
 )
-def test_column_types(schema: Schema, postgresql: str, sqlite: str, mysql: str) -> None:
-    assert [dialect_of(name).column_type(schema) for name in ("postgresql", "sqlite", "mysql")] == [postgresql, sqlite, mysql]
+def test_column_types(schema: Schema, postgresql: str, sqlite: str | None, mysql: str | None) -> None:
+    for name, type in (("postgresql", postgresql), ("sqlite", sqlite), ("mysql", mysql)):
+        assert type is None or dialect_of(name).column_type(schema) == type
 
 
 def test_keys_of_mysql_have_a_length_and_structs_no_type() -> None:
