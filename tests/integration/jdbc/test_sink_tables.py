@@ -11,7 +11,9 @@ from airflow_provider_connect.data.schema import (
     INT32_SCHEMA,
     INT64_SCHEMA,
     STRING_SCHEMA,
+    TIMESTAMP_SCHEMA,
     Schema,
+    SchemaType,
     decimal_schema,
 )
 from airflow_provider_connect.errors import ConnectException
@@ -89,6 +91,13 @@ IMPOSSIBLE = {
         {},
         "Column text of table .*notes is bool.* org.apache.kafka",
     ),
+    "a timestamp of Debezium": (
+        TABLE.format("timestamp"),
+        note(text=Schema(SchemaType.INT64, name="io.debezium.time.MicroTimestamp", version=1, optional=True)),
+        {},
+        "which accepts no values of type io.debezium.time.MicroTimestamp.* time.precision.mode=connect",
+    ),
+    "a timestamp into a number": (TABLE.format("integer"), note(text=TIMESTAMP_SCHEMA.as_optional()), {}, "org.apache.kafka.*TimestampConverter"),
     "a column that must be": (
         "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), must integer NOT NULL)",
         note(),

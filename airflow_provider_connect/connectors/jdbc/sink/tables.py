@@ -96,8 +96,8 @@ class SinkTables:
             self._forget(change.name)
             if self._needed(change.name, change.layout)[1] == statements:
                 raise ConnectException(
-                    f"Table {change.name} cannot be changed for new records by {'; '.join(statements)}: {error}. Make the change yourself, "
-                    "or give the user the right to"
+                    f"Table {change.name} cannot be changed for new records by {'; '.join(statements)}: {error}. Create what the "
+                    "database misses, give the user the right that it asks for, or make the change yourself"
                 ) from error
         self._forget(change.name)
 

@@ -33,6 +33,7 @@ _BITS: Final[Mapping[str, int]] = {
     SchemaType.FLOAT32: 32,
     SchemaType.FLOAT64: 64,
 }
+_OF_DEBEZIUM: Final = "io.debezium.time."
 _EXACT_AS_DOUBLE: Final = 32  # the width of integers, in bits, that doubles represent exactly
 
 
@@ -95,13 +96,24 @@ def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings
             continue
         text = (
             f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which accepts no values "
-            f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or cast the field (transformation Cast)"
+            f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or {_conversion(column.schema)}"
         )
         is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # the column's type cannot change
         if is_fixed or wider_schema(target, column.schema) is None:
             raise ConnectException(text)
         if not settings.auto_evolve:
             raise ConfigException.of(AUTO_EVOLVE, "false", f"{text}, or set {AUTO_EVOLVE} to true.")
+
+
+def _conversion(schema: Schema) -> str:
+    """The advice for a field of another type than its column."""
+    if schema.name is not None and schema.name.startswith(_OF_DEBEZIUM):
+        return "set time.precision.mode=connect in Debezium's source, which then writes Kafka Connect's types"
+    if schema.logical_name in {DATE, TIME, TIMESTAMP}:
+        return "convert the field (transformation TimestampConverter)"
+    if schema.type in {SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT}:
+        return "leave the field out (fields.whitelist)"
+    return "cast the field (transformation Cast)"
 
 
 def _refuse_missing(missing: Sequence[RecordColumn], table: TargetTable, settings: SinkSettings) -> None:
