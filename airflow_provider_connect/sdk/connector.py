@@ -81,10 +81,12 @@ class Connector(Plugin):
     allowed_spark: AllowedSpark = NO_SPARK
     """The Spark formats and options that this connector may use. The framework sets it before ``validate``."""
     refusal_of_topic: Callable[[str], str] = staticmethod(lambda _: "")
-    """Takes a topic. If it is an internal topic of this worker or of Kafka, returns the reason why it must not hold records. Otherwise
-    returns an empty string. The framework sets this attribute before ``task_configs`` and ``has_new_data``."""
+    """Takes a topic. If it is an internal topic of this worker or of Kafka, or if Kafka accepts no topic of this name, returns the reason
+    why it cannot hold records. Otherwise returns an empty string. Names are not checked if a transformation of the config may change them.
+    The framework sets this attribute before ``validate``, ``check``, ``task_configs`` and ``has_new_data``."""
     missing: str | None = None
-    """A sentence for users about a thing that the config names but that does not exist yet, such as a file. It must not contain secrets.
+    """A sentence for users about a thing that the config names but that does not exist yet, such as a file, or about what a pattern selects
+    but cannot be read, with the remedy. It must not contain secrets.
 
     ``check``, ``task_configs`` and a source's ``has_new_data`` may set it. The connector then waits: its runs succeed with a warning, and
     previews, lists and ``/health`` show the sentence. If the connector cannot wait, ``check`` raises ConfigException instead."""

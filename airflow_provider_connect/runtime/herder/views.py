@@ -82,7 +82,10 @@ class ConnectorViews:
         started = [name for name in configs.connector_configs if configs.target_state(name) is TargetState.STARTED]
         for count, what in (
             (sum(_has_failed(statuses, name) for name in started), "connectors have FAILED, or a task of theirs"),
-            (sum(name in configs.notes for name in started), "running connectors need attention: what they read is not there"),
+            (
+                sum(name in configs.notes for name in started),
+                "running connectors need attention: what they read is not there, or cannot be read",
+            ),
             (sum(name in warnings for name in started), "running connectors need attention: all records of their last run failed"),
         ):
             if count:

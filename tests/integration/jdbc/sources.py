@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -26,28 +26,44 @@ class Source:
     offsets: dict[str, Any] = field(default_factory=dict)
     schemas: dict[str, Schema] = field(default_factory=dict)
     """Those of the values that were sent last, by topic."""
+    refusal_of_topic: Callable[[str], str] = lambda _: ""
+    missing: str | None = None
+    """What the last run or check has noted."""
 
     def _offset(self, partition: Mapping[str, object], default: Any = None) -> Any:
         return self.offsets.get(str(dict(partition)), default)
 
     def _connector(self) -> JdbcSourceConnector:
         connector = reaching(JdbcSourceConnector())
+        connector.refusal_of_topic = self.refusal_of_topic
         context = MemoryConnectorContext()
         context.offset = self._offset  # type: ignore[method-assign]
         connector.initialize(context)
-        defaults = {"name": "source", "connection.url": self.target.url, "topic.prefix": "x-", "schema.pattern": self.target.schema or "%"}
-        connector.start(JdbcSourceConnector.config_def.parse({**defaults, **self.settings}))
+        connector.start(JdbcSourceConnector.config_def.parse(self._config))
         return connector
+
+    @property
+    def _config(self) -> dict[str, str]:
+        defaults = {"name": "source", "connection.url": self.target.url, "topic.prefix": "x-", "schema.pattern": self.target.schema or "%"}
+        return {**defaults, **self.settings}
+
+    def validate(self) -> dict[str, str]:
+        """The errors of the settings, by their keys."""
+        return {value.name: "\n".join(value.errors) for value in self._connector().validate(self._config) if value.errors}
 
     def has_new_data(self) -> bool | None:
         connector = self._connector()
-        return connector.has_new_data(connector.config, self._offset)
+        found = connector.has_new_data(connector.config, self._offset)
+        self.missing = connector.missing
+        return found
 
-    def run(self) -> list[dict[str, Any]]:
-        """The values of the records of one run."""
+    def run(self, rows: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+        """The values of the records of one run. They are appended to ``rows``, also if the run fails."""
         connector = self._connector()
-        rows: list[dict[str, Any]] = []
-        for of_task in connector.task_configs(1):
+        rows = [] if rows is None else rows
+        configs = connector.task_configs(1)
+        self.missing = connector.missing
+        for of_task in configs:
             task = reaching(connector.task_class())
             context = MemorySourceContext(of_task)
             context.offset = self._offset  # type: ignore[method-assign]

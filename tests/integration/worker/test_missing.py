@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.preview.process import _answer
 from tests.integration.herder.conftest import RunsByHand
-from tests.integration.worker.environment import RunEnvironment, make_topic, send_pairs
+from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send_pairs
 
 
 def note(environment: RunEnvironment) -> str | None:
@@ -34,7 +34,9 @@ def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) 
     with Herder(environment.settings, RunsByHand()) as herder:
         status = herder.connector_status(environment.connector)
         assert (status.connector.state, status.note) == ("RUNNING", missing)
-        assert herder.health_warnings() == ["1 running connectors need attention: what they read is not there (airflow connect top)."]
+        assert herder.health_warnings() == [
+            "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+        ]
         assert [found.note for _, found in herder.listed() if found is not None] == [missing]
         herder.pause(environment.connector)
         assert herder.health_warnings() == []
@@ -71,6 +73,38 @@ def test_other_sources_without_anything_to_read_are_noted(environment: RunEnviro
         connection.execute("create table orders (id integer primary key)")
     environment.readiness()
     assert note(environment) is None
+
+
+def test_a_table_whose_name_no_topic_can_have_is_noted_and_the_others_are_read(environment: RunEnvironment) -> None:
+    topic, database = f"{environment.connector}-", environment.folder / "shop.db"
+    with sqlite3.connect(database) as connection:
+        connection.executescript(
+            "create table orders (id integer primary key); insert into orders values (1); "
+            'create table "order items" (id integer primary key)'
+        )
+    config = {"connector.class": "JdbcSource", "connection.url": f"jdbc:sqlite:{database}", "topic.prefix": topic, "name": topic[:-1]}
+    config |= {"mode": "incrementing", "incrementing.column.name": "id"}
+    assert environment.run(config).state is RunState.DONE
+    assert len(read_topic(environment.bootstrap, f"{topic}orders")) == 1
+    assert environment.readiness().state == "no-work"
+    noted = note(environment)
+    assert noted is not None
+    assert noted.startswith("1 table is not read, and all others are: order items. ")
+    with Herder(environment.settings, RunsByHand()) as herder:
+        assert herder.connector_status(environment.connector).note == noted
+    environment.put_config({**config, "table.exclude": "order items"})
+    environment.readiness()
+    assert note(environment) is None
+
+
+def test_a_topic_that_a_transformation_gives_an_invalid_name_is_refused_with_the_remedy(environment: RunEnvironment) -> None:
+    environment.file.write_text("a\n")
+    route = {"transforms": "r", "transforms.r.type": "RegexRouter", "transforms.r.regex": ".*", "transforms.r.replacement": "order items"}
+    outcome = environment.run(environment.file_source(f"{environment.connector}-lines", **route))
+    assert outcome.state is RunState.FAILED
+    [task] = environment.statuses().tasks.values()
+    assert "Records may not go to topic order items. Topic name is invalid" in str(task.trace)
+    assert "RegexRouter" in str(task.trace)
 
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
@@ -127,7 +161,9 @@ def test_every_connector_waits_in_the_same_way(environment: RunEnvironment, kind
     with Herder(environment.settings, RunsByHand()) as herder:
         status = herder.connector_status(environment.connector)
         assert {status.connector.state, *(task.state for task in status.tasks)} == {"RUNNING"}
-        assert herder.health_warnings() == ["1 running connectors need attention: what they read is not there (airflow connect top)."]
+        assert herder.health_warnings() == [
+            "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+        ]
 
 
 def _table(environment: RunEnvironment) -> None:

@@ -58,15 +58,27 @@ class TableFilter:
         )
         return [table for table in tables if (not self.include or table in included) and table not in excluded]
 
+    def named(self, tables: Sequence[TableName]) -> set[TableName]:
+        """The tables that are included by name, without those that only a pattern includes."""
+        return set[TableName]().union(*(entry.selected(tables) for entry in self.include if entry.pattern is None))
+
     def missing(self, tables: Sequence[TableName]) -> list[str]:
         """The names to include that no table has, without patterns."""
         plain = (entry for entry in self.include if entry.pattern is None)
         return [entry.text for entry in plain if not entry.selected(tables)]
 
 
+def plain_names(entries: Iterable[str]) -> list[str]:
+    """The entries of a list that are names only, without quotes."""
+    return [text for text in _unquoted(entries) if _SPECIAL.search(text) is None]
+
+
+def _unquoted(entries: Iterable[str]) -> list[str]:
+    return [_QUOTED.sub(lambda match: match[1] or match[2] or "", entry) for entry in entries if entry]
+
+
 def _entries(name: str, given: Iterable[str]) -> tuple[Entry, ...]:
-    unquoted = (_QUOTED.sub(lambda match: match[1] or match[2] or "", entry) for entry in given if entry)
-    return tuple(Entry(text, _pattern(name, text) if _SPECIAL.search(text) else None) for text in unquoted)
+    return tuple(Entry(text, _pattern(name, text) if _SPECIAL.search(text) else None) for text in _unquoted(given))
 
 
 def _pattern(name: str, text: str) -> BoundedRegex:

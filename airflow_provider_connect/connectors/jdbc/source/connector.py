@@ -5,17 +5,18 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Table, TableName
-from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE
+from airflow_provider_connect.connectors.jdbc.catalog.table_filter import TABLE_EXCLUDE, TABLE_INCLUDE, plain_names
 from airflow_provider_connect.connectors.jdbc.database.database import Database, add_driver_errors, open_database, read_tables
 from airflow_provider_connect.connectors.jdbc.database.database_files import add_path_errors
 from airflow_provider_connect.connectors.jdbc.source.config import (
     CATALOG_PATTERN,
     CONFIG_DEF,
+    QUERY,
     ROWS_FROM,
     ROWS_TO,
     SCHEMA_PATTERN,
@@ -37,7 +38,7 @@ from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings, errors_of
 from airflow_provider_connect.connectors.jdbc.source.shares import Share, planned_shares, read_progress, shares_text
 from airflow_provider_connect.connectors.jdbc.source.task import TABLES, JdbcSourceTask
-from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
@@ -65,7 +66,7 @@ class JdbcSourceConnector(SourceConnector):
         if settings.query is not None:
             return [self.config.originals]
         with closing(open_database(settings.url)) as database:
-            tables = [Share(table, is_only) for table, is_only in with_uniqueness(chosen_tables(database, settings))]
+            tables = [(source, share) for source, share in self._sources(database, settings) if share is not None]
             shares = planned_shares(database, settings, tables, self.context.offset, max_tasks)
         count = min(max_tasks, len(shares))
         return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
@@ -77,6 +78,7 @@ class JdbcSourceConnector(SourceConnector):
         errors = errors_of(values)
         for value in found:
             value.errors += errors.get(value.name, ())
+        self._add_topic_errors({value.name: value for value in found})
         add_path_errors(found, self.allowed_paths)
         add_driver_errors(found)
         return found
@@ -85,7 +87,7 @@ class JdbcSourceConnector(SourceConnector):
         """Check that the user can log in, and that the database has the tables and columns that the config names."""
         settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
         with closing(open_database(settings.url)) as database:
-            self._find_missing(sources(database, settings))
+            self._sources(database, settings)
 
     def output_topics(self, config: Mapping[str, str]) -> Sequence[str] | None:
         settings = SourceSettings.of(self.config_def.parse(config), self.allowed_paths)
@@ -104,16 +106,37 @@ class JdbcSourceConnector(SourceConnector):
         with closing(open_database(settings.url)) as database:
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
-            self._find_missing(found := sources(database, settings))
+            found = self._sources(database, settings)
             decreased: list[str] = []
             has_unread = any(_has_unread_rows(database, settings, source, until, offsets, decreased=decreased) for source in found)
         if decreased:
-            self.missing = ". ".join(decreased[:_MOST_ERRORS])
+            self.missing = ". ".join(filter(None, (self.missing, *decreased[:_MOST_ERRORS])))
         return has_unread
 
-    def _find_missing(self, found: Collection[object]) -> None:
-        if not found:
+    def _sources(self, database: Database, settings: SourceSettings) -> list[tuple[RowSource, Share | None]]:
+        """The query, or the tables with their shares. ``missing`` has the tables that patterns select, but that cannot be read."""
+        if settings.query is not None:
+            return [(query_source(database, settings), None)]
+        tables = chosen_tables(database, settings)
+        sources, left_out = readable_tables(database, settings, tables, self.refusal_of_topic)
+        if not tables:
             self.missing = "No table matches its settings and is readable by the user: nothing is read until one is"
+        elif left_out:
+            self.missing = _left_out_text(left_out)
+        return list(sources)
+
+    def _add_topic_errors(self, values: Mapping[str, ConfigValue]) -> None:
+        """Errors of a prefix, and of tables included by name, with which Kafka accepts no topic."""
+        prefix, tables = values[TOPIC_PREFIX], values[TABLE_INCLUDE]
+        if not isinstance(prefix.value, str) or values[QUERY].value:  # the framework checks the topic of a query
+            return
+        if reason := self.refusal_of_topic(f"{prefix.value}t"):
+            prefix.errors.append(ConfigException.of(TOPIC_PREFIX, prefix.value, f"{reason}, in each topic. {_RENAME}").message)
+        elif not tables.errors and isinstance(tables.value, list):
+            for name in plain_names(tables.value):
+                topic = f"{prefix.value}{name.rpartition('.')[2]}"  # the name may have the schema or be folded, and has these characters
+                if reason := self.refusal_of_topic(topic):
+                    tables.errors.append(ConfigException.of(TABLE_INCLUDE, name, _topic_reason(topic, reason)).message)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Any) -> bool:  # Any: JSON from a user, checked here
         for partition, offset in offsets.items() if isinstance(offsets, Mapping) else offsets:
@@ -124,7 +147,7 @@ class JdbcSourceConnector(SourceConnector):
 
 
 def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
-    """The tables that a config selects. Raises ConfigException for names that no table has, and for two tables with the same topic."""
+    """The tables that a config selects. Raises ConfigException for names that no table has."""
     tables = [table for table in read_tables(database, settings.url, settings.table_types) if in_patterns(table, settings)]
     names = [table.name for table in tables]
     missing = settings.tables.missing(names)
@@ -134,75 +157,97 @@ def chosen_tables(database: Database, settings: SourceSettings) -> list[Table]:
         reason = f"There is no such table of type {types} in {settings.url.address} that the user may read. There are: {known}."
         errors = [ConfigException.of(TABLE_INCLUDE, name, reason).message for name in missing]
         raise ConfigException("\n".join(errors), errors=errors)
-    chosen = settings.tables.chosen(names)
-    refuse_shared_topics(chosen, settings.topic_prefix)
-    kept = set(chosen)
+    kept = set(settings.tables.chosen(names))
     return [table for table in tables if table.name in kept]
 
 
-def refuse_shared_topics(names: Sequence[TableName], prefix: str) -> None:
-    """Raise ConfigException for tables of several schemas with the same topic, because their rows could not be distinguished in that
-    topic."""
-    by_topic: dict[str, list[TableName]] = {}
-    for name in names:
-        by_topic.setdefault(name.table, []).append(name)
-    errors = [
-        ConfigException.of(
-            TABLE_INCLUDE,
-            ",".join(map(str, alike)),
-            f"Their rows would go into one topic, {prefix}{table}. Choose one by {SCHEMA_PATTERN}, {TABLE_INCLUDE} or {TABLE_EXCLUDE}, and "
-            f"read the other by a connector with another {TOPIC_PREFIX}.",
-        ).message
-        for table, alike in by_topic.items()
-        if len(alike) > 1
-    ]
-    if errors:
-        raise ConfigException("\n".join(errors), errors=errors)
+def readable_tables(
+    database: Database, settings: SourceSettings, tables: Sequence[Table], refusal: Callable[[str], str]
+) -> tuple[list[tuple[RowSource, Share]], dict[TableName, list[str]]]:
+    """The tables that can be read, and the errors of those that cannot. ``refusal`` returns why a topic cannot hold records.
 
-
-def with_uniqueness(tables: Sequence[Table]) -> list[tuple[Table, bool]]:
-    """Each table with a flag: whether the last part of the table's name is unique."""
-    counts = Counter(table.name.table for table in tables)
-    return [(table, counts[table.name.table] == 1) for table in tables]
-
-
-def sources(database: Database, settings: SourceSettings) -> list[tuple[RowSource, bool]]:
-    """All sources that a config selects, with the flag of ``with_uniqueness``. Raises ConfigException with all errors in tables and
-    columns."""
-    if settings.query is not None:
-        return [(query_source(database, settings), True)]
-    found, errors = [], []
-    for table, is_only in with_uniqueness(chosen_tables(database, settings)):
+    One table costs no other: the others are read. Raises ConfigException with all errors if a table that the config includes by name has
+    one, or if no table can be read."""
+    names = [table.name for table in tables]
+    errors: dict[TableName, list[str]] = {}
+    for name, reason in [*_refused_topics(names, settings.topic_prefix, refusal), *shared_topics(names, settings.topic_prefix)]:
+        errors.setdefault(name, []).append(ConfigException.of(TABLE_INCLUDE, name, reason).message)
+    found = []
+    for table in tables:
         try:
-            found.append((table_source(database, settings, table), is_only))
-        except ConfigException as error:
-            errors += error.errors
-    if errors:
-        more = [f"… and {len(errors) - _MOST_ERRORS} more"] if len(errors) > _MOST_ERRORS else []
-        raise ConfigException("\n".join(errors[:_MOST_ERRORS]), errors=[*errors[:_MOST_ERRORS], *more])
-    return found
+            source = table_source(database, settings, table)
+        except ConnectException as error:
+            if error.retriable:
+                raise
+            texts = error.errors if isinstance(error, ConfigException) else [f"Reading table {table.name}: {error.message}"]
+            errors.setdefault(table.name, []).extend(texts)
+        else:
+            if table.name not in errors:
+                found.append((source, Share(table, is_only=True)))
+    named = settings.tables.named(names)
+    fatal = errors if tables and not found else {name: each for name, each in errors.items() if name in named}
+    if fatal:
+        texts = list(dict.fromkeys(text for each in fatal.values() for text in each))
+        texts[_MOST_ERRORS:] = [f"… and {len(texts) - _MOST_ERRORS} more"] if len(texts) > _MOST_ERRORS else []
+        raise ConfigException("\n".join(texts), errors=texts)
+    return found, errors
+
+
+def _refused_topics(names: Sequence[TableName], prefix: str, refusal: Callable[[str], str]) -> Iterator[tuple[TableName, str]]:
+    for name in names:
+        topic = f"{prefix}{name.table}"
+        if reason := refusal(topic):
+            yield name, _topic_reason(topic, reason)
+
+
+def shared_topics(names: Sequence[TableName], prefix: str) -> Iterator[tuple[TableName, str]]:
+    """The tables of several schemas with the same topic, with the reason why none of them is read: their rows could not be distinguished
+    in that topic."""
+    counts = Counter(name.table for name in names)
+    for name in names:
+        if counts[name.table] > 1:
+            alike = ",".join(str(other) for other in names if other.table == name.table)
+            yield (
+                name,
+                f"The rows of {alike} would go into one topic, {prefix}{name.table}. Choose one by {SCHEMA_PATTERN}, {TABLE_INCLUDE} or "
+                f"{TABLE_EXCLUDE}, and read the other by a connector with another {TOPIC_PREFIX}.",
+            )
+
+
+_RENAME: Final = "Transformation RegexRouter can rename a topic."
+
+
+def _topic_reason(topic: str, reason: str) -> str:
+    return f"Its topic would be {topic}: {reason.rstrip('.')}. Leave the table out by {TABLE_EXCLUDE}. {_RENAME}"
+
+
+def _left_out_text(errors: Mapping[TableName, Sequence[str]]) -> str:
+    count = "1 table is" if len(errors) == 1 else f"{len(errors)} tables are"
+    names = ", ".join(name.text for name in list(errors)[:_MOST_ERRORS])
+    reasons = " ".join(dict.fromkeys(text for texts in errors.values() for text in texts))
+    return f"{count} not read, and all others are: {names}. {reasons}"
 
 
 def _has_unread_rows(
     database: Database,
     settings: SourceSettings,
-    source: tuple[RowSource, bool],
+    source: tuple[RowSource, Share | None],
     until: SourceOffset,
     offsets: OffsetReader,
     *,
     decreased: list[str],
 ) -> bool:
-    """Whether a source has unread rows. ``source`` has the flag of ``with_uniqueness``. If a table's greatest number is below the offset,
-    advice is added to ``decreased``."""
-    rows, is_only = source
-    if rows.table is None:
+    """Whether the query (``share`` is None) or a table has unread rows. If a table's greatest number is below the offset, advice is added
+    to ``decreased``."""
+    rows, share = source
+    if share is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))
     else:
-        since = SourceOffset.of(known_offset(rows.table, offsets, is_only=is_only))
+        since = SourceOffset.of(known_offset(share.table.name, offsets, is_only=share.is_only))
     if settings.overlap and _has_late_rows(database, RowQuery.of(rows, settings), since):
         return True
-    if settings.mode is Mode.INCREMENTING and rows.table is not None and rows.is_stored:
-        reached, greatest = read_progress(database, settings, rows, Share(Table(rows.table), is_only), offsets)
+    if settings.mode is Mode.INCREMENTING and share is not None and rows.is_stored:
+        reached, greatest = read_progress(database, settings, rows, share, offsets)
         if reached is not None and greatest is not None and greatest < reached and settings.rows_to is None:
             decreased.append(rows.reset_advice(greatest, reached))
         return greatest is not None and (reached is None or greatest > reached)

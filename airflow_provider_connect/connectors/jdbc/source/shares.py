@@ -26,8 +26,9 @@ from airflow_provider_connect.connectors.jdbc.source.offset import (
     split_partition,
 )
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
-from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, table_source
+from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.sdk.connector import OffsetReader
 
 _FOLD: Final = "fold"
@@ -90,23 +91,29 @@ _LEAST_RANGES = 3  # two of these ranges may be whole
 
 
 def planned_shares(
-    database: Database, settings: SourceSettings, shares: Sequence[Share], offset: OffsetReader, max_tasks: int
+    database: Database, settings: SourceSettings, tables: Sequence[tuple[RowSource, Share]], offset: OffsetReader, max_tasks: int
 ) -> list[Share]:
-    """The shares. Ranges replace large tables.
+    """The shares of ``tables``. Ranges replace large tables.
 
     If an earlier run has started ranges of a table, the table stays divided until all ranges are read, whatever the number of tasks.
     """
     if settings.mode is not Mode.INCREMENTING:
-        return list(shares)
-    may_split = max_tasks > len(shares) and not settings.overlap  # offsets of ranges have no overlap
-    return [part for share in shares for part in _parts(database, settings, share, offset, may_split=may_split)]
+        return [share for _, share in tables]
+    may_split = max_tasks > len(tables) and not settings.overlap  # offsets of ranges have no overlap
+    return [part for source, share in tables for part in _parts(database, settings, source, share, offset, may_split=may_split)]
 
 
-def _parts(database: Database, settings: SourceSettings, share: Share, offset: OffsetReader, *, may_split: bool) -> list[Share]:
-    source = table_source(database, settings, share.table)
+def _parts(
+    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader, *, may_split: bool
+) -> list[Share]:
     if not source.is_stored:
         return [share]
-    since, least, greatest = read_extent(database, settings, source, share, offset)
+    try:
+        since, least, greatest = read_extent(database, settings, source, share, offset)
+    except ConnectException as error:
+        if error.retriable:
+            raise
+        return [share]  # the task raises it, after it has read other tables
     if greatest is None:
         return [share]
     ranges = ranges_between(since, least, greatest)

@@ -27,6 +27,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 
 log = logging.getLogger(__name__)
 
+_MOST_ERRORS = 20
 TABLES = "tables"
 """The setting in a task's config that contains the task's share of the tables, in the form of ``shares.shares_text``."""
 
@@ -45,7 +46,7 @@ class OutdatedPlanException(ConnectException):
 
 class JdbcSourceTask(SourceTask):
     """Reads the tables one after another. The bound of a table is set when reading that table starts. Has one connection, which the first
-    poll opens."""
+    poll opens. A table whose reading fails costs no other: the task fails with its error when the others are read."""
 
     class_name = "io.confluent.connect.jdbc.source.JdbcSourceTask"
     config_def = CONFIG_DEF.with_keys(ConfigKey(TABLES, Type.STRING, "[]", doc="The tables of this task."))
@@ -58,6 +59,7 @@ class JdbcSourceTask(SourceTask):
         self._database: Database | None = None
         self._sources: dict[TableName, RowSource] = {}  # the sources that were read, for lineage
         self._failures = 0
+        self._failed: list[ConnectException] = []  # one for each table whose reading failed
         self._not_before = 0.0
         self._is_stopped = False
         self._reading = threading.Lock()
@@ -103,19 +105,43 @@ class JdbcSourceTask(SourceTask):
         while True:
             if self._database is None:
                 self._database = open_database(self._settings.url)
-            if self._reader is None:
-                self._reader = self._next_reader(self._database)
-            if self._reader is None:
-                self._close()
-                return None
-            if self._folds:
-                folds, self._folds = self._folds, []
-                return folds
-            page = self._page(self._reader, self._database)
+            try:
+                if self._reader is None:
+                    self._reader = self._next_reader(self._database)
+                if self._folds:
+                    folds, self._folds = self._folds, []
+                    return folds
+                page = None if self._reader is None else self._page(self._reader, self._database)
+            except ConnectException as error:
+                if error.retriable or self._is_stopped or self._settings.query is not None:
+                    raise
+                self._leave_table(error)
+                continue
             if page is not None:
                 self._failures = 0
                 return page
+            if self._reader is None:
+                self._close()
+                self._raise_failures()
+                return None
             self._left, self._reader = self._reader.numbers_left, None
+
+    def _leave_table(self, error: ConnectException) -> None:
+        """Keep the error of the current table, so that the next one is read."""
+        self._failed.append(error)
+        if self._reader is None:
+            del self._waiting[0]
+        self._close()
+        self._reader, self._folds = None, []
+
+    def _raise_failures(self) -> None:
+        """Raise the errors of the tables that were left, as one."""
+        if len(self._failed) == 1:
+            raise self._failed[0]
+        if self._failed:
+            more = [f"… and {len(self._failed) - _MOST_ERRORS} more"] if len(self._failed) > _MOST_ERRORS else []
+            texts = [*(error.message for error in self._failed[:_MOST_ERRORS]), *more]
+            raise ConnectException("\n".join((f"{len(self._failed)} tables could not be read, all others were:", *texts)))
 
     def _page(self, reader: RowReader, database: Database) -> Batch | Sequence[Batch] | None:
         """The reader's next page. Errors of a library name the source, and are not retried."""

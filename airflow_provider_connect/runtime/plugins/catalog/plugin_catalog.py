@@ -270,6 +270,8 @@ _SMTS = {
     "transforms.timestamp_converter": "TimestampConverter$Key TimestampConverter$Value",
 }
 """Single message transformations, by their module."""
+SAME_TOPIC = frozenset(name for module, names in _SMTS.items() if module != "transforms.routing" for name in names.split())
+"""Those that leave a record's topic unchanged."""
 _REGISTRY_CONVERTERS = (
     ("converters.registry.avro_converter", "io.confluent.connect.avro.AvroConverter"),
     ("converters.registry.json_schema_converter", "io.confluent.connect.json.JsonSchemaConverter"),

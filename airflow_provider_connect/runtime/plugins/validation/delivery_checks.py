@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -13,6 +13,7 @@ from airflow_provider_connect.runtime.model.backfill import CHANGED, OF, RANGES,
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY, cut, memory_bytes
 from airflow_provider_connect.runtime.model.connector_settings import Guarantee
 from airflow_provider_connect.runtime.model.ids import consumer_group, refusal_of_topic
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import SAME_TOPIC
 from airflow_provider_connect.sdk.config_def import ConfigValue
 from airflow_provider_connect.sdk.connector import Connector, ExactlyOnceSupport, SinkConnector, SourceConnector
 
@@ -172,10 +173,25 @@ def data_topic_errors(settings: WorkerSettings, config: Mapping[str, str], conne
     return found
 
 
+def refusal_of_topics(settings: WorkerSettings, config: Mapping[str, str]) -> Callable[[str], str]:
+    """A function that returns the reason why no record of a source with this ``config`` may go to a topic. Empty: records may. Kafka's rule
+    for names applies unless a transformation may change the topic."""
+    if _may_change_topics(config):
+        return settings.refusal_of_data_topic
+    return lambda topic: settings.refusal_of_data_topic(topic) or refusal_of_topic(topic)
+
+
+def _may_change_topics(config: Mapping[str, str]) -> bool:
+    """Whether a config has a transformation other than those of Kafka Connect that leave the topic unchanged."""
+    aliases = filter(None, (alias.strip() for alias in (config.get("transforms") or "").split(",")))
+    types = ((config.get(f"transforms.{alias}.type") or "").strip() for alias in aliases)
+    return any(name.removeprefix("org.apache.kafka.connect.transforms.") not in SAME_TOPIC for name in types)
+
+
 def _refusal_of_name(key: str, topic: str, config: Mapping[str, str]) -> str:
     """The error of Kafka's own rule for topic names. Only final names are checked, because transformations may change a source's topic, and
     variables have no value yet."""
-    is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not (config.get("transforms") or "").strip()
+    is_named = key in ("topics", DEAD_LETTERS, OFFSETS_TOPIC) or not _may_change_topics(config)
     return refusal_of_topic(topic) if topic and "${" not in topic and is_named else ""
 
 

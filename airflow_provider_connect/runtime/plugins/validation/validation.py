@@ -38,6 +38,7 @@ from airflow_provider_connect.runtime.plugins.validation.delivery_checks import 
     data_topic_errors,
     guarantee_errors,
     memory_errors,
+    refusal_of_topics,
     tasks_errors,
 )
 from airflow_provider_connect.sdk.config_def import ConfigDef, ConfigKey, ConfigValue, parse_type
@@ -127,6 +128,7 @@ class _Validating:
         connector = loaded()
         connector.allowed_paths = self._choice.settings.allowed_paths
         connector.allowed_spark = self._choice.settings.allowed_spark
+        connector.refusal_of_topic = refusal_of_topics(self._choice.settings, self._visible)
         if not isinstance(connector.config_def, ConfigDef):
             raise BadRequestException(f"{self._plugin.class_name}.config() must return a ConfigDef that is not null.")
         return connector

@@ -16,7 +16,7 @@ from airflow_provider_connect.connectors.jdbc.dialects.registry import dialect_o
 from airflow_provider_connect.connectors.jdbc.source.column_reading import ColumnReading, milliseconds, nanoseconds_of, readings_of
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import CONFIG_DEF, NumericMapping
-from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector, refuse_shared_topics
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector, shared_topics
 from airflow_provider_connect.connectors.jdbc.source.offset import SourceOffset, known_offset, refuse_wrong, table_partition
 from airflow_provider_connect.connectors.jdbc.source.row_query import RowQuery
 from airflow_provider_connect.connectors.jdbc.source.row_reader import Pages
@@ -388,11 +388,13 @@ def test_settings_have_older_names_too() -> None:
 # Topics
 
 
-def test_tables_of_two_schemas_with_one_topic_are_refused_by_both_names() -> None:
+def test_tables_of_two_schemas_with_one_topic_are_named_with_the_remedy() -> None:
     names = [TableName("orders", "a", "shop"), TableName("orders", "b", "shop"), TableName("items", "a", "shop")]
-    with pytest.raises(ConfigException, match=r"shop\.a\.orders,shop\.b\.orders .*one topic, x-orders\. .*schema\.pattern.*topic\.prefix"):
-        refuse_shared_topics(names, "x-")
-    refuse_shared_topics(names[1:], "x-")
+    found = dict(shared_topics(names, "x-"))
+    assert list(found) == names[:2]
+    for reason in found.values():
+        assert re.search(r"shop\.a\.orders,shop\.b\.orders .*one topic, x-orders\. .*schema\.pattern.*topic\.prefix", reason)
+    assert not list(shared_topics(names[1:], "x-"))
 
 
 @pytest.mark.parametrize(
