@@ -14,10 +14,12 @@ from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS
 from airflow_provider_connect.connectors.mirror_maker.source_task import MirrorSourceTask
 from airflow_provider_connect.connectors.mirror_maker.topics import TopicSync, mirrored_topics
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.sdk.config_def import Config, ConfigValue
 from airflow_provider_connect.sdk.connector import ExactlyOnceSupport, OffsetReader, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
+
+_MOST_NAMED = 3
 
 
 class MirrorSourceConnector(SourceConnector):
@@ -53,11 +55,19 @@ class MirrorSourceConnector(SourceConnector):
         ]
 
     def _topics(self, source: Cluster, config: Config) -> dict[str, int]:
-        """The topics to mirror. The worker's internal topics are never mirrored or written to, and their settings are not changed."""
-        remote, refusal = ReplicationPolicy.of(config).remote_topic, self.refusal_of_topic
-        topics = mirrored_topics(source, config)
-        found = {topic: count for topic, count in topics.items() if not refusal(topic) and not refusal(remote(topic))}
-        if not found:
+        """The topics to mirror. The worker's internal topics are never mirrored or written to, and their settings are not changed. Topics
+        whose names in the target cluster would be invalid are left out, with a note. Raises ConfigException if only heartbeats are left."""
+        policy, refusal = ReplicationPolicy.of(config), self.refusal_of_topic
+        topics = {topic: count for topic, count in mirrored_topics(source, config).items() if not refusal(topic)}
+        reasons = {topic: reason for topic in topics if (reason := refusal(policy.remote_topic(topic)))}
+        found = {topic: count for topic, count in topics.items() if topic not in reasons}
+        if reasons:
+            shown = "; ".join(f"{topic} ({reason.rstrip('.')})" for topic, reason in list(reasons.items())[:_MOST_NAMED])
+            text = f"{len(reasons)} of {len(topics)} topics cannot be mirrored: {shown}. Name them in topics.exclude"
+            if all(policy.is_heartbeats(topic) for topic in found):
+                raise ConfigException.of("topics", ",".join(config["topics"])[:200], text)
+            self.missing = f"{text}. All others are mirrored"
+        elif not found:
             chosen = "topics and topics.exclude choose"
             self.missing = f"There is no topic in cluster {source.alias} that {chosen}: nothing is read until there is"
         return found

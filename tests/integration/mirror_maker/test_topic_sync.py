@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 import pytest
 from confluent_kafka.admin import (
@@ -93,21 +94,45 @@ def test_who_may_read_a_topic_may_read_its_counterpart(mirror: MirrorEnvironment
     assert found() == expected
 
 
-def test_a_topic_that_cannot_be_created_is_named_and_stops_no_other(mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+ROUTED: Final = {"transforms": "r", "transforms_r_type": "RegexRouter", "transforms_r_regex": "none", "transforms_r_replacement": "some"}
+
+
+def test_a_topic_whose_name_would_be_invalid_is_noted_and_stops_no_other(
+    mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
     """The names of topics have at most 249 characters."""
     long, plain = mirror.topic("x" * (247 - len(mirror.unique))), mirror.topic("plain")
     for topic in (long, plain):
         produce(mirror.origin, topic, [(0, None, b"x", [], 0)])
-    mirror.run(mirror.config())
+    mirror.run(mirror.config(heartbeats_replication_enabled="false"))
+    assert [value for _, _, value, _, _ in records(mirror.target, mirror.remote(plain))] == [b"x"]
+    noted = f"1 of 2 topics cannot be mirrored: {long} (Topic name is invalid: its length of 255 "
+    assert any(f"waits: {noted}" in each.getMessage() for each in caplog.records)
+    assert mirror.runs.readiness().state == "no-work", "what is left out is no work"
+    [shown] = mirror.runs.configs().notes.values()
+    assert shown.startswith(noted)
+    assert shown.endswith("Name them in topics.exclude. All others are mirrored")
+    mirror.runs.put_config(config := mirror.config(topics=long))
+    failed = mirror.runs.run(config)
+    assert failed.state is RunState.FAILED
+    assert "for configuration topics: 1 of " in str(failed.error)
+
+
+def test_a_topic_that_cannot_be_created_is_named_and_stops_no_other(mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture) -> None:
+    """The names of topics have at most 249 characters; those of a config whose transformations may change them are left to the cluster."""
+    long, plain = mirror.topic("x" * (247 - len(mirror.unique))), mirror.topic("plain")
+    for topic in (long, plain):
+        produce(mirror.origin, topic, [(0, None, b"x", [], 0)])
+    mirror.run(mirror.config(**ROUTED))
     assert [value for _, _, value, _, _ in records(mirror.target, mirror.remote(plain))] == [b"x"]
     [line] = [each.getMessage() for each in caplog.records if "is not mirrored" in each.getMessage()]
     assert f"Topic {long} is not mirrored: the target cluster here refused creating topic {mirror.remote(long)}" in line
     alter_topic(mirror.origin, plain, retention_ms="80000000")
-    mirror.run(mirror.config())
+    mirror.run(mirror.config(**ROUTED))
     wait_until(lambda: TopicAdmin(mirror.runs.settings).configs([mirror.remote(plain)])[mirror.remote(plain)]["retention.ms"] == "80000000")
     if "heartbeats" not in topics(mirror.origin):
         make_topic(mirror.origin, "heartbeats")  # which are mirrored whatever the setting says
-    mirror.runs.put_config(config := mirror.config(topics=long))
+    mirror.runs.put_config(config := mirror.config(topics=long, **ROUTED))
     failed = mirror.runs.run(config)
     assert failed.state is RunState.FAILED
     assert f"refused creating topic {mirror.remote(long)}" in str(failed.error)
