@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 
 from airflow_provider_connect.connectors.filesystem import settings
@@ -352,6 +353,34 @@ def test_a_sink_goes_on_from_offsets_that_another_program_sets(environment: RunE
         assert again[:-3] in ([], ["four"]), "at least once, what was read before the offsets were compared"
         assert guarantee != "exactly_once" or len(again) == 3
         assert run.run.is_running
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_transaction_markers_are_no_lag(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    environment.properties["offset.flush.interval.ms"] = "1000"
+    make_topic(environment.bootstrap, unique)
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
+    producer.init_transactions(HANG_SECONDS)
+
+    def transaction(end: Callable[[float], None]) -> None:
+        producer.begin_transaction()
+        for value in ("one", "two"):
+            producer.produce(unique, value.encode())
+        producer.flush(HANG_SECONDS)
+        end(HANG_SECONDS)
+
+    def positions() -> list[int]:
+        (entry,) = environment.batch_log()
+        return [*(each.offset for each in environment.group_offsets().values()), *entry.next[unique].values()]
+
+    with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee)) as run:
+        transaction(producer.commit_transaction)
+        wait_until(lambda: environment.lines() == ["one", "two"])
+        wait_until(lambda: positions() == [3, 3])
+        transaction(producer.abort_transaction)
+        wait_until(lambda: positions() == [6, 6])
+        assert run.run.is_running
+    assert environment.lines() == ["one", "two"]
 
 
 def test_a_connector_that_is_paused_during_the_handover_stays_paused(environment: RunEnvironment, unique: str) -> None:

@@ -295,6 +295,50 @@ def test_an_endless_loop_commits_to_the_destination_when_no_record_waits_and_the
     assert (task.commits, delivery.of_group) == ([10, 15, 20, 20, 20], [False, True, False, True, True])
 
 
+class Marked(Seekable):
+    """Passes a transaction marker after each batch, in the read after it."""
+
+    def read(self, timeout_seconds: float) -> list[RawBatch]:
+        raws = super().read(timeout_seconds)
+        if not raws and self.positions[PARTITION] % 10 == 5:
+            self.positions = {PARTITION: self.positions[PARTITION] + 5}
+        return raws
+
+    @property
+    def is_caught_up(self) -> bool:
+        return True
+
+
+def marked_loop(script: list[int], task: Asking) -> SinkLoop:
+    tested, clock = asking_loop([], task), Clock()
+    tested.reader, tested.now, tested.endless = Marked(clock, script), clock.now, True  # type: ignore[assignment]
+    tested.stop = Ends(tested.reader)  # type: ignore[assignment]
+    return tested
+
+
+def test_offsets_after_transaction_markers_are_committed_with_the_records_before_them() -> None:
+    task = Asking()
+    tested = marked_loop([5, 0, 0, 0, 5, 0], task)
+    assert tested.run() is StopReason.PAUSED
+    assert task.commits == [10, 20, 20]
+
+
+def test_offsets_after_transaction_markers_alone_are_committed_once_per_interval() -> None:
+    task = Asking()
+    tested = marked_loop([0] * 300, task)
+    tested.reader.positions = {PARTITION: 5}  # type: ignore[misc]
+    tested.run()
+    assert task.commits == [10, 10, 10], "after 60 s, after 120 s, and at the end"
+
+
+def test_a_sink_with_cheap_commits_commits_the_offsets_after_markers_when_it_is_at_rest() -> None:
+    task = Asking()
+    tested = marked_loop([5, *[0] * 30, 5, 0], task)
+    tested.commits_when_caught_up, tested.delivery = True, (delivery := Delivery())
+    tested.run()
+    assert (task.commits, delivery.of_group) == ([5, 10, 15, 20], [False, True, True, True])
+
+
 def test_an_endless_loop_without_partitions_waits() -> None:
     waits: list[float] = []
     tested = asking_loop([], Asking())

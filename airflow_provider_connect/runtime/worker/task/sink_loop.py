@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 Result = TypeVar("Result")
 READ_SECONDS = 0.5
 GROUP_SECONDS = 1.0  # how often a sink that ``commits_when_caught_up`` commits the group's offsets
+MARKER_SECONDS = 5.0  # after which such a sink, at rest, commits the offsets after transaction markers
 RECHECK_SECONDS, FIRST_RECHECK_SECONDS = 300.0, 5.0  # for other partitions; for the first ones
 PUT = "put"
 
@@ -40,7 +41,9 @@ class SinkLoop:
     Steps: 1 read; 2 convert and transform; 3 ``put``, repeated with the same batch after a RetriableException; 4 commit under the
     guarantee. The loop commits every ``interval_seconds``, at the end, and when an ``endless`` reader has no more records for now. If
     ``commits_when_caught_up``, an endless loop also commits to the destination after each batch after which no record waits. The group's
-    offsets follow every ``GROUP_SECONDS``. A fenced loop commits nothing.
+    offsets follow every ``GROUP_SECONDS``. A commit also has the offsets after transaction markers that follow the last records, so that
+    the lag is 0. For such markers alone, the loop commits every ``interval_seconds``, or ``MARKER_SECONDS`` if it
+    ``commits_when_caught_up``. A fenced loop commits nothing.
 
     A run whose time ends before any ``put`` has succeeded raises RetriedByNextRunException. If the broker sends no
     record for ``silence_seconds`` although there are records, RetriableException is raised. ``errors`` decides about records that fail
@@ -69,6 +72,7 @@ class SinkLoop:
     errors: SinkErrors = field(default_factory=SinkErrors)
     tick: Callable[[], None] = lambda: None
     note_position: Callable[[str], None] = lambda _: None
+    _starts: Mapping[TopicPartition, int] = field(default_factory=dict)
     _delivered: dict[TopicPartition, int] = field(default_factory=dict)
     _is_uncommitted: bool = False
 
@@ -91,9 +95,11 @@ class SinkLoop:
     def _until_end(self) -> StopReason | None:
         committed, silence = self.now(), 0.0
         checked = received = committed
+        self._starts = self.reader.positions
         while self.endless or not self.reader.exhausted:
             reason = self.stop.reason()
             if reason is not None:
+                self._delivered.update(self._after_markers())
                 return reason
             if self.endless and self.now() - checked >= (RECHECK_SECONDS if self.reader.positions else FIRST_RECHECK_SECONDS):
                 checked = self.now()
@@ -112,9 +118,10 @@ class SinkLoop:
                     return self.stop.reason()
                 received = self.now()
             self._apply_requests()
-            is_quiet = self.endless and self._is_uncommitted and not raws
+            is_quiet = self.endless and not raws and (self._is_uncommitted or self._has_late_markers(committed))
             is_due = is_quiet or self.errors.is_full or self.now() - committed >= self.interval_seconds
             if self.context.take_commit_wanted() or is_due:
+                self._delivered.update(self._after_markers())
                 self._commit()
                 committed = self.now()
             elif self.endless and self.commits_when_caught_up and self._is_uncommitted and self.reader.is_caught_up:
@@ -127,6 +134,15 @@ class SinkLoop:
                 break
         self._delivered.update(self.reader.positions)
         return None
+
+    def _after_markers(self) -> dict[TopicPartition, int]:
+        """The offsets after what the reader has passed without returning it: transaction markers, aborted records, and records that
+        retention removed. They may be committed, because everything that the reader has returned is delivered."""
+        passed = self.reader.positions.items()
+        return {p: n for p, n in passed if n > self._delivered.get(p, self._starts.get(p, n))}
+
+    def _has_late_markers(self, committed: float) -> bool:
+        return self.commits_when_caught_up and self.now() - committed >= MARKER_SECONDS and bool(self._after_markers())
 
     def _read(self) -> list[RawBatch]:
         """The next records. Empty after ``READ_SECONDS`` without a record. An endless reader waits also if it has no partition, or if the
