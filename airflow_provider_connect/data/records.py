@@ -21,6 +21,21 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+def describe_removed(partition: TopicPartition, first: int, end: int) -> str:
+    """The text for offsets from ``first`` up to ``end``, exclusive, that the topic's retention removed."""
+    return (
+        f"{end - first} offsets of {partition}, {first} to {end - 1}, are gone, and were not delivered: the topic's retention removed them "
+        "before they were read"
+    )
+
+
+def describe_outside(partition: TopicPartition, offset: int, beginning: int, high: int) -> str:
+    """The text for an offset to start from that the log, from ``beginning`` to ``high``, does not hold."""
+    if offset < beginning:
+        return describe_removed(partition, offset, beginning)
+    return f"Offset {offset} is {offset - high} after the end of {partition}, {high}"
+
+
 NO_TOPIC_ID: Final = "A" * 22
 """The topic id of every topic of a broker without topic ids (KIP-516)."""
 _URL_SAFE: Final = str.maketrans("+/", "-_")

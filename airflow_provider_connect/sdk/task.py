@@ -134,6 +134,10 @@ class SourceTaskContext(Protocol):
         """Have a commit made soon after this ``poll``, and then have ``call`` called, in the task's thread. All records that the poll
         returns are then in Kafka. Not called if the poll fails, or if the run ends before the commit. Use it within ``poll``."""
 
+    def note_lost(self, records: int) -> None:
+        """Count records that were removed from the source before they were read, for the metric ``records-lost-total``. The task logs a
+        warning itself. A ``RangeReader`` does both."""
+
     def stopping(self) -> bool:
         """Whether the run is about to end. A long ``poll`` must check it and return."""
 
@@ -346,6 +350,11 @@ class SinkTask(Task):
         """
         self.flush(offsets)
         return offsets
+
+    def lost_values(self) -> int:
+        """The number of values of delivered records that the destination does not have, or has only rounded, since ``start``. For the
+        metric ``sink-values-lost-total``. May be called from another thread. By default 0."""
+        return 0
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
         """Release these partitions. Uncommitted data may be discarded."""

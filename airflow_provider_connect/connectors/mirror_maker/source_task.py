@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.mirror_maker.offsets import (
 )
 from airflow_provider_connect.connectors.mirror_maker.settings import PARTITIONS, SOURCE, task_config_def
 from airflow_provider_connect.connectors.mirror_maker.wire import OffsetSync
-from airflow_provider_connect.data.records import Distance, TopicPartition
+from airflow_provider_connect.data.records import Distance, TopicPartition, describe_outside
 from airflow_provider_connect.errors import DataException, RetriableException
 from airflow_provider_connect.kafka_client.settings import ClientKind
 from airflow_provider_connect.sdk.batch import Batch
@@ -119,8 +119,9 @@ class MirrorSourceTask(SourceTask):
                 log.warning("Topic %s was recreated: partition %d is mirrored from its first record", *partition)
                 start = first
             if start is not None and not first <= start <= high:
-                log.warning("Partition %s has offsets %d to %d, but not %d: auto.offset.reset decides", partition, first, high, start)
-                start = None
+                self.context.note_lost(max(first - start, 0))
+                removed, start = describe_outside(partition, start, first, high), ends[partition] if is_latest else first
+                log.warning("%s. auto.offset.reset decides: the mirror goes on at %d", removed, start)
             if start is None:
                 start = ends[partition] if is_latest else first
             ranges[partition] = (start, max(start, ends[partition]))

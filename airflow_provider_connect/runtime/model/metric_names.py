@@ -71,6 +71,7 @@ METRICS: Sequence[Metric] = (
         ("value-converter-version", W, "its version (KIP-891)"),
         ("header-converter-class", W, "the header converter (KIP-891)"),
         ("header-converter-version", W, "its version (KIP-891)"),
+        ("records-lost-total", T, "offsets of a topic that its retention removed before they were read (not of Connect)"),
         ("last-delivery-timestamp", G, "when the task delivered records last, in ms since 1970 (not of Connect)"),
     ),
     *_metrics(
@@ -115,6 +116,11 @@ METRICS: Sequence[Metric] = (
         ("offset-commit-skip-rate", G, "the same a second"),
         ("put-batch-max-time-ms", G, "the longest put"),
         ("put-batch-avg-time-ms", G, "the average put"),
+        (
+            "sink-values-lost-total",
+            T,
+            "values of delivered records that the destination does not have: fields without a column, or a rounded number (not of Connect)",
+        ),
     ),
     *_metrics(
         TASK_ERROR,

@@ -55,6 +55,8 @@ class TaskMetrics:
     records_out: int = 0
     records_dropped: int = 0
     records_refused: int = 0  # records that were put and then reported by the task
+    lost_values: Callable[[], int] = int  # of a sink's records
+    records_lost: int = 0
     bytes: int = 0
     commits: int = 0
     failed_commits: int = 0
@@ -114,8 +116,13 @@ class TaskMetrics:
             "offset-commit-success-percentage": self.commits / tried if tried else 0.0,
             "offset-commit-failure-percentage": self.failed_commits / tried if tried else 0.0,
             "total-retries": self.retries,
+            "records-lost-total": self.records_lost,
             **self._error_metrics(),
         }
+
+    def note_lost(self, records: int) -> None:
+        """Note records that were removed before they were read. May be called from a thread that reads ahead."""
+        self.records_lost += records
 
     def note_failure(self) -> None:
         """Note that an operation on one record failed, whether or not it is retried."""
@@ -161,6 +168,7 @@ class TaskMetrics:
             "partition-count": self.partitions,
             "put-batch-max-time-ms": self.calls.largest,
             "put-batch-avg-time-ms": self.calls.average,
+            "sink-values-lost-total": self.lost_values(),
         }
 
     def _counted(self, name: str, total: int) -> dict[str, float]:

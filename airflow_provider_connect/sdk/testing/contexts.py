@@ -42,7 +42,7 @@ class MemoryConnectorContext:
 
 class MemorySourceContext:
     """A source task's context, with committed offsets in a dict. Set ``stop_requested`` to end the run. ``calls_after_commit`` are those
-    that the task has requested."""
+    that the task has requested. ``lost`` is the sum of ``note_lost``."""
 
     def __init__(self, config: Mapping[str, str], offsets: Offsets | None = None) -> None:
         self.config = config
@@ -52,6 +52,7 @@ class MemorySourceContext:
         self.committed = offsets or {}
         self.stop_requested = threading.Event()
         self.calls_after_commit: list[Callable[[], None]] = []
+        self.lost = 0
 
     def offset(self, partition: Mapping[str, object], default: dict[str, Any] | None = None) -> dict[str, Any] | Any:
         return self.committed.get(partition_key(partition), default)
@@ -67,6 +68,9 @@ class MemorySourceContext:
 
     def after_commit(self, call: Callable[[], None]) -> None:
         self.calls_after_commit.append(call)
+
+    def note_lost(self, records: int) -> None:
+        self.lost += records
 
     def stopping(self) -> bool:
         return self.stop_requested.is_set()

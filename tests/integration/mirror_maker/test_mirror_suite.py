@@ -33,7 +33,7 @@ class ReadingContext(MemorySourceContext):
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         assert client_config is not None
-        return KafkaRanges(client_config, ranges, library=load_librdkafka())
+        return KafkaRanges(client_config, ranges, library=load_librdkafka(), on_lost=self.note_lost)
 
 
 class TestMirrorSource(SourceConnectorSuite):

@@ -112,9 +112,11 @@ def test_records_that_expired_before_they_were_mirrored_are_named(mirror: Mirror
     mirror.run(mirror.config())
     send_numbers(mirror, topic, 10, 30)
     remove_before(mirror.origin, topic, 20)
-    mirror.run(mirror.config())
+    result = mirror.run(mirror.config())
     assert values(mirror.target, mirror.remote(topic)) == [b"%d" % number for number in (*range(10), *range(20, 30))]
-    assert f"Partition {topic}-0 has offsets 20 to 30, but not 10: auto.offset.reset decides" in caplog.text
+    assert f"10 offsets of {topic}-0, 10 to 19, are gone, and were not delivered" in caplog.text
+    assert "auto.offset.reset decides: the mirror goes on at 20" in caplog.text
+    assert result.tasks[0].metrics["records-lost-total"] == 10
 
 
 def test_a_target_that_was_created_anew_is_named(mirror: MirrorEnvironment, caplog: pytest.LogCaptureFixture) -> None:

@@ -61,7 +61,8 @@ def test_everything_comes_once_and_positions_are_of_what_was_handed_out(consumer
     assert all(found == list(range(RECORDS)) for found in seen.values())
 
 
-Read = Callable[[dict[TopicPartition, tuple[int, int]]], KafkaReader]
+Read = Callable[..., KafkaReader]
+"""Takes the ranges, and where the reader reports how many offsets are gone."""
 
 
 @pytest.fixture(params=["direct", "objects"])
@@ -70,7 +71,7 @@ def strict(request: pytest.FixtureRequest, bootstrap: str, unique: str) -> Itera
     library = load_librdkafka() if request.param == "direct" else None
     given = {"bootstrap.servers": bootstrap, "group.id": unique, "auto.offset.reset": "latest"}
     with closing(Consumer({**READER_SETTINGS, **given, **FORCED_SETTINGS})) as consumer:
-        yield lambda ranges: KafkaReader(consumer, ranges, frozenset(), library=library)
+        yield lambda ranges, on_lost=repr: KafkaReader(consumer, ranges, frozenset(), library=library, on_lost=on_lost)
 
 
 @pytest.fixture
@@ -94,13 +95,16 @@ def test_records_that_expire_before_they_are_read_are_named(
     admin = AdminClient({"bootstrap.servers": bootstrap})  # kept until the answer is there
     admin.delete_records([ClientPartition(*first, 50)])[ClientPartition(*first, 50)].result(HANG_SECONDS)
     seen: dict[TopicPartition, list[int]] = {partition: [] for partition in few}
-    with closing(strict({first: (5, end), other: (0, 10)})) as reader:
+    lost: list[int] = []
+    with closing(strict({first: (5, end), other: (0, 10)}, lost.append)) as reader:
         while not reader.exhausted:
             for raw in reader.read(HANG_SECONDS):
                 seen[raw.partition] += numbers(raw)
         assert reader.positions == {first: end, other: 10}
     assert seen == {first: list(range(50, end)), other: list(range(10))}
-    assert f"Offsets 5 to {min(50, end) - 1} of {first} are gone, and were not delivered" in caplog.text
+    count = min(50, end) - 5
+    assert f"{count} offsets of {first}, 5 to {count + 4}, are gone, and were not delivered" in caplog.text
+    assert lost == [count]
 
 
 def test_a_partition_that_ends_before_its_position_fails(strict: Read, few: list[TopicPartition]) -> None:

@@ -77,9 +77,11 @@ def test_records_that_expired_before_they_were_delivered_are_named(
     admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
     for future in admin.delete_records([ClientPartition(unique, 0, 20)]).values():
         future.result(HANG_SECONDS)
-    assert environment.run().state is RunState.DONE
+    result = environment.run()
+    assert result.state is RunState.DONE
     assert environment.lines() == [str(number) for number in (*range(10), *range(20, 30))]
-    assert f"Offsets 10 to 19 of {unique}-0 are gone, and were not delivered" in caplog.text
+    assert f"10 offsets of {unique}-0, 10 to 19, are gone, and were not delivered" in caplog.text
+    assert result.tasks[0].metrics["records-lost-total"] == 10
 
 
 def test_a_topic_that_is_deleted_stops_no_other(environment: RunEnvironment, unique: str) -> None:

@@ -91,7 +91,7 @@ def known(**given: object) -> KnownOffsets:
             id="expired, and the destination was emptied: from the first record",
         ),
         pytest.param(True, {"batch_log": 60}, Start(60, Origin.BATCH_LOG, True, True), id="expired, another destination: the batch log's"),
-        pytest.param(False, {"beginning": 50, "group": 40, "mark": OURS}, Start(50, Origin.RESET, False, True), id="retention took it"),
+        pytest.param(False, {"beginning": 50, "group": 40, "mark": OURS}, Start(50, Origin.RESET, False, True, 10), id="retention took it"),
         pytest.param(False, {"group": 140, "mark": OURS}, Start(0, Origin.RESET, False, True), id="beyond the log: made anew"),
     ],
 )
@@ -102,9 +102,9 @@ def test_start(exactly_once: bool, offsets: dict[str, object], expected: Start) 
 @pytest.mark.parametrize(
     ("offsets", "text"),
     [
-        ({"beginning": 50, "group": 40, "mark": OURS}, "Offsets 40 to 49 of t-0 are gone, and were not delivered: the topic's retention"),
-        ({"group": 140, "mark": OURS}, "Offset 140 is after the end of t-0, 100. auto.offset.reset decides: the connector goes on at 0"),
-        ({"beginning": 70, "batch_log": 60}, "Offsets 60 to 69 of t-0 are gone"),
+        ({"beginning": 50, "group": 40, "mark": OURS}, "10 offsets of t-0, 40 to 49, are gone, and were not delivered: the topic's"),
+        ({"group": 140, "mark": OURS}, "Offset 140 is 40 after the end of t-0, 100. auto.offset.reset decides: the connector goes on at 0"),
+        ({"beginning": 70, "batch_log": 60}, "10 offsets of t-0, 60 to 69, are gone"),
         ({"group": 40, "mark": OURS}, ""),
         ({"beginning": 40, "group": 40, "mark": OURS}, ""),
         ({"group": 100, "mark": OURS}, ""),
@@ -112,8 +112,9 @@ def test_start(exactly_once: bool, offsets: dict[str, object], expected: Start) 
     ],
 )
 def test_records_that_are_gone_are_named(offsets: dict[str, object], text: str, caplog: pytest.LogCaptureFixture) -> None:
-    start_position(TP, known(**offsets), exactly_once=False, reset="earliest")
+    start = start_position(TP, known(**offsets), exactly_once=False, reset="earliest")
     assert [text in message for message in caplog.messages] == ([True] if text else [])
+    assert start.lost == (10 if "are gone" in text else 0)
 
 
 @pytest.mark.parametrize("held", [None, 30])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from confluent_kafka import Consumer
@@ -23,16 +23,22 @@ _SCHEMA = BYTES_SCHEMA.as_optional()
 
 class KafkaRanges:
     """An ``AheadReader`` with a consumer of its own. ``client_config`` overrides the settings that make reading fast, but not those that
-    prevent offset commits to the cluster."""
+    prevent offset commits to the cluster. ``on_lost`` is that of ``KafkaReader``."""
 
     def __init__(
-        self, client_config: Mapping[str, Any], ranges: Mapping[TopicPartition, tuple[int, int]], *, library: Librdkafka | None
+        self,
+        client_config: Mapping[str, Any],
+        ranges: Mapping[TopicPartition, tuple[int, int]],
+        *,
+        library: Librdkafka | None,
+        on_lost: Callable[[int], None],
     ) -> None:
         self._last_error = LastError()
         config = {**READER_SETTINGS, **client_config, **FORCED_SETTINGS, **self._last_error.callbacks()}
         with translating("creating a consumer"):
             self._consumer: Consumer | None = Consumer(config)
-        self._reader = AheadReader(KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error, library=library))
+        reader = KafkaReader(self._consumer, ranges, _COLUMNS, self._last_error, library=library, on_lost=on_lost)
+        self._reader = AheadReader(reader)
 
     @property
     def positions(self) -> Mapping[TopicPartition, int]:

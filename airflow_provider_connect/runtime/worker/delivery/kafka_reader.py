@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from types import TracebackType
@@ -16,7 +16,7 @@ import pyarrow as pa
 from confluent_kafka import Consumer, KafkaException
 from confluent_kafka import TopicPartition as ClientPartition
 
-from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.data.records import TopicPartition, describe_removed
 from airflow_provider_connect.errors import ChangedInputException
 from airflow_provider_connect.runtime.stores.kafka_errors import translating
 from airflow_provider_connect.runtime.worker.delivery.consumed import ClientMessages, Consumed
@@ -58,8 +58,9 @@ class KafkaReader:
     A partition is done when its position reaches the end, or at the broker's end-of-partition event, because only transaction markers may
     follow the last record. A partition whose end is ``ENDLESS`` is never done. ``positions`` are the offsets after everything that was
     read, including markers and aborted records. ``held`` are the partitions that are currently not read. ``columns`` names the columns to
-    read besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. Without
-    ``library``, records are read as confluent-kafka's objects.
+    read besides the value: ``key``, ``headers``, ``timestamp``. ``on_error`` is the consumer's ``error_cb``, if it has one. ``on_lost`` is
+    called with the number of offsets that retention removed before they were read. Without ``library``, records are read as
+    confluent-kafka's objects.
     """
 
     def __init__(
@@ -70,8 +71,10 @@ class KafkaReader:
         on_error: OnError = lambda _: None,
         *,
         library: Librdkafka | None,
+        on_lost: Callable[[int], None] = lambda _: None,
     ) -> None:
         self._consumer = consumer
+        self._on_lost = on_lost
         self._ends = {partition: end for partition, (_, end) in ranges.items()}
         self.positions = {partition: start for partition, (start, _) in ranges.items()}
         self._open = {partition for partition, (start, end) in ranges.items() if start < end}
@@ -195,10 +198,9 @@ class KafkaReader:
                 f"Offset {position} is after the end of {partition}, {high}: the topic lost records, or was created anew"
             )
         if position < low:
-            log.warning(
-                "Offsets %d to %d of %s are gone, and were not delivered: the topic's retention removed them before they were read",
-                *(position, min(low, self._ends[partition]) - 1, partition),
-            )
+            end = min(low, self._ends[partition])
+            log.warning("%s", describe_removed(partition, position, end))
+            self._on_lost(end - position)
         self.positions[partition] = min(max(low, position), self._ends[partition])
         if self.positions[partition] >= self._ends[partition]:
             self._close(partition)

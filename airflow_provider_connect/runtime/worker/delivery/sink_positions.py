@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING, TypeVar
 
-from airflow_provider_connect.data.records import TopicPartition, may_be_same_topic
+from airflow_provider_connect.data.records import TopicPartition, describe_outside, may_be_same_topic
 from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.model.ids import murmur2
 from airflow_provider_connect.runtime.model.offsets import ALTERED_MARK, CLAIM_MARK
@@ -116,12 +116,14 @@ class KnownOffsets:
 
 @dataclass(frozen=True, slots=True)
 class StartPosition:
-    """Where to start. Also whether the destination's offset (exactly once) and the group's offset must be written before."""
+    """Where to start. Also whether the destination's offset (exactly once) and the group's offset must be written before. ``lost`` is the
+    number of offsets that the topic's retention removed before they were delivered."""
 
     offset: int
     origin: Origin
     rewrite_destination: bool
     commit_group: bool
+    lost: int = 0
 
 
 class Rollback(StrEnum):
@@ -160,6 +162,7 @@ def start_position(
             "the restore of a broker or an unclean election. To deliver it again would double records. Set the offset to go on from "
             "(PATCH /connectors/«name»/offsets)"
         )
+    lost = 0
     if offset is None or not known.beginning <= offset <= known.high:
         if offset is not None and reset == "none":
             raise ConnectException(
@@ -167,11 +170,13 @@ def start_position(
             )
         reset_to = _reset_offset(partition, known, reset)
         if offset is not None:
-            _warn_outside(partition, known, offset, reset_to)
+            lost = max(known.beginning - offset, 0)
+            removed = describe_outside(partition, offset, known.beginning, known.high)
+            log.warning("%s. auto.offset.reset decides: the connector goes on at %d", removed, reset_to)
         origin, offset = Origin.RESET, reset_to
     rewrite = exactly_once and known.destination != offset
     commit = known.group != offset or not known.was_committed_recently
-    return StartPosition(offset, origin, rewrite, commit)
+    return StartPosition(offset, origin, rewrite, commit, lost)
 
 
 def _chosen(known: KnownOffsets, *, exactly_once: bool, ours: bool) -> tuple[Origin, int | None]:
@@ -200,17 +205,6 @@ def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: R
             "set the offset to go on from (PATCH /connectors/«name»/offsets)"
         )
     log.warning("%s. What it lacks is delivered again", text)
-
-
-def _warn_outside(partition: TopicPartition, known: KnownOffsets, offset: int, start: int) -> None:
-    """Warn of an offset that the log does not hold: records were removed before they were delivered, or the topic was recreated."""
-    if offset < known.beginning:
-        gone = (
-            f"Offsets {offset} to {known.beginning - 1} of {partition} are gone, and were not delivered: the topic's retention removed them"
-        )
-    else:
-        gone = f"Offset {offset} is after the end of {partition}, {known.high}"
-    log.warning("%s. auto.offset.reset decides: the connector goes on at %d", gone, start)
 
 
 def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) -> int:

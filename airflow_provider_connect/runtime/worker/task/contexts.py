@@ -76,10 +76,12 @@ class TaskSourceContext:
         *,
         kafka: WorkersKafka | None = None,
         after_commit: AfterCommit | None = None,
+        note_lost: Callable[[int], None] = lambda _: None,
         is_preview: bool = False,
     ) -> None:
         self.config = config
         self.claim = str(claim)
+        self.note_lost = note_lost
         self.is_preview = is_preview
         self._kafka = kafka
         self.after_commit = (after_commit or AfterCommit()).add
@@ -96,7 +98,8 @@ class TaskSourceContext:
 
     def read_ranges(self, client_config: Mapping[str, Any] | None, ranges: Mapping[TopicPartition, tuple[int, int]]) -> RangeReader:
         config = self._workers().consumer_config() if client_config is None else client_config
-        return KafkaRanges(config, ranges, library=None if self._kafka is None else self._kafka.library)
+        library = None if self._kafka is None else self._kafka.library
+        return KafkaRanges(config, ranges, library=library, on_lost=self.note_lost)
 
     def decode(self, batch: Batch) -> list[Batch]:
         return self._workers().decode(batch)

@@ -168,6 +168,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         self._stop_at_end(task)
         task.initialize(context)
         task.start(connector.task_config(strip_framework_keys(environment.task_config)))
+        self._metrics.lost_values = task.lost_values
         sink = with_transactions(task, context, errors, environment)
         ends = self._open_partitions(sink, partitions, known)
         environment.report(State.RUNNING)
@@ -179,8 +180,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             delivery = CommitBeforePut(self._commit, environment.step, check=self._refuse_changed_input)
         else:
             delivery = CommitAfterPut(self._commit, environment.step, check=self._refuse_changed_input)
+        library, on_lost = environment.librdkafka, self._metrics.note_lost
         reader = self._open.enter_context(
-            AheadReader(KafkaReader(self._consumer, ranges, self._columns(task), library=environment.librdkafka))
+            AheadReader(KafkaReader(self._consumer, ranges, self._columns(task), library=library, on_lost=on_lost))
         )
 
         def distance() -> Distance | None:
@@ -295,6 +297,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         bounds = self._input.bounds(partitions, self._admin)
         starts = self._decided(task, bounds, known, destination)
         self._starts = {p: s.offset for p, s in starts.items()}
+        self._metrics.note_lost(sum(start.lost for start in starts.values()))
         self._logged.update(self._starts)
         rewrites = {p: s.offset for p, s in starts.items() if s.rewrite_destination and s.origin is not Origin.DESTINATION}
         if rewrites and self._exactly_once:

@@ -181,6 +181,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             requested,
             kafka=WorkersKafka(environment.checked, environment.settings, environment.converters, errors, environment.librdkafka),
             after_commit=after_commit,
+            note_lost=self._metrics.note_lost,
         )
         task = configure_task(connector.task_class(), connector, environment.converters.header)
         self._stop_at_end(task)
