@@ -29,6 +29,7 @@ from tests import LINE_COVERAGE, outcomes
 from tests.debian_packages import MissingServerError
 from tests.group_scheduling import GroupScheduling
 from tests.mariadb_server import MariadbServer
+from tests.waiting import HANG_SECONDS
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 CACHE = CHECKOUT / ".dev" / "cache"
@@ -220,12 +221,14 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 _TIMINGS = "timings"
+UNFENCED = {"broker.session.timeout.ms": str(int(1000 * HANG_SECONDS))}
+"""With Kafka's 9 s, a broker that gets no processor for that long is fenced: it leads no partition and refuses new topics."""
 
 
 @pytest.fixture(scope="session")
 def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaServer]:
     """A real broker that all tests of the session share. A test that stops or freezes a broker starts one of its own."""
-    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE) as server:
+    with KafkaServer(tmp_path_factory.mktemp("kafka"), CACHE, UNFENCED) as server:
         yield server
 
 

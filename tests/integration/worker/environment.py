@@ -290,7 +290,7 @@ def read_topic(bootstrap: str, topic: str, *, read_committed: bool = True, start
     with TopicReader(topic, {"bootstrap.servers": bootstrap, "group.id": "reader"}, raw, read_committed=read_committed) as log:
         if start is not None:
             log.start_at({0: start})
-        records = log.read_to_end()
+        records = log.read_to_end(HANG_SECONDS)
     return sorted(records, key=lambda record: (record.partition, record.offset))
 
 
