@@ -61,6 +61,12 @@ class FileReader:
         self._next_line = 0
         if position > self._end:
             self._restart()
+        elif position and os.pread(self._fd, 1, position - 1) not in (b"\n", b"\r"):
+            log.warning(
+                "Position %d of file %s is within a line: the file was written anew after it was read, or the offset was altered. Lines of "
+                "the new file before this position are not read. To read it from its start, reset the connector's offsets",
+                *(position, path),
+            )
 
     def next(self, most: int) -> tuple[pa.Array, int] | None:
         """Up to ``most`` lines and the position after them. None if there is no complete line before the end.
@@ -172,7 +178,7 @@ class FileStreamSourceTask(SourceTask):
     Values are text (a required STRING), keys are null. A last line without a line end, or with only ``\\r`` at the end of the file, waits
     for the next run. If the path leads to another file when the end is reached, the old file is read to its end, including its last line.
     The new file is read from 0 to the size that it has at that time. A replacement between two runs is detected only if the new file is
-    shorter than the position.
+    shorter than the position. If the new file has no line end before the position, a warning is logged.
     """
 
     class_name = "org.apache.kafka.connect.file.FileStreamSourceTask"

@@ -118,6 +118,15 @@ def test_file_that_is_not_there_yet_is_waited_for(path: Path, caplog: pytest.Log
     assert read(task) == (["one"], 4)
 
 
+def test_a_position_within_a_line_is_warned_of(path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path.write_text("one\ntwo\nthree\n")
+    assert read(task_at(path, 8)) == (["three"], 14)
+    assert not caplog.records
+    path.write_text("other lines\nthan before\n")
+    assert read(task_at(path, 14)) == (["an before"], 24)
+    assert "Position 14 of file" in caplog.text
+
+
 def test_file_cut_short_is_read_from_its_beginning(path: Path, caplog: pytest.LogCaptureFixture) -> None:
     path.write_text("new\n")
     assert read(task_at(path, 100)) == (["new"], 4)
