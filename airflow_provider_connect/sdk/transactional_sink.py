@@ -146,6 +146,10 @@ class TransactionalSink(SinkConnector):
         """The datasets that this task has written, as in ``SinkTask.datasets``. Must not use the connection."""
         return ()
 
+    def lost_values(self) -> int:
+        """The values that the destination does not have, as in ``SinkTask.lost_values``."""
+        return 0
+
     # Methods of the connector
 
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:
@@ -192,6 +196,9 @@ class TransactionalSinkTask(SinkTask):
         self._written: list[Batch] = []  # in the current transaction
         self._writes_at_once = False
         self._losses = 0
+
+    def lost_values(self) -> int:
+        return self._sink.lost_values()
 
     def open(self, partitions: Collection[TopicPartition]) -> Mapping[TopicPartition, int] | None:
         """Write the claim to the rows and return their offsets. After a lost connection the rows must be as this task left them."""

@@ -35,6 +35,7 @@ from airflow_provider_connect.connectors.lake.rows import (
     with_added_fields,
     without_keys,
 )
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
@@ -59,11 +60,12 @@ class DeltaSession:
         settings: DeltaSettings,
         allowed: AllowedPaths,
         offsets: DeltaOffsets,
+        unwritten: UnwrittenFields,
         *,
         checks_rows: bool = False,
         sets_offsets: bool = False,
     ) -> None:
-        self._settings, self._allowed, self._offsets = settings, allowed, offsets
+        self._settings, self._allowed, self._offsets, self._unwritten = settings, allowed, offsets, unwritten
         self._checks_rows, self._sets_offsets = checks_rows, sets_offsets
         self.written: dict[str, Mapping[str, str]] = {}
         self.begin()
@@ -118,6 +120,7 @@ class DeltaSession:
         kept, keys = split_keys(batch, rows, self._key_columns() if self._settings.is_upsert else None, self._count)
         if kept.num_rows and not self._schema.names:
             raise DataException("The table has no columns yet, and the value of a record has no fields")
+        self._unwritten.add(self._settings.address, kept, self._schema)
         self._rows.append(project(kept, self._schema, kept.num_rows))
         self._reject_partition_values(self._rows[-1])
         self._count += kept.num_rows

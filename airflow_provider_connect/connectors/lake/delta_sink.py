@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, ClassVar
 
-from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, PATH, DeltaSettings, mistakes
+from airflow_provider_connect.connectors.lake.delta_settings import CONFIG_DEF, EVOLVE, PATH, DeltaSettings, mistakes
 from airflow_provider_connect.connectors.lake.lake_sink import LakeSink
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
@@ -39,6 +39,7 @@ class DeltaSinkConnector(LakeSink):
 
     task_class: ClassVar[type[SinkTask]] = DeltaSinkTask
     config_def = CONFIG_DEF
+    evolve_setting = EVOLVE
     known: Collection[str] = ()
     """The scope of the task's claim, and the ids of its topics."""
     _checks_rows = _sets_offsets = False
@@ -56,7 +57,9 @@ class DeltaSinkConnector(LakeSink):
 
         settings = DeltaSettings.of(self.config, self.allowed_paths)
         offsets = DeltaOffsets(self.config.originals.get("name", ""), self.known)
-        return DeltaSession(settings, self.allowed_paths, offsets, checks_rows=self._checks_rows, sets_offsets=self._sets_offsets)
+        return DeltaSession(
+            settings, self.allowed_paths, offsets, self.unwritten, checks_rows=self._checks_rows, sets_offsets=self._sets_offsets
+        )
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         self._sets_offsets = True

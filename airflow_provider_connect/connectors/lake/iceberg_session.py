@@ -35,6 +35,7 @@ from airflow_provider_connect.connectors.lake.iceberg_settings import (
 from airflow_provider_connect.connectors.lake.iceberg_table import TableWriter
 from airflow_provider_connect.connectors.lake.rows import value_rows
 from airflow_provider_connect.connectors.lake.table_offsets import StoredRow
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, DataException
@@ -47,10 +48,11 @@ from airflow_provider_connect.sdk.offset_row import OffsetRow
 class IcebergSession:
     """A session is discarded after an exception."""
 
-    def __init__(self, config: Config, allowed: AllowedPaths) -> None:
+    def __init__(self, config: Config, allowed: AllowedPaths, unwritten: UnwrittenFields) -> None:
         self._settings = IcebergSettings.of(config)
         self._catalog = open_catalog(config, allowed)
         self._connector = config.originals.get("name", "")
+        self._unwritten = unwritten
         self._writers: dict[str, TableWriter] = {}
         self._rows: dict[TopicPartition, StoredRow | None] = {}
         self._lagging: dict[str, set[TopicPartition]] = {}  # rolled-back tables, except home, with the partitions whose rows they lack
@@ -79,7 +81,7 @@ class IcebergSession:
         for name, part in self._route(batch):
             fresh = self._new_records(name, part)
             if fresh:
-                self._writer(name).write(fresh)
+                self._writer(name).write(fresh, self._unwritten)
 
     def flush(self) -> None:
         for writer in self._writers.values():

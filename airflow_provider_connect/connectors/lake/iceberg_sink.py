@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.connectors.lake.iceberg_settings import (
     CONFIG_DEF,
+    EVOLVE,
     WAREHOUSE,
     IcebergSettings,
     catalog_options,
@@ -35,6 +36,8 @@ class IcebergSinkConnector(LakeSink):
     class_name = "org.apache.iceberg.connect.IcebergSinkConnector"
     aliases = ("IcebergSink", "IcebergSinkConnector", "io.tabular.iceberg.connect.IcebergSinkConnector")
     config_def = CONFIG_DEF
+    evolve_setting = EVOLVE
+    alias_remedy = ", or give the column both names in the table's property schema.name-mapping.default"
 
     def start(self, config: Config) -> None:
         super().start(config)
@@ -56,7 +59,7 @@ class IcebergSinkConnector(LakeSink):
     def open(self) -> IcebergSession:
         from airflow_provider_connect.connectors.lake.iceberg_session import IcebergSession
 
-        return IcebergSession(self.config, self.allowed_paths)
+        return IcebergSession(self.config, self.allowed_paths, self.unwritten)
 
     def translate_library_error(self, error: Exception) -> Exception:
         from airflow_provider_connect.connectors.lake.iceberg_errors import translate_error

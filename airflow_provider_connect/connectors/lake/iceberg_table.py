@@ -50,6 +50,7 @@ from airflow_provider_connect.connectors.lake.table_offsets import (
     stored_rows,
     to_text,
 )
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.data.columns import with_children
 from airflow_provider_connect.data.records import TopicPartition
@@ -135,8 +136,8 @@ class TableWriter:
         """Whether a batch was written."""
         return bool(self._rows or self._keys)
 
-    def write(self, batch: Batch) -> None:
-        """Add a batch. Raises DataException for records that do not fit the table."""
+    def write(self, batch: Batch, unwritten: UnwrittenFields) -> None:
+        """Add a batch, and its fields without a column to ``unwritten``. Raises DataException for records that do not fit the table."""
         rows = rename_fields(value_rows(batch), self._names())
         self._columns.evolve(self._transaction, rows, self._names())
         schema = arrow_schema(self._transaction.table_metadata)
@@ -147,6 +148,7 @@ class TableWriter:
             self._keys.append(keys)
         if kept.num_rows and not schema.names:
             raise DataException(f"Table {self._own.name} has no columns yet, and the value of a record has no fields")
+        unwritten.add(self._own.name, kept, schema)
         if keys is not None or kept.num_rows:
             self._rows.append(project(kept, schema, kept.num_rows, decodes_base64=True))
             self._columns.reject_partition_values(self._transaction.table_metadata, self._rows[-1])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import time
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import ClassVar, Final, Protocol
 
 from airflow_provider_connect.connectors.lake.lake_errors import shorten, text_of
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
@@ -69,6 +71,10 @@ class LakeSink(TransactionalSink):
     required_columns: ClassVar[frozenset[str]] = frozenset({"key"})
     commits_when_caught_up = False  # each commit is a snapshot, with files of its own
     retries_setting = MAX_RETRIES
+    evolve_setting: ClassVar[str]
+    """The setting that adds missing columns."""
+    alias_remedy: ClassVar[str] = ""
+    """A remedy for a renamed column that only this lake has, to follow another one."""
     _written_tables: Mapping[str, Mapping[str, str]] = MappingProxyType({})  # with all connections of a task
     _put_offsets: Mapping[TopicPartition, tuple[int, int]] = MappingProxyType({})  # first and last offset in the current transaction
     _unknown_since: float | None = None  # time of the first unknown error since the last commit
@@ -94,6 +100,14 @@ class LakeSink(TransactionalSink):
         except Exception as error:
             known = self.translate_error(error)
             raise known from (None if known is error else error)
+
+    @functools.cached_property
+    def unwritten(self) -> UnwrittenFields:
+        """The fields that this task has not written. All its connections share it."""
+        return UnwrittenFields(self.config.originals.get("name", ""), self.evolve_setting, self.alias_remedy)
+
+    def lost_values(self) -> int:
+        return self.unwritten.values
 
     @property
     def max_retries(self) -> int:  # type: ignore[override]  # from the config

@@ -127,9 +127,17 @@ def with_added_fields(type: pa.DataType, given: pa.DataType) -> pa.DataType:
 
 def reject_lost_fields(given: pa.Schema, schema: pa.Schema) -> None:
     """Raise DataException if a value has a field that its column lacks, because ``project`` would drop the field."""
+    for name in lost_fields(given, schema):
+        raise DataException(f"The table cannot take the field {name}: fields cannot be added within that map")
+
+
+def lost_fields(given: pa.Schema, schema: pa.Schema) -> Iterator[str]:
+    """The dotted paths of the fields of ``given`` that ``project`` drops: their columns, or the structs in these, lack them."""
     for field in given:
-        for name in _lost_fields(field.type, schema.field(field.name).type, field.name):
-            raise DataException(f"The table cannot take the field {name}: fields cannot be added within that map")
+        if field.name not in schema.names:
+            yield field.name
+        else:
+            yield from _lost_fields(field.type, schema.field(field.name).type, field.name)
 
 
 def _lost_fields(given: pa.DataType, there: pa.DataType, name: str) -> Iterator[str]:

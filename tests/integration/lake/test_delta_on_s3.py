@@ -15,6 +15,7 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.schema import INT32_SCHEMA, STRING_SCHEMA, Schema
 from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
@@ -94,7 +95,12 @@ def test_a_zombie_that_wakes_within_its_commit_writes_nothing(
 
 
 def test_a_table_that_is_gone_is_not_begun_again(server: S3Server, config: dict[str, str]) -> None:
-    session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, DeltaOffsets("sink", ()))
+    session = DeltaSession(
+        DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED),
+        ALL_ALLOWED,
+        DeltaOffsets("sink", ()),
+        UnwrittenFields("sink", "evolve"),
+    )
     session.write(batches([note(1)])[0])
     folder = config["delta.table.path"].removeprefix(f"s3://{server.bucket}/")
     client = server.client()
@@ -141,7 +147,12 @@ def test_a_server_that_goes_away_within_a_commit_is_a_reason_to_try_again(
         config = (
             server.delta_settings("lake/notes") | settings | {"delta.table.auto-create-enabled": "true", "name": "sink", "topics": "notes"}
         )
-        session = DeltaSession(DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED), ALL_ALLOWED, DeltaOffsets("sink", ()))
+        session = DeltaSession(
+            DeltaSettings.of(DeltaSinkConnector.task_config(config), ALL_ALLOWED),
+            ALL_ALLOWED,
+            DeltaOffsets("sink", ()),
+            UnwrittenFields("sink", "evolve"),
+        )
         session.write(batches([note(1)])[0])
         session.commit()
         session.write(batches([note(2)])[0])

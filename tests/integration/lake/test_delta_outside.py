@@ -21,6 +21,7 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.schema import INT64_SCHEMA, STRING_SCHEMA
 from airflow_provider_connect.data.schema import Schema as RecordSchema
 from airflow_provider_connect.errors import ConfigException, ConnectException, FencedException, RetriableException
@@ -179,7 +180,7 @@ def test_a_table_that_is_dropped_within_a_run_is_fenced_from_it(tmp_path: Path, 
 
 def test_a_table_that_takes_the_place_of_another_within_a_commit_gets_nothing_of_it(tmp_path: Path) -> None:
     settings = DeltaSettings.of(DeltaSinkConnector.task_config(config(tmp_path)), ALL_ALLOWED)
-    session = DeltaSession(settings, ALL_ALLOWED, DeltaOffsets("sink", ()))
+    session = DeltaSession(settings, ALL_ALLOWED, DeltaOffsets("sink", ()), UnwrittenFields("sink", "evolve"))
     session.write(batches([note(1)])[0])
     session.commit()
     session.write(batches([note(2)], first=1)[0])

@@ -14,6 +14,7 @@ from airflow_provider_connect.connectors.lake.delta_offsets import DeltaOffsets
 from airflow_provider_connect.connectors.lake.delta_session import DeltaSession
 from airflow_provider_connect.connectors.lake.delta_settings import DeltaSettings
 from airflow_provider_connect.connectors.lake.delta_sink import DeltaSinkConnector
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.data.schema import (
     FLOAT64_SCHEMA,
     INT32_SCHEMA,
@@ -90,7 +91,7 @@ def test_the_first_records_of_two_tasks_at_least_once_do_not_replace_each_other(
     sessions = []
     for _ in range(2):
         settings = DeltaSettings.of(DeltaSinkConnector.task_config(config(tmp_path)), ALL_ALLOWED)
-        sessions.append(DeltaSession(settings, ALL_ALLOWED, DeltaOffsets("sink", ())))
+        sessions.append(DeltaSession(settings, ALL_ALLOWED, DeltaOffsets("sink", ()), UnwrittenFields("sink", "evolve")))
     for number, session in enumerate(sessions):
         session.write(batches([note(number)])[0])
     sessions[0].commit()
