@@ -176,7 +176,7 @@ class TopicReader(Closing, Generic[Value]):
             self._read(apply, timeout_seconds)
 
     def _read(self, apply: Apply[Value], timeout_seconds: float) -> None:
-        self.partitions(min(timeout_seconds, 10.0))
+        self.partitions(max(min(timeout_seconds, 10.0), timeout_seconds / 3))
         decode, positions = self._decode, self._positions
 
         def take(record: LogRecord) -> None:
