@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -10,12 +11,15 @@ from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException, StatementException
 from airflow_provider_connect.connectors.jdbc.sink.columns import find_misfits, refuse_nulls, remaining_rows
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import RoundedNumbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, InsertMode, SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore, table_name
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, changes
 from airflow_provider_connect.data.arrow import pa, pc, pl
 from airflow_provider_connect.data.columns import row_numbers
 from airflow_provider_connect.errors import ConnectException
+
+log = logging.getLogger(__name__)
 
 
 class TableChange(Exception):
@@ -31,8 +35,9 @@ class TableChange(Exception):
 class SinkTables:
     """Reads each table once, and again after another process has changed it."""
 
-    def __init__(self, store: SinkStore, settings: SinkSettings) -> None:
+    def __init__(self, store: SinkStore, settings: SinkSettings, rounded: RoundedNumbers) -> None:
         self._store = store
+        self._rounded = rounded
         self._settings = settings
         self._tables: dict[str, TargetTable] = {}
         self._writers: dict[str, TableWriter] = {}
@@ -58,7 +63,7 @@ class SinkTables:
             raise TableChange(name, layout, statements)
         if table is None:
             return None
-        writer = self._writers[name] = TableWriter(self._store, table, self._named(layout, table), self._settings)
+        writer = self._writers[name] = TableWriter(self._store, table, self._named(layout, table), self._settings, self._rounded)
         self._given[name] = layout
         return writer
 
@@ -91,6 +96,8 @@ class SinkTables:
                 store.execute(statement)
             store.commit()
             done.update(statements)  # after the commit, because a lost connection repeats them
+            for statement in statements:
+                log.info("%s", statement)
         except (StatementException, RefusedException) as error:
             store.rollback()
             self._forget(change.name)
@@ -135,8 +142,9 @@ class _HiddenException(RefusedException):
 class TableWriter:
     """Writes the records of one layout into one table, ``batch.size`` at a time."""
 
-    def __init__(self, store: SinkStore, table: TargetTable, layout: Layout, settings: SinkSettings) -> None:
+    def __init__(self, store: SinkStore, table: TargetTable, layout: Layout, settings: SinkSettings, rounded: RoundedNumbers) -> None:
         self._store = store
+        self._rounded = rounded
         self._table = table
         self.layout = layout
         self._mode = settings.insert_mode
@@ -177,6 +185,7 @@ class TableWriter:
         kept = remaining_rows(len(records), refused)
         if refused:
             rows, deletes = rows.take(kept), None if deletes is None else deletes.take(kept)
+        self._note_rounded(rows)
         keys = rows.select(list(self.layout.keys))
         try:
             with store.savepoint():
@@ -203,6 +212,7 @@ class TableWriter:
         """Write records with one or a few statements."""
         rows, deletes = self._rows(records)
         self._refuse_nulls(records, rows, deletes)
+        self._note_rounded(rows)
         keys = rows.select(list(self.layout.keys))
         equal = self._equal_keys(keys, deletes)
         if equal is None:
@@ -264,6 +274,9 @@ class TableWriter:
                 store.upsert(self._table, rows, keys)
             case InsertMode.UPDATE:
                 store.update(self._table, rows, keys)
+
+    def _note_rounded(self, rows: pa.Table) -> None:
+        self._rounded.add(self._table, rows, rounds_decimals=not self._store.dialect.has_fixed_types)
 
     def _refuse_nulls(self, records: Records, rows: pa.Table, deletes: pa.ChunkedArray | None) -> None:
         if not self.layout.has_deletes:
