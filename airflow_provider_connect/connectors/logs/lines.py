@@ -20,10 +20,12 @@ _MARK: Final = "\N{ZERO WIDTH NO-BREAK SPACE}"
 
 @dataclass(slots=True)
 class Lines:
-    """Lines of a piece. ``text`` is null if bytes are invalid in the encoding. ``ends`` are the byte positions after each line."""
+    """Lines of a piece. ``text`` is null if bytes are invalid in the encoding. ``ends`` are the byte positions after each line. ``sizes``
+    are the bytes of each line, if its end does not show them."""
 
     text: pa.Array
     ends: NDArray[np.int64]
+    sizes: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.ends)
@@ -114,7 +116,7 @@ class Entries:
         """The complete entries. The last entry is complete only if ``is_final``. An entry with an invalid line is null."""
         begins = pl.Series(lines.text).str.contains(self.start).fill_null(value=False).to_numpy().copy()
         begins[:1] = True
-        begins = self._cut(begins, np.concatenate(([0], lines.ends[:-1])))
+        begins = cut_entries(begins, np.concatenate(([0], lines.ends[:-1])), self.max_lines, self.max_bytes)
         firsts = np.flatnonzero(begins)
         bounds = np.append(firsts, len(lines))
         if not is_final:
@@ -122,11 +124,12 @@ class Entries:
         listed = pa.ListArray.from_arrays(pa.array(bounds, pa.int32()), lines.text.slice(0, int(bounds[-1])))
         return Lines(pc.binary_join(listed, "\n"), lines.ends[bounds[1:] - 1])
 
-    def _cut(self, begins: NDArray[np.bool_], offsets: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Also start an entry after each ``max_lines`` lines of an entry, and each time that the entry's bytes pass a multiple of
-        ``max_bytes``."""
-        rows = np.arange(len(begins))
-        first = np.maximum.accumulate(np.where(begins, rows, 0))
-        share: NDArray[np.int64] = np.maximum((rows - first) // self.max_lines, (offsets - offsets[first]) // self.max_bytes)
-        more: NDArray[np.bool_] = begins | ((share != np.append(0, share[:-1])) & (share > 0))
-        return more
+
+def cut_entries(begins: NDArray[np.bool_], offsets: NDArray[np.int64], max_lines: int, max_bytes: int) -> NDArray[np.bool_]:
+    """``begins``: whether a line begins an entry. Also begin an entry after each ``max_lines`` lines of an entry, and each time that the
+    entry's bytes pass a multiple of ``max_bytes``. ``offsets`` are the bytes before each line."""
+    rows = np.arange(len(begins))
+    first = np.maximum.accumulate(np.where(begins, rows, 0))
+    share: NDArray[np.int64] = np.maximum((rows - first) // max_lines, (offsets - offsets[first]) // max_bytes)
+    more: NDArray[np.bool_] = begins | ((share != np.append(0, share[:-1])) & (share > 0))
+    return more

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
+from airflow_provider_connect.connectors.logs.container_lines import ContainerLines
 from airflow_provider_connect.connectors.logs.files import Content
 from airflow_provider_connect.connectors.logs.folder_positions import Unread
 from airflow_provider_connect.connectors.logs.gzip_content import Damage, GzipContent
@@ -60,7 +61,9 @@ class LogReader:
     """Reads ``content``, and closes it in ``close``. Hashes are computed from the data that was read, so positions always match the
     data."""
 
-    def __init__(self, content: Content, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | None) -> None:
+    def __init__(
+        self, content: Content, unread: Unread, encoding: Encoding, limits: Limits, entries: Entries | ContainerLines | None
+    ) -> None:
         self.unread = unread
         self.position = unread.position
         self._content = content
@@ -88,6 +91,8 @@ class LogReader:
         if self.position.is_inside:
             return self._skip_line(data, is_end=is_end)
         lines = self._lines(data, is_end=is_end)
+        if self._entries is not None and not len(lines or ()) and len(data) > self._max_entry_bytes:
+            lines = self._lines(data, is_end=is_end, is_too_long=True)  # so that lines are not skipped with an overlong one after them
         if lines is not None and len(lines):
             return self._piece(data, lines, is_end=is_end)
         if len(data) > self._max_entry_bytes:
@@ -139,8 +144,8 @@ class LogReader:
         """The number of bytes that always contain a complete entry, because entries are split by size."""
         return self._limits.line_bytes if self._entries is None else 3 * self._limits.line_bytes
 
-    def _lines(self, data: bytes, *, is_end: bool) -> Lines | None:
-        """The complete entries, including overlong lines."""
+    def _lines(self, data: bytes, *, is_end: bool, is_too_long: bool = False) -> Lines | None:
+        """The complete entries, including overlong lines. If the data ``is_too_long``, the entry of its last lines is complete."""
         ends = self._encoding.line_ends(data)
         is_last = is_end and (self._is_final if self._damage is None else self.unread.is_final)
         is_ended = self._is_compressed or self.unread.file.is_rotated
@@ -150,16 +155,19 @@ class LogReader:
             ends = np.append(ends, len(data))  # no process will complete the line
         if not len(ends):
             return None
-        lines = Lines(self._encoding.decode(data, ends, is_first=self.position.bytes == 0), ends)
+        is_first, is_last = self.position.bytes == 0, is_last or is_too_long
+        if isinstance(self._entries, ContainerLines):
+            return self._entries.join(data, ends, self._encoding, is_first=is_first, is_final=is_last)
+        lines = Lines(self._encoding.decode(data, ends, is_first=is_first), ends)
         return lines if self._entries is None else self._entries.join(lines, is_final=is_last)
 
     def _piece(self, data: bytes, lines: Lines, *, is_end: bool) -> Piece:
         end, first = int(lines.ends[-1]), self.position.bytes
-        lengths = np.diff(lines.ends, prepend=0)
+        lengths = np.diff(lines.ends, prepend=0) if lines.sizes is None else lines.sizes
         bounds = self._limits.line_bytes if self._entries is None else 2 * self._limits.line_bytes
         errors = {row: self._decode_error(first, lines, row) for row in _rows(~np.asarray(lines.text.is_valid()))[:MOST_FAULTS]}
         long = _rows(lengths > bounds)
-        errors |= {row: self._length_error(first + int(lines.ends[row] - lengths[row]), int(lengths[row])) for row in long[:MOST_FAULTS]}
+        errors |= {row: self._length_error(first + int(lines.ends[row - 1] if row else 0), int(lengths[row])) for row in long[:MOST_FAULTS]}
         errors |= dict.fromkeys(long[MOST_FAULTS:], "")
         position_at = self._positions(data)
         self._advance(data, end)

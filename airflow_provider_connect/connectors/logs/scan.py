@@ -10,7 +10,7 @@ from functools import partial
 
 from airflow_provider_connect.connectors.logs.files import Failures, FolderFiles, LogFile, PathPattern, path_text
 from airflow_provider_connect.connectors.logs.folder_positions import FolderPositions, Unread
-from airflow_provider_connect.connectors.logs.settings import COMPLETE_MS, END, ENTRY_START, KEEPS_MS, START, LogSettings
+from airflow_provider_connect.connectors.logs.settings import COMPLETE_MS, END, KEEPS_MS, START, LogSettings, has_open_entries
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
 from airflow_provider_connect.sdk.connector import OffsetReader
@@ -91,7 +91,7 @@ class FolderScan:
                 partial(LogFile.open, folder=folder),
                 retention=config[KEEPS_MS] * 1000,
                 completion_time=config[COMPLETE_MS] * 1000,
-                completes_open_entries=config[ENTRY_START] is not None,
+                completes_open_entries=has_open_entries(config),
             )
             self._positions[path].load()
         return self._positions[path]

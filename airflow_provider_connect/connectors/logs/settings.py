@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.logs import formats
+from airflow_provider_connect.connectors.logs import container_lines, formats
+from airflow_provider_connect.connectors.logs.container_lines import CRI, DOCKER, ContainerLines
 from airflow_provider_connect.connectors.logs.files import PATHS, NameFilter, PathPattern
 from airflow_provider_connect.connectors.logs.formats import LineFormat, LineTime, PatternFormat
 from airflow_provider_connect.connectors.logs.lines import Encoding, Entries
@@ -80,9 +81,9 @@ CONFIG_DEF = ConfigDef(
         FORMAT,
         Type.STRING,
         "text",
-        validator=OneOf("text", "json", "logfmt", "csv", "common", "combined", "pattern"),
-        doc="Format of a line. <code>common</code> and <code>combined</code> are formats of web servers; <code>pattern</code> is "
-        "<code>line.pattern</code>",
+        validator=OneOf("text", "json", "logfmt", "csv", "common", "combined", CRI, DOCKER, "pattern"),
+        doc="Format of a line. <code>common</code> and <code>combined</code> are formats of web servers; <code>cri</code> and "
+        "<code>docker</code> are those of containers, whose divided lines are joined; <code>pattern</code> is <code>line.pattern</code>",
     ),
     ConfigKey(PATTERN, Type.STRING, None, doc="A regular expression whose named groups, <code>(?P&lt;name&gt;…)</code>, are the fields"),
     ConfigKey(FIELDS, Type.LIST, "", validator=ListOf(unique=True), doc="The fields of a line of CSV"),
@@ -146,23 +147,39 @@ class LineSettings:
 
     encoding: Encoding
     limits: Limits
-    entries: Entries | None
+    entries: Entries | ContainerLines | None
     format: LineFormat
     time: LineTime | None
 
     @classmethod
     def of(cls, config: Config | Mapping[str, Any]) -> LineSettings:
         """Raises ConfigException. Imports polars if there are patterns."""
-        start = config[ENTRY_START]
-        if start is not None:
-            formats.group_names(ENTRY_START, start)
-        entries = None if start is None else Entries(start, config[ENTRY_LINES], config[LINE_BYTES])
+        encoding, entries = Encoding.of(config[ENCODING]), _entries(config)
+        if isinstance(entries, ContainerLines) and encoding.width > 1:
+            raise ConfigException.of(ENCODING, config[ENCODING], f"Lines of format {entries.format} are UTF-8.")
         form, time = _format(config), _time(config)
         if isinstance(form, PatternFormat) and time is not None and time.field is not None and f"<{time.field}>" not in form.pattern:
             raise ConfigException.of(TIME_FIELD, time.field, f"Lines of format {form.name} have no such field.")
         if form.name == "text" and time is not None and time.field is not None:
             raise ConfigException.of(TIME_FIELD, time.field, f"Text has no fields. Set {TIME_PATTERN}.")
-        return cls(Encoding.of(config[ENCODING]), Limits(config[LINE_BYTES], config[PIECE_BYTES]), entries, form, time)
+        return cls(encoding, Limits(config[LINE_BYTES], config[PIECE_BYTES]), entries, form, time)
+
+
+def has_open_entries(config: Mapping[str, Any]) -> bool:
+    """Whether an entry may have several lines, so that the last one of a file may be incomplete."""
+    return config[ENTRY_START] is not None or config[FORMAT] in (CRI, DOCKER)
+
+
+def _entries(config: Mapping[str, Any]) -> Entries | ContainerLines | None:
+    start = config[ENTRY_START]
+    if config[FORMAT] in (CRI, DOCKER):
+        if start is not None:
+            raise ConfigException.of(ENTRY_START, start, f"Lines of format {config[FORMAT]} are joined by their parts only.")
+        return ContainerLines(config[FORMAT], config[LINE_BYTES])
+    if start is None:
+        return None
+    formats.group_names(ENTRY_START, start)
+    return Entries(start, config[ENTRY_LINES], config[LINE_BYTES])
 
 
 def _format(config: Mapping[str, Any]) -> LineFormat:
@@ -170,6 +187,8 @@ def _format(config: Mapping[str, Any]) -> LineFormat:
     plain: Mapping[str, LineFormat] = {each.name: each for each in (formats.TextFormat(), formats.JsonFormat(), formats.LogfmtFormat())}
     if name in plain:
         return plain[name]
+    if name in (CRI, DOCKER):
+        return PatternFormat(name, container_lines.PATTERN)
     if name in ("common", "combined"):
         return PatternFormat(name, formats.COMMON if name == "common" else formats.COMBINED, formats.WEB_TYPES)
     if name == "csv":
@@ -198,7 +217,8 @@ def _types(config: Mapping[str, Any], fields: list[str]) -> dict[str, str]:
 def _time(config: Mapping[str, Any]) -> LineTime | None:
     field, pattern, form = config[TIME_FIELD], config[TIME_PATTERN], config[TIME_FORM]
     if field is None and pattern is None:
-        return LineTime("time", None, formats.WEB_TIME, "UTC") if config[FORMAT] in ("common", "combined") else None
+        forms = {"common": formats.WEB_TIME, "combined": formats.WEB_TIME, CRI: formats.ISO, DOCKER: formats.ISO}
+        return LineTime("time", None, forms[config[FORMAT]], "UTC") if config[FORMAT] in forms else None
     if field is not None:
         formats.check_field_name(TIME_FIELD, field)
     if pattern is not None and not formats.group_names(TIME_PATTERN, pattern):

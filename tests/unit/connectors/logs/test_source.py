@@ -301,6 +301,15 @@ def test_entries_of_several_lines_are_complete_with_the_next_one_or_in_time(logs
     assert "\n".join(logs.read()) == "3 c\n" + "\n".join(f" at {number:04}" for number in range(100))
 
 
+def test_an_entry_before_an_overlong_line_is_read(logs: Logs) -> None:
+    logs.config |= {"multiline.start.pattern": r"^\d", "line.max.bytes": "100", "errors.tolerance": "all"}
+    logs.write("1 a\n at x\n" + "x" * 400)
+    assert logs.read() == ["1 a\n at x"]
+    logs.write("\n2 b\n3 c\n")
+    assert logs.read() == ["2 b"]
+    assert "at byte 10 has" in "".join(logs.skipped)
+
+
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-be", "windows-1252"])
 def test_encodings_over_many_batches_and_runs(logs: Logs, encoding: str) -> None:
     logs.config |= {"encoding": encoding, "batch.max.bytes": "64"}
