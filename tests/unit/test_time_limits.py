@@ -31,6 +31,8 @@ def _limits_of(node: ast.AST) -> Iterator[ast.expr]:
     match node:
         case ast.BinOp(op=ast.Add(), left=left, right=right):
             yield from [right] if _is_clock(left) else [left] if _is_clock(right) else []
+        case ast.Compare(left=ast.BinOp(op=ast.Sub(), left=clock), ops=[ast.Lt() | ast.LtE()], comparators=[limit]) if _is_clock(clock):
+            yield limit
         case ast.Call(func=function, args=arguments, keywords=keywords):
             yield from (keyword.value for keyword in keywords if keyword.arg in KEYWORDS)
             if isinstance(function, ast.Attribute) and function.attr in METHODS and len(arguments) == 1:
@@ -63,6 +65,7 @@ def test_no_limit_of_a_test_is_a_number() -> None:
     [
         "deadline = time.monotonic() + 30",
         "until = 2 * 60 + time.time()",
+        "assert time.monotonic() - started < 30",
         "process.wait(10)",
         "thread.join(5.0)",
         "future.result(10)",
@@ -85,6 +88,7 @@ def test_a_number_is_found(planted: str) -> None:
     "allowed",
     [
         "deadline = time.monotonic() + HANG_SECONDS",
+        "assert time.monotonic() - started >= 0.3",
         "process.wait(2 * HANG_SECONDS)",
         "process.wait()",
         "signal.wait(0)",
