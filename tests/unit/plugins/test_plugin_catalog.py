@@ -13,6 +13,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException, P
 from airflow_provider_connect.runtime.model.versions import oldest_first
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, PluginCatalog, PluginKind
 from airflow_provider_connect.runtime.plugins.loading import plugin_path
+from airflow_provider_connect.sdk.config_def import class_name_of
 from tests.unit.plugins.locations import source, tree, wheel
 
 ENTRY = "source:org.example.EchoSourceConnector = echo:EchoSource"
@@ -318,6 +319,31 @@ def test_what_a_module_declares_in_vain_is_reported(tmp_path: Path) -> None:
         "shop.py": "line 2: Shop = rest_source('Shopp', …): the first argument must be 'Shop'",
     }
     assert [plugin.class_name for plugin in found.plugins(CONNECTOR_KINDS) if plugin.location is not None] == ["waits.good"]
+
+
+def test_classes_that_a_function_of_the_module_makes_are_found_or_reported(tmp_path: Path) -> None:
+    (tmp_path / "shop.py").write_text(
+        "from airflow_provider_connect.sdk import Resource, rest_source, source\n"
+        "def make(name, path='/orders'):\n"
+        "    return rest_source(name, base_url='http://shop', resources=[Resource('orders', path)])\n"
+        "def titled(name):\n"
+        "    return rest_source(name.title(), base_url='http://shop', resources=[Resource('orders', '/orders')])\n"
+        "def decorated():\n"
+        "    @source\n"
+        "    def rows(): yield {}\n"
+        "    return rows\n"
+        "Orders = make('Orders')\n"
+        "Customers = make('customers')\n"
+        "Items = titled('items')\n"
+        "Rows = decorated()\n"
+    )
+    found = catalog(tmp_path)
+    plugins = [plugin for plugin in found.plugins(CONNECTOR_KINDS) if plugin.location is not None]
+    assert [(plugin.class_name, class_name_of(plugin.load())) for plugin in plugins] == [("shop.Orders", "shop.Orders")]
+    told = "\n".join(broken.reason for broken in found.broken())
+    assert "line 11: Customers = make('customers', …): the first argument must be 'Customers'" in told
+    assert "line 12: Items = titled(…) is not found as a plugin: titled must return rest_source" in told
+    assert "line 13: Rows = decorated(…) is not found as a plugin" in told
 
 
 def test_entries_of_plugin_path_that_are_no_folders_are_reported(tmp_path: Path) -> None:

@@ -113,6 +113,16 @@ def test_a_plugin_that_misbehaves_costs_its_own_request_alone(probe: PluginProbe
 
 
 @pytest.mark.process
+def test_a_module_that_reads_a_variable_of_the_server_names_it_and_the_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_TOKEN", "x")
+    text = "import os\ntoken = os.environ['SHOP_TOKEN']\n" + source()
+    tree(tmp_path / "shop", "shop", "1.0", {"shop.py": text}, "source:ShopSource = shop:EchoSource")
+    with PluginProbe(settings(tmp_path)) as made, pytest.raises(ConfigException) as refused:
+        made.validate(None, {"connector.class": "ShopSource", "name": "s", "topic": "t"})
+    assert "cannot be imported: it reads environment variable SHOP_TOKEN, which this process does not have" in refused.value.message
+    assert "Declare a setting, and give it the value ${env:SHOP_TOKEN}" in refused.value.message
+
+
 def test_plugins_that_hang_are_ended_in_time(plugin_path: Path) -> None:
     lines = {"Sleeping": 2, "Spinning": 1}
     seconds = 2

@@ -73,7 +73,8 @@ def _declared(location: Location) -> Declarations:
 
 
 def in_module(path: str) -> Declarations:
-    """The plugins of one module file: classes, functions with a decorator of the ``sdk``, and results of ``rest_source``.
+    """The plugins of one module file: classes, functions with a decorator of the ``sdk``, and results of ``rest_source`` or of a function
+    of the module that passes its first argument to it.
 
     The version of the plugins is the module's ``__version__`` or the class's own ``version``, if that is a literal text. Otherwise, the
     version is the hash of the file."""
@@ -89,6 +90,8 @@ def in_module(path: str) -> Declarations:
     version = _text(tree.body, "__version__") or hash_version(source)
     kinds: dict[str, set[PluginKind]] = {}
     decorators, factories = _sdk_names(tree.body, _DECORATORS), _sdk_names(tree.body, _FACTORIES)
+    factories |= _own_factories(tree.body, factories)
+    unreadable = {node.name for node in tree.body if isinstance(node, ast.FunctionDef) and _creates(node, factories, decorators)}
     plugins: list[Declared] = []
     problems: list[str] = []
     for node in tree.body:
@@ -96,6 +99,13 @@ def in_module(path: str) -> Declarations:
             name, kind, problem = found
             plugins += [] if problem else [Declared(kind, f"{module}.{name}", f"{module}:{name}", version)]
             problems += [f"module {path}, line {node.lineno}: {problem}"] if problem else []
+        elif isinstance(node, ast.Assign) and (name := _public_target(node)) and isinstance(node.value, ast.Call):
+            called = ast.unparse(node.value.func)
+            if called in unreadable and called not in factories:
+                reason = (
+                    f"{name} = {called}(…) is not found as a plugin: {called} must return rest_source(name, …) with its own first parameter"
+                )
+                problems.append(f"module {path}, line {node.lineno}: {reason}, and @source works at the top level of a module only")
         if isinstance(node, ast.AsyncFunctionDef) and _kinds_of_function(node, decorators):
             problems.append(f"module {path}, line {node.lineno}: {node.name} is async; a decorated function must not be")
         if not isinstance(node, ast.ClassDef | ast.FunctionDef):
@@ -133,18 +143,45 @@ def _kinds_of_function(node: ast.FunctionDef | ast.AsyncFunctionDef, decorators:
     return {decorators[name] for each in called if (name := ast.unparse(each)) in decorators}
 
 
+def _own_factories(body: list[ast.stmt], factories: Mapping[str, PluginKind]) -> dict[str, PluginKind]:
+    """The functions of the module that return ``factory(name, …)``, where ``name`` is their own first parameter."""
+    found: dict[str, PluginKind] = {}
+    for node in body:
+        if isinstance(node, ast.FunctionDef) and isinstance(last := node.body[-1], ast.Return) and isinstance(call := last.value, ast.Call):
+            first = [parameter.arg for parameter in (*node.args.posonlyargs, *node.args.args)][:1]
+            if (factory := ast.unparse(call.func)) in factories and first and [ast.unparse(value) for value in call.args[:1]] == first:
+                found[node.name] = factories[factory]
+    return found
+
+
+def _creates(node: ast.FunctionDef, factories: Mapping[str, PluginKind], decorators: Mapping[str, PluginKind]) -> bool:
+    """Whether the body of a function calls a factory, or has a function with a decorator of the ``sdk``."""
+    inner = [each for statement in node.body for each in ast.walk(statement)]
+    return any(
+        (isinstance(each, ast.Call) and ast.unparse(each.func) in factories)
+        or (isinstance(each, ast.FunctionDef) and bool(_kinds_of_function(each, decorators)))
+        for each in inner
+    )
+
+
+def _public_target(node: ast.Assign) -> str:
+    """The name to which the value is assigned. Empty for names with an underscore and for other targets."""
+    target = node.targets[0]
+    return target.id if isinstance(target, ast.Name) and not target.id.startswith("_") else ""
+
+
 def _assigned(node: ast.Assign, factories: Mapping[str, PluginKind]) -> tuple[str, PluginKind, str] | None:
     """Name and kind of the class that ``Name = factory("Name", …)`` creates, and the problem of the assignment, if any. None for other
     assignments."""
-    call, target = node.value, node.targets[0]
-    if not isinstance(call, ast.Call) or not isinstance(target, ast.Name) or target.id.startswith("_") or not call.args:
+    call, name = node.value, _public_target(node)
+    if not isinstance(call, ast.Call) or not name or not call.args:
         return None
     factory = ast.unparse(call.func)
     if factory not in factories:
         return None
-    is_named = isinstance(call.args[0], ast.Constant) and call.args[0].value == target.id
-    problem = "" if is_named else f"{target.id} = {factory}({ast.unparse(call.args[0])}, …): the first argument must be {target.id!r}"
-    return target.id, factories[factory], problem
+    is_named = isinstance(call.args[0], ast.Constant) and call.args[0].value == name
+    problem = "" if is_named else f"{name} = {factory}({ast.unparse(call.args[0])}, …): the first argument must be {name!r}"
+    return name, factories[factory], problem
 
 
 def _kinds(node: ast.ClassDef, known: dict[str, set[PluginKind]]) -> set[PluginKind]:

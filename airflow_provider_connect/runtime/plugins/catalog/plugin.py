@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -36,9 +38,8 @@ class Plugin:
             with plugin_code():
                 return self._loaded()
         except Exception as error:
-            raise ConfigException(
-                f"Plugin {self.class_name} ({self.origin}) cannot be imported: {type(error).__name__}: {message_of(error)}"
-            ) from error
+            reason = _missing_variable(error) or f"{type(error).__name__}: {message_of(error)}"
+            raise ConfigException(f"Plugin {self.class_name} ({self.origin}) cannot be imported: {reason}") from error
 
     def _loaded(self) -> type:
         if self.location is not None:
@@ -53,6 +54,18 @@ class Plugin:
     def origin(self) -> str:
         """A description of where the plugin is, for error messages."""
         return self.reference if self.location is None else f"{self.location.path}, {self.reference}"
+
+
+def _missing_variable(error: Exception) -> str:
+    """The reason and the remedy, if ``os.environ["…"]`` raised the error. Empty for other errors."""
+    *_, (frame, _) = traceback.walk_tb(error.__traceback__)
+    if frame.f_code is not type(os.environ).__getitem__.__code__:
+        return ""
+    name = error.args[0]
+    return (
+        f"it reads environment variable {name}, which this process does not have. Processes that check configs and preview records get no "
+        f"variables of the server, because they may be secrets. Declare a setting, and give it the value ${{env:{name}}} in the config"
+    )
 
 
 def versions_of(plugins: Iterable[Plugin]) -> list[str]:
