@@ -9,6 +9,7 @@ from sqlalchemy import Column, Select, Subquery, Table, delete, func, insert, se
 from sqlalchemy.exc import IntegrityError
 
 from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.model.batches import ALTERED, ALTERING
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.views import OffsetView
@@ -33,6 +34,8 @@ _HOUR_MS = 3_600_000
 _NUMBERS = ("records", "bytes", "seconds", "cpu_seconds")
 _MEASURED = [batch.c[name] for name in ("claim", "connector", "run", "type", *_NUMBERS, "first_ms", "last_ms")]
 HOURS = 24
+OF_RUNS = batch.c.run.not_in((ALTERED, ALTERING))
+"""Not the rows for changes of offsets over REST, which belong to no run."""
 
 _T = TypeVar("_T")
 
@@ -192,7 +195,7 @@ def offsets_before(session: Database, connector: str, change_id: int) -> list[Of
 def run_metrics(session: Database, connector: str | None = None, *, before_ms: int | None = None, limit: int = 100) -> list[RunMetrics]:
     """The runs that delivered something, newest first, of one connector or of all. Their last entry is before ``before_ms``."""
     last = func.max(batch.c.last_ms)
-    statement = _run_metrics().order_by(last.desc(), batch.c.connector, batch.c.run).limit(limit)
+    statement = _run_metrics().where(OF_RUNS).order_by(last.desc(), batch.c.connector, batch.c.run).limit(limit)
     if connector is not None:
         statement = statement.where(batch.c.connector == connector)
     if before_ms is not None:
@@ -228,7 +231,7 @@ def last_runs(session: Database) -> list[RunMetrics]:
     summed in this process. Nearly every claim has one row, and a database would sort all rows.
     """
     latest = batch.alias()
-    of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector)
+    of_it = select(latest.c.claim).where(latest.c.connector == connector_config.c.connector, latest.c.run.not_in((ALTERED, ALTERING)))
     newest = of_it.order_by(latest.c.last_ms.desc(), latest.c.claim.desc()).limit(1).scalar_subquery()
     claims = {connector: claim for connector, claim in session.execute(select(connector_config.c.connector, newest)) if claim is not None}
     wanted = sorted(set(claims.values()))
@@ -322,7 +325,7 @@ def oldest(session: Database, table: Table, at: Column[Any], before_ms: int, mos
 def runs_by_claim() -> Subquery:
     """The Airflow run of each connector's claim, as a subquery for joins."""
     key = (batch.c.connector, batch.c.claim)
-    return select(*key, func.max(batch.c.run).label("run")).group_by(*key).subquery()
+    return select(*key, func.max(batch.c.run).label("run")).where(OF_RUNS).group_by(*key).subquery()
 
 
 def _inserted(session: Database, statement: Any) -> bool:

@@ -14,14 +14,13 @@ from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.functions import GenericFunction
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.runtime.model.batches import ALTERED
 from airflow_provider_connect.runtime.model.cost import DAY_MS, DayUsage, RunUsage, Span, Usage
 from airflow_provider_connect.runtime.model.history import Line, Page, by_partition, offsets_before, page_of
 from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.views import OffsetView
 from airflow_provider_connect.runtime.sql_mirror.changes import Kind
-from airflow_provider_connect.runtime.sql_mirror.queries import runs_by_claim
+from airflow_provider_connect.runtime.sql_mirror.queries import OF_RUNS, runs_by_claim
 from airflow_provider_connect.runtime.sql_mirror.rows import Database
 from airflow_provider_connect.runtime.sql_mirror.tables import batch, history, position, sink_position, source_offset
 
@@ -208,7 +207,7 @@ def usage_by_run(session: Database, connector: str, span: Span, *, most: int) ->
 
 def _within(span: Span) -> tuple[ColumnElement[bool], ...]:
     """Conditions for entries in the span. Entries about offsets that users have altered are left out, because they belong to no run."""
-    return batch.c.last_ms >= span.first_ms, batch.c.last_ms < span.end_ms, batch.c.run != ALTERED
+    return batch.c.last_ms >= span.first_ms, batch.c.last_ms < span.end_ms, OF_RUNS
 
 
 def _usage(runs: int, records: Any, size: Any, seconds: Any, cpu_seconds: Any) -> Usage:

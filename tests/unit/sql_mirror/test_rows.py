@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from itertools import count, pairwise
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, Table, event, select
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.batches import ALTERED, BatchRecord, ConnectorType
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, TaskRecord, UpgradeRecord
 from airflow_provider_connect.runtime.model.run import Claim
@@ -32,6 +33,7 @@ from airflow_provider_connect.runtime.sql_mirror.queries import (
     records_by_hour,
     run_metrics,
 )
+from airflow_provider_connect.runtime.sql_mirror.recorded_history import RecordedHistory
 from airflow_provider_connect.runtime.sql_mirror.status_rows import take_statuses
 from airflow_provider_connect.runtime.sql_mirror.sweep import Sweep
 from airflow_provider_connect.runtime.sql_mirror.tables import (
@@ -258,6 +260,22 @@ def test_the_last_run_of_a_connector_is_what_its_newest_claim_has_delivered(data
     take_batches(database, stream("batches", *entries))
     (last,) = last_runs(database)
     assert (last.connector, last.run, last.tasks, last.records, last.bytes, last.seconds) == ("orders", "two", 2, 7, 70, 2.0)
+
+
+def test_a_change_of_offsets_is_its_users_and_no_run(database: Connection) -> None:
+    take_configs(database, CONFIGS)
+    positions = {"t": {0: 5}}
+    run = BatchRecord(TASK, "one", OLD, ConnectorType.SINK, 5, 50, 1.0, 0.5, next=positions)
+    altered = BatchRecord(TASK, ALTERED, NEW, ConnectorType.SINK, next={"t": {0: 2}})
+    of_run, of_user = stream("batches", run, altered)
+    write_history(database, take_batches(database, [of_run, replace(of_user, author="ann")]))
+    assert [(found.run, found.records) for found in (*run_metrics(database), *last_runs(database))] == [("one", 5)] * 2
+    lines = RecordedHistory(lambda: nullcontext(database)).offset_lines("orders", "batches", limit=9).lines
+    assert [(line.who, line.run, line.new) for line in lines] == [
+        ("ann", None, '{"kafka_offset":2}'),
+        (None, "one", '{"kafka_offset":5}'),
+    ]
+    assert [change.run for change in changes(database, kinds=[Kind.OFFSET])] == [None, "one"]
 
 
 def test_the_last_runs_of_a_thousand_connectors_are_three_statements(database: Connection) -> None:
