@@ -1,8 +1,8 @@
 """Reads and changes of the tables in the caller's session. The caller commits, so several calls can be one transaction."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sqlalchemy import Column, Select, Subquery, Table, delete, func, insert, select, update
@@ -32,7 +32,7 @@ _CLAIMS_AT_ONCE = 500
 _CONNECTORS_AT_ONCE = 100
 _HOUR_MS = 3_600_000
 _NUMBERS = ("records", "bytes", "seconds", "cpu_seconds")
-_MEASURED = [batch.c[name] for name in ("claim", "connector", "run", "type", *_NUMBERS, "first_ms", "last_ms")]
+_MEASURED = [batch.c[name] for name in ("claim", "connector", "task", "run", "type", "stay", *_NUMBERS, "first_ms", "last_ms")]
 HOURS = 24
 OF_RUNS = batch.c.run.not_in((ALTERED, ALTERING))
 """Not the rows for changes of offsets over REST, which belong to no run."""
@@ -130,19 +130,6 @@ class RunMetrics:
     first_ms: int
     last_ms: int
 
-    def with_task(self, other: "RunMetrics") -> "RunMetrics":
-        """The sum with another task of the same try."""
-        return replace(
-            self,
-            tasks=self.tasks + other.tasks,
-            records=self.records + other.records,
-            bytes=self.bytes + other.bytes,
-            seconds=self.seconds + other.seconds,
-            cpu_seconds=self.cpu_seconds + other.cpu_seconds,
-            first_ms=min(self.first_ms, other.first_ms),
-            last_ms=max(self.last_ms, other.last_ms),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
@@ -225,7 +212,8 @@ def _version(session: Database) -> list[tuple[Any, ...]]:
 
 
 def last_runs(session: Database) -> list[RunMetrics]:
-    """The deliveries of the newest claim of each existing connector: the last try of its last run with work.
+    """The deliveries of the last run with work of each existing connector: of its last try. For a run that stays, of the whole run: each
+    pause, restart or new config begins another claim in it.
 
     Reads first the claims, then their rows. In a single statement, query planners would read all rows of each connector. The rows are
     summed in this process. Nearly every claim has one row, and a database would sort all rows.
@@ -235,15 +223,36 @@ def last_runs(session: Database) -> list[RunMetrics]:
     newest = of_it.order_by(latest.c.last_ms.desc(), latest.c.claim.desc()).limit(1).scalar_subquery()
     claims = {connector: claim for connector, claim in session.execute(select(connector_config.c.connector, newest)) if claim is not None}
     wanted = sorted(set(claims.values()))
-    found: dict[tuple[str, str], RunMetrics] = {}
+    found: dict[str, list[Any]] = {}  # rows of SQLAlchemy
     for at in range(0, len(wanted), _CLAIMS_AT_ONCE):
-        some = batch.c.claim.in_(wanted[at : at + _CLAIMS_AT_ONCE])
-        for claim, connector, run, *measured in session.execute(select(*_MEASURED).where(some)):
-            if claim == claims.get(connector):
-                one = RunMetrics(connector, run, measured[0], 1, 1, *measured[1:])
-                known = found.get((connector, run))
-                found[connector, run] = one if known is None else known.with_task(one)
-    return list(found.values())
+        for row in session.execute(select(*_MEASURED).where(batch.c.claim.in_(wanted[at : at + _CLAIMS_AT_ONCE]))):
+            if row.claim == claims.get(row.connector):
+                found.setdefault(row.connector, []).append(row)
+    staying = [(connector, rows[0].run) for connector, rows in found.items() if rows[0].stay is not None]
+    for at in range(0, len(staying), _CLAIMS_AT_ONCE):
+        some = dict(staying[at : at + _CLAIMS_AT_ONCE])
+        is_one = batch.c.connector.in_(some) & batch.c.run.in_(set(some.values()))
+        for row in session.execute(select(*_MEASURED).where(is_one)):
+            if row.run == some[row.connector] and row.claim != claims[row.connector]:
+                found[row.connector].append(row)
+    return [_sum(rows) for rows in found.values()]
+
+
+def _sum(rows: Sequence[Any]) -> RunMetrics:
+    """The deliveries of one run from its rows. Any: rows of SQLAlchemy."""
+    return RunMetrics(
+        rows[0].connector,
+        rows[0].run,
+        rows[0].type,
+        tasks=len({row.task for row in rows}),
+        tries=len({row.claim for row in rows}),
+        records=sum(row.records for row in rows),
+        bytes=sum(row.bytes for row in rows),
+        seconds=sum(row.seconds for row in rows),
+        cpu_seconds=sum(row.cpu_seconds for row in rows),
+        first_ms=min(row.first_ms for row in rows),
+        last_ms=max(row.last_ms for row in rows),
+    )
 
 
 def records_by_hour(session: Database, *, now_ms: int) -> dict[str, list[int]]:

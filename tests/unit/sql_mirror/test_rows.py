@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import Connection, Table, event, select
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.runtime.model.batches import ALTERED, BatchRecord, ConnectorType
+from airflow_provider_connect.runtime.model.batches import ALTERED, BatchRecord, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.records import CommitRecord, ConnectorRecord, TaskRecord, UpgradeRecord
 from airflow_provider_connect.runtime.model.run import Claim
@@ -260,6 +260,20 @@ def test_the_last_run_of_a_connector_is_what_its_newest_claim_has_delivered(data
     take_batches(database, stream("batches", *entries))
     (last,) = last_runs(database)
     assert (last.connector, last.run, last.tasks, last.records, last.bytes, last.seconds) == ("orders", "two", 2, 7, 70, 2.0)
+
+
+def test_the_last_run_that_stays_has_what_all_its_claims_have_delivered(database: Connection) -> None:
+    take_configs(database, CONFIGS)
+    entry = BatchRecord(TASK, "one", Claim(2, "id"), ConnectorType.SINK, 99, 990, 1.0, 0.5, stay=Stay.OPEN)
+    entries = [
+        entry,
+        replace(entry, run="two", claim=OLD, records=13, bytes=130),
+        replace(entry, run="two", claim=NEW, records=1, bytes=10),
+    ]
+    take_batches(database, stream("batches", *entries))
+    (last,) = last_runs(database)
+    assert [last] == run_metrics(database, limit=1)
+    assert (last.run, last.tasks, last.tries, last.records, last.first_ms, last.last_ms) == ("two", 1, 2, 14, 1000, 2000)
 
 
 def test_a_change_of_offsets_is_its_users_and_no_run(database: Connection) -> None:
