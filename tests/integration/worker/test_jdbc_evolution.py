@@ -180,3 +180,13 @@ def test_without_auto_evolve_the_run_fails_by_the_setting(pair: Pair) -> None:
     )
     pair.written()
     assert pair.rows(pair.target, "id, note") == [(1, None), (2, "new")]
+
+
+def test_numbers_that_a_column_rounds_are_counted_in_the_metrics(pair: Pair) -> None:
+    pair.shop.do(ORDERS)
+    pair.shop.do("INSERT INTO orders (ratio, price) VALUES (1.5, 1.25), (2.5, 1.50), (3.5, 2.75)")
+    pair.read()
+    pair.target.do(f"CREATE TABLE {pair.target.name}.orders (id bigint PRIMARY KEY, price numeric(8,1))")
+    result = pair.write(auto_evolve="false", fields_whitelist="id,price")
+    assert result.state is RunState.DONE
+    assert [task.metrics["sink-values-lost-total"] for task in result.tasks] == [2]

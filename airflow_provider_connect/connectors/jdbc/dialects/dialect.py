@@ -275,6 +275,8 @@ class Dialect:
     """Whether an empty text is null."""
     has_fixed_types: ClassVar[bool] = False
     """Whether a column's type cannot change, but accepts any number."""
+    replaces_numbers: ClassVar[bool] = False
+    """Whether NaN becomes null, and decimals are doubles, so that those with more than 15 digits become other numbers."""
     has_negative_scales: ClassVar[bool] = False
     """Whether a decimal column may have a scale below 0."""
     casts_texts: ClassVar[bool] = False

@@ -70,6 +70,7 @@ class Sqlite(Dialect):
     def read_tables(self, database: Rows) -> list[Table]:
         return [Table(TableName(name), type) for name, type in database.rows(_TABLES)]
 
+    replaces_numbers = True
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
         """The declared types determine the columns' kinds, because any column may have any value."""
         return [_column(*row) for row in database.rows(_COLUMNS.format(table=sql_text(table.table)))]

@@ -6,6 +6,7 @@ With exactly once, offsets are committed with the rows, in a table of our own (`
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
@@ -19,6 +20,7 @@ from airflow_provider_connect.connectors.jdbc.database.datasets import table_dat
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.sink.offsets import OffsetsTable
 from airflow_provider_connect.connectors.jdbc.sink.postgresql_store import PostgresqlStore
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import RoundedNumbers
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import (
     AUTO_CREATE,
@@ -141,7 +143,15 @@ class JdbcSinkConnector(TransactionalSink):
         store = open_store(self.config, self.allowed_paths)
         offsets_table = table_name(self.config[OFFSETS_TABLE], store.url, store.dialect, OFFSETS_TABLE)
         self._offsets = OffsetsTable(store, offsets_table, self.config.originals.get("name", ""))
-        return SinkSession(store, SinkSettings.of(self.config), self.check_claims)
+        return SinkSession(store, SinkSettings.of(self.config), self.check_claims, self.rounded)
+
+    @functools.cached_property
+    def rounded(self) -> RoundedNumbers:
+        """The numbers that columns have rounded. All connections of a task share it."""
+        return RoundedNumbers(self.config.originals.get("name", ""))
+
+    def lost_values(self) -> int:
+        return self.rounded.values
 
     def write(self, transaction: SinkSession, batch: Batch) -> None:
         """Write with the task's ``put``. The transaction lasts until the commit."""

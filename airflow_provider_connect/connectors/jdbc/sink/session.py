@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink.layout import Layout, Records, build_layout, location_of
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import RoundedNumbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.store import SinkStore
 from airflow_provider_connect.connectors.jdbc.sink.tables import SinkTables, TableChange, TableWriter
@@ -37,11 +38,13 @@ class SinkSession:
     forbids.
     """
 
-    def __init__(self, store: SinkStore, settings: SinkSettings, check_claims: Callable[[SinkSession], None]) -> None:
+    def __init__(
+        self, store: SinkStore, settings: SinkSettings, check_claims: Callable[[SinkSession], None], rounded: RoundedNumbers
+    ) -> None:
         self.store = store
         self._settings = settings
         self._check_claims = check_claims
-        self._tables = SinkTables(store, settings)
+        self._tables = SinkTables(store, settings, rounded)
         self._is_begun = False
         self._waiting: dict[str, _Waiting] = {}
         self._writes_at_once = False

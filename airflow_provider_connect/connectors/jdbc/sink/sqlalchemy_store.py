@@ -26,6 +26,7 @@ from airflow_provider_connect.connectors.jdbc.sink.columns import (
     refuse_far_times,
     refuse_wide_numbers,
 )
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import refuse_unheld_numbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
 from airflow_provider_connect.data.arrow import pa
@@ -236,6 +237,8 @@ class RowStore(SqlAlchemyDatabase):
         target, types = table.columns[name], pa.types
         refuse_wide_numbers(column, target)
         refuse_far_times(column, target)
+        if self.dialect.replaces_numbers:
+            refuse_unheld_numbers(column, target)
         if types.is_date(column.type) and target.kind in TIMESTAMPS:
             column = midnights(column, target, self._time_zone).cast(pa.timestamp("us"))
         elif types.is_timestamp(column.type):

@@ -11,6 +11,7 @@ import pytest
 
 from airflow_provider_connect.connectors.jdbc.database.database_errors import RefusedException
 from airflow_provider_connect.connectors.jdbc.sink.connector import JdbcSinkConnector, open_store
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import RoundedNumbers
 from airflow_provider_connect.connectors.jdbc.sink.session import SinkSession
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import RowStore
@@ -43,7 +44,7 @@ class Sessions:
         assert isinstance(self.store, RowStore)
         monkeypatch.setattr(self.store, "execute", self._noting(self.store.execute))
         monkeypatch.setattr(self.store, "_execute_rows", self._noting(self.store._execute_rows))
-        self.session = SinkSession(self.store, SinkSettings.of(parsed), self.check)
+        self.session = SinkSession(self.store, SinkSettings.of(parsed), self.check, RoundedNumbers("sink"))
 
     def check(self, session: SinkSession) -> None:
         session.begin()  # as whatever reads rows in a transaction
@@ -132,7 +133,7 @@ def test_a_fenced_task_changes_no_table(opened: Sessions) -> None:
     def refuse(session: SinkSession) -> None:
         raise FencedException("newer")
 
-    session = SinkSession(opened.store, opened.session._settings, refuse)
+    session = SinkSession(opened.store, opened.session._settings, refuse, RoundedNumbers("sink"))
     session.put(notes(1))
     with pytest.raises(FencedException):
         session.flush()
