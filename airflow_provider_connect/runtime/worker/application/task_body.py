@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_connect.errors import (
+    ChangedInputException,
     FencedException,
     PausedException,
     RetriableException,
@@ -249,6 +250,9 @@ def _run_until_owned(environment: TaskEnvironment) -> TaskResult:
     for _ in range(TAKE_OVERS):
         try:
             return _run_once(environment)
+        except ChangedInputException:
+            environment.refuse_old_claim()  # raises if the offsets are those of a newer run
+            raise
         except FencedException as error:
             environment.refuse_old_claim()  # raises after a newer claim or a stop: then the task must end
             why = str(error) if isinstance(error, TransactionExpiredException) else "an older claim has fenced it"
