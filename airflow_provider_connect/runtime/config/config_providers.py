@@ -53,6 +53,8 @@ _STRUCTURAL = frozenset(
         *("errors.deadletterqueue.topic.name", "group.id", "client.id", "transactional.id"),
     }
 )
+_TOPICS = frozenset({"topic", "topics", "topics.regex", "topic.prefix", "offsets.storage.topic", "errors.deadletterqueue.topic.name"})
+"""Settings whose values are names of topics, which contain no ``$``. So a variable that no provider resolves is an error in them."""
 _STRUCTURAL_ENDINGS = (".plugin.version", ".plugin.location", ".override.group.id", ".override.client.id", ".override.transactional.id")
 _IDENTITY = frozenset(
     {
@@ -99,8 +101,8 @@ def hidden_values(config: Mapping[str, str | None], providers: Mapping[str, Conf
 
 
 def check_variables(config: Mapping[str, str | None], providers: Mapping[str, ConfigProvider]) -> None:
-    """Raises ConfigException for variables in settings that allow no variables, or no secrets, and for variables that the connector of
-    ``providers`` may not read. Calls no provider."""
+    """Raises ConfigException for variables in settings that allow no variables, or no secrets, for variables of an unknown provider in
+    names of topics, and for variables that the connector of ``providers`` may not read. Calls no provider."""
     connector = providers.connector if isinstance(providers, Providers) else None
     if connector is not None:
         for key in filter(is_structural, config):
@@ -116,11 +118,14 @@ def check_variables(config: Mapping[str, str | None], providers: Mapping[str, Co
 
 def _refusal_in_names(key: str, text: str, providers: Mapping[str, ConfigProvider]) -> str:
     """The reason why a setting of names may not contain this variable. Empty: it may."""
-    if _split(text)[0] not in providers:
+    is_known = _split(text)[0] in providers
+    if not is_known and key not in _TOPICS:
         return ""
     is_type = key.startswith(tuple(f"{kind}." for kind in _STRUCTURAL_PARTS)) and key.endswith(".type")
     if is_type or key in _IDENTITY or key.endswith(_IDENTITY_ENDINGS):
         return "this setting names the connector, its plugins or its exclusive resources, and allows no variable; write the value out"
+    if not is_known:
+        return f"no topic can have this name: {_why_unresolved(text, {key: text}, providers)}"
     if is_public(text, providers):
         return ""
     return f"this setting holds names, which are shown, and allows no secret; write the value out, or {_declare_public(text)}"
@@ -155,9 +160,9 @@ def resolve(
 ) -> dict[str, str]:
     """``config`` with its variables replaced. ``secrets`` maps Airflow's variables, as written, to their values.
 
-    A variable of an unknown provider, or a variable that its provider does not have, is left unchanged. Raises ConfigException as
-    ``check_variables`` does, and for a variable of Airflow's that ``secrets`` lacks. Otherwise the variable's text would be sent instead of
-    a password.
+    A variable that its provider does not have is left unchanged, and so is one of an unknown provider, except in names of topics. Raises
+    ConfigException as ``check_variables`` does, and for a variable of Airflow's that ``secrets`` lacks. Otherwise the variable's text would
+    be sent instead of a password.
     """
     values = variable_values(config, providers, secrets)
     return {key: _replaced(key, text, values) for key, text in config.items()}

@@ -558,13 +558,15 @@ def test_words_of_an_unknown_class_are_not_taken_for_a_password(probe: PluginPro
 
 
 def test_a_variable_that_no_provider_resolves_is_a_warning(probe: PluginProbe) -> None:
-    found = probe.validate(None, {**FILE_SOURCE, "topic": "${securepass:/secrets:topic}"})
+    found = probe.validate(None, {**FILE_SOURCE, "file": "${securepass:/secrets:topic}"})
     assert [each for each in found.warnings if "securepass" in each] == [
-        "topic: ${securepass:/secrets:topic} is used as written: no worker setting declares a config provider 'securepass'"
+        "file: ${securepass:/secrets:topic} is used as written: no worker setting declares a config provider 'securepass'"
     ]
     assert "config.providers=file and config.providers.file.class=FileConfigProvider" in str(
         probe.validate(None, {**FILE_SOURCE, "file": "${file:/secrets:file}"}).warnings
     )
+    with pytest.raises(ConfigException, match=r"for configuration topic: no topic .* config\.providers=env .*public\.keys=HOME"):
+        probe.validate(None, {**FILE_SOURCE, "topic": "${env:HOME}"})
 
 
 def test_a_transformation_of_java_has_what_a_connector_in_python_uses_instead(probe: PluginProbe) -> None:
