@@ -350,6 +350,11 @@ class Dialect:
     casts_timestamps: ClassVar[bool] = False
     """Whether ``timestamp_operand`` is also read, because the driver drops digits or the zone of the column itself."""
 
+    def with_zones(self, database: Rows, relation: str, columns: Sequence[Column]) -> list[Column]:
+        """The columns of ``relation``, with the kind TIMESTAMP_TZ for columns whose times have a zone although the catalog has none. Called
+        if the zone of times without a zone is not UTC."""
+        return list(columns)
+
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
         """The selection of values of ``schema`` from a column. ``zero_dates`` is the value that replaces MySQL's 0000-00-00 (None means
         null, if the column may be null)."""
@@ -409,8 +414,16 @@ class Dialect:
 
 def local_text(nanoseconds: int, zone: str) -> str:
     """A time since the epoch as local time of a zone, with microseconds."""
-    time = (_EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(zone)).replace(tzinfo=None)
-    return time.isoformat(" ", "microseconds")
+    return _local_time(nanoseconds, zone).replace(tzinfo=None).isoformat(" ", "microseconds")
+
+
+def utc_offset(nanoseconds: int, zone: str) -> datetime.timedelta:
+    """The difference between local time of a zone and UTC, at a time since the epoch."""
+    return _local_time(nanoseconds, zone).utcoffset() or datetime.timedelta()
+
+
+def _local_time(nanoseconds: int, zone: str) -> datetime.datetime:
+    return (_EPOCH + datetime.timedelta(microseconds=nanoseconds // 1000)).astimezone(ZoneInfo(zone))
 
 
 def _engine(database: Any) -> Any:  # Any: SQLAlchemy's engine

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, Table, TableName
-from airflow_provider_connect.connectors.jdbc.dialects.dialect import STANDARD_TYPES, Dialect, ErrorWords, Rows, RowSql, Selected, sql_text
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
+    STANDARD_TYPES,
+    Dialect,
+    ErrorWords,
+    Rows,
+    RowSql,
+    Selected,
+    sql_text,
+    utc_offset,
+)
 from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOptions, words
 from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 
@@ -60,6 +70,7 @@ class Sqlite(Dialect):
     }
     has_negative_scales = True
     has_fixed_types = True
+    replaces_numbers = True
     clock_query = f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
     locks_database = True
     writes_times_as_text = True
@@ -70,7 +81,6 @@ class Sqlite(Dialect):
     def read_tables(self, database: Rows) -> list[Table]:
         return [Table(TableName(name), type) for name, type in database.rows(_TABLES)]
 
-    replaces_numbers = True
     def read_columns(self, database: Rows, table: TableName) -> list[Column]:
         """The declared types determine the columns' kinds, because any column may have any value."""
         return [_column(*row) for row in database.rows(_COLUMNS.format(table=sql_text(table.table)))]
@@ -87,6 +97,17 @@ class Sqlite(Dialect):
         kinds = {column.name: _STORAGE_KINDS.get(word or "", ColumnKind.STRING) for column, word in zip(computed, found, strict=True)}
         return [Column(column.name, kinds[column.name], "") if column.name in kinds else column for column in columns]
 
+    def with_zones(self, database: Rows, relation: str, columns: Sequence[Column]) -> list[Column]:
+        """The first value of a column determines whether its times have a zone. Numbers are in UTC; texts may end with an offset."""
+        names = {column.name: self.quoted(column.name) for column in columns if column.kind is ColumnKind.TIMESTAMP}
+        if not names:
+            return list(columns)
+        first = "(SELECT {has_zone} FROM {relation} WHERE {operand} IS NOT NULL LIMIT 1)"
+        firsts = [first.format(has_zone=_HAS_ZONE.format(operand=each), relation=relation, operand=each) for each in names.values()]
+        [found] = database.rows(f"SELECT {', '.join(firsts)}")
+        zoned = {name for name, has_zone in zip(names, found, strict=True) if has_zone}
+        return [replace(column, kind=ColumnKind.TIMESTAMP_TZ) if column.name in zoned else column for column in columns]
+
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
         """An expression of one storage class, because the driver infers a type from the first rows. For the same reason, a second
         expression reads nulls."""
@@ -97,7 +118,9 @@ class Sqlite(Dialect):
         return f"({sqlite_milliseconds(column)})"
 
     def timestamp_literal(self, nanoseconds: int, zone: str, *, has_zone: bool) -> str:
-        return str(nanoseconds // 1_000_000)
+        """The operand of a local time is its number as if it were in UTC."""
+        local = 0 if has_zone or zone == "UTC" else utc_offset(nanoseconds, zone) // datetime.timedelta(milliseconds=1)
+        return str(nanoseconds // 1_000_000 + local)
 
     def locking(self, select: str) -> str:
         return select
@@ -120,6 +143,7 @@ _COLUMNS: Final = (
     "WHERE hidden <> 1 ORDER BY cid"
 )
 _DECLARED: Final = re.compile(r"\s*+([^(\s]*+(?:\s++[^(\s]++)*+)\s*+(?:\(\s*+(\d++)\s*+(?:,\s*+(-?\d++)\s*+)?\)\s*+)?")
+_HAS_ZONE: Final = "typeof({operand}) <> 'text' OR {operand} GLOB '*[Zz]' OR {operand} GLOB '*[+-][0-9][0-9]:[0-9][0-9]'"
 _WORDS: Final = {"boolean": ColumnKind.BOOLEAN, "bool": ColumnKind.BOOLEAN, "date": ColumnKind.DATE, "time": ColumnKind.TIME}
 _PARTS: Final = (
     (("timestamp", "datetime"), ColumnKind.TIMESTAMP),

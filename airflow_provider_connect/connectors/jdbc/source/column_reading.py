@@ -203,8 +203,8 @@ def _empty_as_null(column: pa.Array) -> pa.Array:
 
 def milliseconds(column: pa.Array, zone: str) -> pa.Array:
     """A column of times as timestamp('ms', 'UTC'), rounded down. ``zone`` applies to times without a zone."""
-    if pa.types.is_integer(column.type):
-        return column.cast(pa.int64()).cast(pa.timestamp("ms", UTC))
+    if pa.types.is_integer(column.type):  # SQLite: a local time is its number as if it were in UTC
+        return in_utc(column.cast(pa.int64()).cast(pa.timestamp("ms")), zone)
     if has_wrapped_times(column):
         return unwrapped_milliseconds(column, zone)
     column = in_utc(column, zone)
@@ -229,7 +229,7 @@ def in_utc(column: pa.Array, zone: str) -> pa.Array:
 def nanoseconds_of(column: pa.Array, zone: str) -> list[int | None]:
     """A driver's column of times as nanoseconds since the epoch. None for null."""
     if pa.types.is_integer(column.type):
-        return _times(column, _NANOS["ms"])
+        return _times(milliseconds(column, zone).cast(pa.int64()), _NANOS["ms"])
     if pa.types.is_null(column.type):
         return [None] * len(column)
     if has_wrapped_times(column):

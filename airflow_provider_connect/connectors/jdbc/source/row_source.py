@@ -16,6 +16,7 @@ from airflow_provider_connect.connectors.jdbc.database.database import Database,
 from airflow_provider_connect.connectors.jdbc.database.database_errors import StatementException
 from airflow_provider_connect.connectors.jdbc.database.database_url import DatabaseUrl
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.source.column_reading import UTC
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
 from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
@@ -68,9 +69,11 @@ def table_source(database: Database, settings: SourceSettings, table: Table) -> 
     if not columns:
         raise ConfigException.of(TABLE_INCLUDE, table.name, "There is no such table any more, or the user has no right to see it.")
     dialect = settings.dialect
+    relation = dialect.table(table.name)
+    columns = _with_zones(database, settings, relation, columns)
     incrementing, timestamps = _keys(settings, columns, f"table {table.name}", knows_null=table.type == TABLE)
     return RowSource(
-        dialect.table(table.name),
+        relation,
         tuple(columns),
         f"{settings.topic_prefix}{table.name.table}",
         table_partition(table.name),
@@ -90,10 +93,15 @@ def query_source(database: Database, settings: SourceSettings) -> RowSource:
     twice = sorted({column.name for column in columns if [other.name for other in columns].count(column.name) > 1})
     if twice:
         raise ConfigException.of(QUERY, query, f"Two columns are named {twice[0]}. Give each its own name with AS.")
-    incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     dialect = settings.dialect
     relation = f"({query}\n) {_ALIAS}"  # no AS, which Oracle refuses; a line break, because the query may end with a comment
+    columns = _with_zones(database, settings, relation, columns)
+    incrementing, timestamps = _keys(settings, columns, "the query", knows_null=False)
     return RowSource(relation, tuple(columns), settings.topic_prefix, QUERY_PARTITION, dialect, incrementing, timestamps)
+
+
+def _with_zones(database: Database, settings: SourceSettings, relation: str, columns: list[Column]) -> list[Column]:
+    return columns if settings.time_zone == UTC else settings.dialect.with_zones(database, relation, columns)
 
 
 def _with_texts(columns: list[Column], settings: SourceSettings, table: str = "") -> list[Column]:
