@@ -349,7 +349,8 @@ def test_rows_whose_cursor_is_null_are_delivered_in_each_run_and_do_not_move_the
 
 @pytest.mark.parametrize(("treatment", "delivered"), [("skip", [3]), ("deliver", [None, 1, 2, 3])])
 def test_rows_whose_cursor_is_null_may_come_before_fields_have_a_type(treatment: Any, delivered: list[int | None]) -> None:
-    groups = [{"at": None, "id": None}], [], [{"at": None, "id": 1}], pa.table({"at": pa.nulls(1), "id": [2]}), [{"at": 7, "id": 3}]
+    groups: list[Any] = [[{"at": None, "id": None}], [], [{"at": None, "id": 1}], [{"at": 7, "id": 3}]]
+    groups.insert(3, pa.table({"at": pa.nulls(1), "id": [2]}))
 
     @source(cursor="at", on_null_cursor=treatment)
     def rows() -> Iterator[Any]:
