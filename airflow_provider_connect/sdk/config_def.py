@@ -6,7 +6,7 @@ The input is a mapping of strings; the output is typed values and errors. Knows 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, ClassVar, Final, Protocol
@@ -149,7 +149,8 @@ class ConfigKey:
     ``default`` is a string, a value of the type, or None. REQUIRED means that the setting has no default. ``doc``, ``group``, ``order``,
     ``width`` and ``display_name`` are for forms and pages. ``dependents`` names settings whose recommended values depend on this setting.
     ``alias`` is an older name, which is read if the setting itself is missing. Blanks at both ends of a string are removed, as in Kafka,
-    unless ``keeps_blanks`` is true. The constructor raises ConfigException for a default that is not of the type.
+    unless ``keeps_blanks`` is true. ``warning`` receives a given value, unparsed, and returns a reason why the value is probably wrong
+    although it is valid, or None. The constructor raises ConfigException for a default that is not of the type.
     """
 
     name: str
@@ -166,6 +167,7 @@ class ConfigKey:
     recommender: Recommender | None = field(default=None, kw_only=True)
     alias: str | None = field(default=None, kw_only=True)
     keeps_blanks: bool = field(default=False, kw_only=True)
+    warning: Callable[[str], str | None] | None = field(default=None, kw_only=True)
 
     def __post_init__(self) -> None:
         if self.default is not REQUIRED:
@@ -310,6 +312,12 @@ class ConfigDef:
                 _recommend(key, key.recommender, found[key.name], parsed)
         unknown = dict.fromkeys(name for key in self.keys.values() for name in key.dependents if name not in self.keys)
         return [*found.values(), *(_undefined_dependent(name) for name in unknown)]
+
+    def warnings(self, settings: Mapping[str, Any], prefix: str = "") -> list[str]:
+        """A sentence for each given value with a ``warning``. ``prefix`` precedes the settings' names in the sentences."""
+        given = ((key, *key.raw(settings)) for key in self.keys.values() if key.warning is not None)
+        reasons = ((key.name, key.warning(value)) for key, is_given, value in given if key.warning and is_given and isinstance(value, str))
+        return [f"The setting {f'{prefix}{name}'!r}: {reason}" for name, reason in reasons if reason is not None]
 
     def describe(self) -> list[dict[str, Any]]:
         """All keys as Connect's REST API returns them."""

@@ -53,6 +53,23 @@ _SCHEMAS: Final = {
 }
 
 
+_MILLISECOND, _MILLISECOND_DIGITS = "S", 3
+
+
+def _fraction_warning(pattern: str) -> str | None:
+    """A warning about a fraction of a second with more than three digits. Kafka's TimestampConverter reads it in the same way."""
+    try:
+        elements = SimpleDateFormat(pattern).elements
+    except ValueError:
+        return None
+    if not any(element.letter == _MILLISECOND and element.count > _MILLISECOND_DIGITS for element in elements):
+        return None
+    return (
+        "S is a number of milliseconds, as in Java, however often it is repeated: .123456 is 123456 milliseconds. Use SSS with texts of "
+        f"three digits, or Unix times with {UNIX_PRECISION}"
+    )
+
+
 class TimestampConverter(OneSide):
     """Converts a timestamp to another form, in UTC. Without a schema, a number is Unix time, and a string is parsed by ``format``."""
 
@@ -75,6 +92,7 @@ class TimestampConverter(OneSide):
             default="",
             doc="A SimpleDateFormat-compatible format for the timestamp. Used to generate the output when type=string or used to parse the "
             "input if the input is a string.",
+            warning=_fraction_warning,
         ),
         ConfigKey(
             UNIX_PRECISION,

@@ -137,6 +137,28 @@ def test_the_error_of_a_run_names_unknown_settings_where_one_is_missing() -> Non
     assert caught.value.message.splitlines()[1:] == caught.value.errors
 
 
+CONVERTER = {
+    "transforms": "hoist,at",
+    "transforms.at.type": "org.apache.kafka.connect.transforms.TimestampConverter$Value",
+    "transforms.at.target.type": "Timestamp",
+    "transforms.at.field": "x",
+}
+
+
+@pytest.mark.parametrize(("form", "is_named"), [("HH:mm:ss.SSSSSS", True), ("HH:mm:ss.SSS", False), ("'SSSSSS'", False), ("b", False)])
+def test_a_validation_warns_of_microseconds_that_are_read_as_milliseconds(url: str, form: str, is_named: bool) -> None:
+    _, warnings = validated(url, {**GOOD, **CONVERTER, "transforms.at.format": form})
+    text = "".join(warnings or ())
+    assert text.startswith("The setting 'transforms.at.format': S is a number of milliseconds") == is_named
+    assert ("Use SSS" in text and "unix.precision" in text) == is_named
+
+
+def test_a_run_warns_of_microseconds_that_are_read_as_milliseconds(caplog: pytest.LogCaptureFixture) -> None:
+    config = {**GOOD, **CONVERTER, "name": "c", "transforms.at.format": "HH:mm:ss.SSSSSS"}
+    create_stages(check_connector("c", config, WorkerSettings.of({"connectors.allowed.paths": "/data"}), {}), RAW_HEADERS)
+    assert "Connector c: The setting 'transforms.at.format': S is a number of milliseconds" in caplog.text
+
+
 def test_settings_of_a_stage_whose_class_is_wrong_are_not_unknown(url: str) -> None:
     body, warnings = validated(url, {**given({"fiel": ""}), "transforms.hoist.type": "Wrong", "value.converter": "Wrong"})
     assert body["error_count"] > 0

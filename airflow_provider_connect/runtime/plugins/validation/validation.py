@@ -112,14 +112,15 @@ class _Validating:
         return dataclasses.replace(validation, warnings=self._warnings(connector, framework, validation))
 
     def _warnings(self, connector: Connector, framework: ConfigDef, validation: Validation) -> list[str]:
-        """Warnings about settings that no plugin reads. Settings of a transformation, predicate or converter with a wrong class are left
-        out, because their definition is unknown."""
+        """Warnings about settings that no plugin reads, and about values. Unread settings of a transformation, predicate or converter with
+        a wrong class are left out, because their definition is unknown."""
         task_def = getattr(getattr(connector, "task_class", None), "config_def", None)
         definitions = (framework, own_config_def(), connector.config_def, task_def or ConfigDef())
         known = {name for definition in definitions for name in names_of(definition)}
         known |= {value.name for _, value in validation.configs}
         wrong = tuple(f"{value.name.removesuffix('.type')}." for _, value in validation.configs if value.errors and _kind_of(value.name))
-        return unknown_settings([key for key in self._config if not (wrong and key.startswith(wrong))], known)
+        unknown = unknown_settings([key for key in self._config if not (wrong and key.startswith(wrong))], known)
+        return [*unknown, *framework.warnings(self._config), *connector.config_def.warnings(self._visible)]
 
     def _connector(self) -> Connector:
         loaded = self._plugin.load()

@@ -39,7 +39,7 @@ def create_converters(checked: CheckedConnector, worker: WorkerSettings) -> Conv
 
 def create_stages(checked: CheckedConnector, header: HeaderConverter) -> list[Stage]:
     """The transformations in the order of ``transforms``, each with its predicate."""
-    for warning in _unknown_of_stages(checked):
+    for warning in (*_unknown_of_stages(checked), *_warnings_of_values(checked)):
         log.warning("Connector %s: %s", checked.name, warning)
     return [_stage(checked, named, header) for named in checked.settings.transforms]
 
@@ -124,6 +124,13 @@ def _unknown_of_stages(checked: CheckedConnector) -> list[str]:
         if named.predicate is not None:
             own = checked.settings.predicates[named.predicate]
             found += _unknown(f"predicates.{named.predicate}", own, checked.plugins.predicates[named.predicate])
+    return found
+
+
+def _warnings_of_values(checked: CheckedConnector) -> list[str]:
+    found: list[str] = []
+    for named in checked.settings.transforms:
+        found += checked.plugins.transforms[named.alias].load()().config_def.warnings(named.config, f"transforms.{named.alias}.")
     return found
 
 
