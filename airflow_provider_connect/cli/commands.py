@@ -10,6 +10,7 @@ _PACKAGE = __name__.partition(".")[0]
 
 _TEXT_OR_JSON = Arg(("-o", "--output"), help="How to print: text or json", choices=("text", "json"), default="text")
 _WORKER = Arg(("--worker",), help="A worker.properties file with settings for the stack's Airflow", metavar="FILE")
+_ONLY_BROKER = Arg(("--only-broker",), help="Start a Kafka broker, and no Airflow", action="store_true")
 
 _OUTPUT = Arg(("-o", "--output"), help="How to print", choices=("table", "json", "yaml"), default="table")
 _WHERE = (
@@ -361,7 +362,7 @@ def _server_commands() -> tuple[ActionCommand | GroupCommand, ...]:
         _group(
             "dev",
             "A complete stack on this machine, a Kafka broker and Airflow, without Docker",
-            _command("up", "Start the stack, in the background", "servers.up", _WORKER),
+            _command("up", "Start the stack, in the background", "servers.up", _WORKER, _ONLY_BROKER),
             _command("status", "Print the running processes and their addresses", "servers.status", _TEXT_OR_JSON),
             _command("down", "Stop the stack", "servers.down"),
         ),

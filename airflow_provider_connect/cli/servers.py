@@ -46,7 +46,7 @@ def rebuild(arguments: Any) -> None:
 
 def up(arguments: Any) -> None:
     """``airflow connect dev up``."""
-    sys.exit(stack.up(worker=arguments.worker))
+    sys.exit(stack.up(worker=arguments.worker, only_broker=arguments.only_broker))
 
 
 def status(arguments: Any) -> None:

@@ -25,6 +25,8 @@ from airflow_provider_connect.sdk.allowed_paths import SETTING as ALLOWED_PATHS
 
 DIRECTORY, STATE_FILE = Path(".dev"), "stack.json"
 SPARK_MASTER = "local[2]"
+AIRFLOW_URL = "airflow_url"
+"""The key of ``stack.json`` that a stack without Airflow does not have."""
 _ROOT = "connect-rest"
 _BUNDLES = [
     {"name": "dags-folder", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}},
@@ -34,7 +36,8 @@ _SCHEDULE = {"airflow.schedule": "5s"}
 
 
 class Stack:
-    """A broker and an Airflow. ``worker`` is a worker.properties file. If it has bootstrap.servers, no broker is started.
+    """A broker and an Airflow, or with ``only_broker`` a broker alone. ``worker`` is a worker.properties file. If it has
+    bootstrap.servers, no broker is started.
 
     ``variables`` are added to the environment of Airflow and of every task. Unless ``outlives_parent``, the servers are killed when the
     thread that started them ends. As a context manager, the stack is up inside the block. Connectors may reach files below ``allowed``, by
@@ -51,6 +54,7 @@ class Stack:
         allowed: Path | None = None,
         outlives_parent: bool = False,
         with_root: bool = False,
+        only_broker: bool = False,
         notify: Callable[[str], None] = announce,
     ) -> None:
         self.directory = directory.absolute()
@@ -58,7 +62,7 @@ class Stack:
         self.cache = cache or cache_directory()
         self._worker, self._variables, self._outlives_parent, self._notify = worker, dict(variables or {}), outlives_parent, notify
         self._allowed = allowed or self.data_folder
-        self._with_root = with_root
+        self._with_root, self._only_broker = with_root, only_broker
         self._root_port: int | None = None
         self.kafka: KafkaServer | None = None
         self.airflow: AirflowServer | None = None
@@ -111,7 +115,7 @@ class Stack:
         return found
 
     def is_up(self) -> bool:
-        """Whether Airflow serves now, and the stack's own broker if it has one."""
+        """Whether Airflow serves now, if the stack has one, and the stack's own broker if it has one."""
         return self.state() is not None and not self.faults()
 
     def faults(self) -> list[str]:
@@ -124,7 +128,8 @@ class Stack:
         servers = str(state["bootstrap_servers"])
         if "kafka" in pids.keys() - ended.keys() and not is_listening(int(servers.rpartition(":")[2])):
             found.append(f"kafka does not listen at {servers}; its log: {self._log_of('kafka')}")
-        unhealthy = [name for name in unhealthy_parts(str(state["airflow_url"])) if name not in ended]
+        parts = unhealthy_parts(str(state[AIRFLOW_URL])) if AIRFLOW_URL in state else []
+        unhealthy = [name for name in parts if name not in ended]
         return found + [f"{name} is not healthy; its log: {self._log_of(name if name in pids else 'api-server')}" for name in unhealthy]
 
     def ended_processes(self) -> list[str]:
@@ -138,14 +143,18 @@ class Stack:
         return self.folder / "kafka" / "server.log" if name == "kafka" else self.folder / "airflow" / "logs" / f"{name}.log"
 
     def up(self) -> dict[str, object]:
-        """Start everything, and return the content of ``stack.json``. Processes of an interrupted start are ended first."""
+        """Start everything, and return the content of ``stack.json``. Processes of an interrupted start are ended first. Raises
+        ConnectException, after ending everything, if a part does not start or has ended meanwhile."""
         end_marked(self.mark)
         worker = {ALLOWED_PATHS: str(self._allowed), "plugin.path": str(self.plugins_folder)} | _worker_properties(self._worker)
         for folder in (self.data_folder, self.plugins_folder):
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         os.environ[VARIABLE] = self.mark
         try:
-            return self._up(worker)
+            state = self._up(worker)
+            if faults := self.faults():
+                raise ConnectException("\n".join(faults))
+            return state
         except BaseException:
             self.down()
             raise
@@ -168,6 +177,8 @@ class Stack:
         self.down()
 
     def _up(self, worker: dict[str, str]) -> dict[str, object]:
+        if self._only_broker:
+            return self._write_state({"bootstrap_servers": self._start_broker()})
         self.airflow = airflow = AirflowServer(
             self.folder / "airflow",
             self.cache,
@@ -179,19 +190,14 @@ class Stack:
         if "bootstrap.servers" in worker:
             self._notify(f"Kafka: {worker['bootstrap.servers']} (named by {self._worker}; no broker started)")
         else:
-            self.kafka = KafkaServer(
-                self.folder / "kafka", self.cache, quick=False, outlives_parent=self._outlives_parent, notify=self._notify
-            )
-            self.kafka.start()
-            worker = {"bootstrap.servers": self.kafka.bootstrap_servers, **worker}
-            self._notify(f"Kafka: {self.kafka.bootstrap_servers}")
+            worker = {"bootstrap.servers": self._start_broker(), **worker}
         self._write_worker(worker)
         airflow.start()
         self._notify("Airflow: starting api-server, scheduler, dag-processor and triggerer")
         if self._with_root:
             self._root_port = self._reuse_port("root-port")
             airflow.start_command(_ROOT, "connect", "rest", "--host", LOOPBACK, "--port", str(self._root_port))
-        state = self._write_state(worker["bootstrap.servers"], worker["plugin.path"])
+        state = self._write_state(self._state(airflow, worker))
         airflow.wait_until_healthy()
         if self._root_port is not None:
             airflow.wait_until_it_listens(_ROOT, self._root_port)
@@ -223,26 +229,35 @@ class Stack:
         self.worker_properties.touch(mode=0o600)
         self.worker_properties.write_text("".join(f"{_escaped(key, ' =:')}={_escaped(value, '')}\n" for key, value in worker.items()))
 
-    def _write_state(self, bootstrap_servers: str, plugins_folder: str) -> dict[str, object]:
-        assert self.airflow is not None
-        pids = {name: process.pid for name, process in self.airflow.processes.items()}
+    def _start_broker(self) -> str:
+        """Start the stack's own broker, and return its address."""
+        self.kafka = KafkaServer(
+            self.folder / "kafka", self.cache, quick=False, outlives_parent=self._outlives_parent, notify=self._notify
+        ).start()
+        self._notify(f"Kafka: {self.kafka.bootstrap_servers}")
+        return self.kafka.bootstrap_servers
+
+    def _state(self, airflow: AirflowServer, worker: Mapping[str, str]) -> dict[str, object]:
+        return {
+            AIRFLOW_URL: airflow.url,
+            "rest_url": f"{airflow.url}/connect",
+            "rest_root_url": None if self._root_port is None else f"http://{LOOPBACK}:{self._root_port}",
+            "bootstrap_servers": worker["bootstrap.servers"],
+            "username": USERNAME,
+            "password": airflow.password,
+            "dags_folder": str(airflow.dags_folder),
+            "log_folder": str(airflow.log_folder),
+            "data_folder": str(self.data_folder),
+            "plugins_folder": worker["plugin.path"],
+            "worker_properties": str(self.worker_properties),
+            "environment": str(self._write_environment(airflow.variables)),
+        }
+
+    def _write_state(self, addresses: Mapping[str, object]) -> dict[str, object]:
+        pids = {} if self.airflow is None else {name: process.pid for name, process in self.airflow.processes.items()}
         if self.kafka is not None:
             pids["kafka"] = self.kafka.pid
-        state: dict[str, object] = {
-            "airflow_url": self.airflow.url,
-            "rest_url": f"{self.airflow.url}/connect",
-            "rest_root_url": None if self._root_port is None else f"http://{LOOPBACK}:{self._root_port}",
-            "bootstrap_servers": bootstrap_servers,
-            "username": USERNAME,
-            "password": self.airflow.password,
-            "dags_folder": str(self.airflow.dags_folder),
-            "log_folder": str(self.airflow.log_folder),
-            "data_folder": str(self.data_folder),
-            "plugins_folder": plugins_folder,
-            "worker_properties": str(self.worker_properties),
-            "environment": str(self._write_environment(self.airflow.variables)),
-            "pids": pids,
-        }
+        state: dict[str, object] = {**addresses, "pids": pids}
         scratch = self.state_file.with_suffix(".tmp")
         scratch.touch(mode=0o600)
         scratch.write_text(json.dumps(state, indent=2) + "\n")
@@ -257,29 +272,41 @@ class Stack:
         return file
 
 
-def up(worker: str | None = None, *, directory: Path = DIRECTORY) -> int:
-    """Start the stack in the background and print its addresses. Returns exit code 0, or 1 with the reason on standard error."""
-    stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True)
+def up(worker: str | None = None, *, only_broker: bool = False, directory: Path = DIRECTORY) -> int:
+    """Start the stack in the background and print its addresses. ``only_broker``: start no Airflow. Returns exit code 0, or 1 with the
+    reason on standard error."""
+    if only_broker and worker:
+        announce("--worker has settings of the stack's Airflow, which --only-broker does not start")
+        return 1
+    stack = Stack(directory, worker=Path(worker) if worker else None, outlives_parent=True, with_root=True, only_broker=only_broker)
     if (known := stack.state()) is not None:
         faults = stack.faults()
-        if not faults:
-            announce(f"already up: {known['airflow_url']} (airflow connect dev down ends it)")
+        if not faults and (only_broker or AIRFLOW_URL in known):
+            announce(f"already up: {_address(known)} (airflow connect dev down ends it)")
             announce(cli_advice(known))
             return 0
-        announce("\n".join([*faults, "so all of it is started anew"]))
+        announce("\n".join([*(faults or ["only the broker is up"]), "so all of it is started anew"]))
         stack.down()
     try:
         state = stack.up()
     except ConnectException as error:
         announce(str(error))
         return 1
-    announce(f"up. {state['airflow_url']}  user {state['username']}  password {state['password']}; all in {stack.state_file}")
+    user = f"  user {state['username']}  password {state['password']}" if AIRFLOW_URL in state else ""
+    announce(f"up. {_address(state)}{user}; all in {stack.state_file}")
     announce(cli_advice(state))
     return 0
 
 
+def _address(state: Mapping[str, object]) -> str:
+    return str(state.get(AIRFLOW_URL) or f"broker {state['bootstrap_servers']}, without Airflow")
+
+
 def cli_advice(state: Mapping[str, object]) -> str:
-    """A shell command that makes ``airflow`` use this stack: it puts this environment's programs first and sets the stack's settings."""
+    """A shell command that makes ``airflow`` use this stack: it puts this environment's programs first and sets the stack's settings. For a
+    broker alone, the setting that names the broker."""
+    if AIRFLOW_URL not in state:
+        return f"its worker setting: bootstrap.servers={state['bootstrap_servers']}"
     programs = shlex.quote(str(Path(sys.executable).parent))
     return f"its command line: export PATH={programs}:$PATH; source {shlex.quote(str(state['environment']))}; airflow connect list"
 
@@ -309,7 +336,7 @@ def status(output: str = "text", *, directory: Path | None = None) -> int:
     else:
         print("up" if is_up else "\n".join(["not healthy: airflow connect dev up (make up) starts all of it anew", *faults]))
         for name in (
-            "airflow_url",
+            AIRFLOW_URL,
             "rest_url",
             "rest_root_url",
             "bootstrap_servers",
@@ -320,7 +347,8 @@ def status(output: str = "text", *, directory: Path | None = None) -> int:
             "data_folder",
             "plugins_folder",
         ):
-            print(f"{name:18} {state.get(name)}")
+            if name in state:
+                print(f"{name:18} {state[name]}")
     return 0 if is_up else 1
 
 

@@ -14,10 +14,13 @@ import httpx
 import pytest
 from confluent_kafka.admin import AdminClient
 
+from airflow_provider_connect.dev import stack
 from airflow_provider_connect.dev.airflow_client import AirflowClient
+from airflow_provider_connect.dev.kafka_server import KafkaServer
 from airflow_provider_connect.dev.marked import marked_processes
 from airflow_provider_connect.dev.own_server import is_listening
 from airflow_provider_connect.dev.stack import Stack
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.skeleton.new import main as new
 from tests.waiting import HANG_SECONDS, wait_until
 
@@ -46,6 +49,45 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("stack with space")
     yield folder
     assert _command(folder, "down").returncode == 0
+
+
+def test_a_broker_alone_is_up_only_while_it_serves(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    try:
+        assert stack.up(directory=tmp_path, only_broker=True) == 0
+        state = json.loads((tmp_path / "stack.json").read_text())
+        assert state.keys() == {"bootstrap_servers", "pids"}
+        assert AdminClient({"bootstrap.servers": state["bootstrap_servers"]}).list_topics(timeout=HANG_SECONDS).brokers
+        assert state["pids"].keys() == {"kafka"}, "no Airflow"
+        assert f"bootstrap.servers={state['bootstrap_servers']}" in capsys.readouterr().err
+        assert stack.status(directory=tmp_path) == 0
+        assert capsys.readouterr().out.splitlines() == ["up", f"bootstrap_servers  {state['bootstrap_servers']}"]
+        assert stack.up(directory=tmp_path, only_broker=True) == 0
+        assert capsys.readouterr().err.startswith(f"already up: broker {state['bootstrap_servers']}")
+
+        os.kill(state["pids"]["kafka"], signal.SIGKILL)
+        wait_until(lambda: stack.status(directory=tmp_path) == 1)
+        assert "kafka has ended" in capsys.readouterr().out
+    finally:
+        Stack(tmp_path).down()
+
+
+def test_a_broker_that_ends_while_airflow_starts_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def start_and_kill(self: KafkaServer) -> KafkaServer:
+        start(self)
+        os.kill(self.pid, signal.SIGKILL)
+        wait_until(lambda: not self.is_running)
+        return self
+
+    start = KafkaServer.start
+    monkeypatch.setattr(KafkaServer, "start", start_and_kill)
+    with pytest.raises(ConnectException, match=r"kafka has ended \(process \d+\); its log: .*server\.log"):
+        Stack(tmp_path, only_broker=True).up()
+    assert Stack(tmp_path).state() is None
+
+
+def test_settings_of_an_airflow_that_is_not_started_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert stack.up("worker.properties", directory=tmp_path, only_broker=True) == 1
+    assert "--only-broker does not start" in capsys.readouterr().err
 
 
 @pytest.mark.soak
