@@ -46,7 +46,7 @@ class LogFile:
 
     @property
     def is_compressed(self) -> bool:
-        return self.name.endswith(COMPRESSED)
+        return self.name.lower().endswith(COMPRESSED)
 
     @property
     def is_rotated(self) -> bool:
@@ -241,7 +241,7 @@ def _expression(pattern: str) -> BoundedRegex:
 
 def _unrotated_names(name: str) -> Iterable[str]:
     """Names before rotation: ``app.log.1`` and ``app.log`` for ``app.log.1.gz``; ``app.log`` for ``app-20260102.log``."""
-    plain = name.removesuffix(COMPRESSED)
+    plain = name[: -len(COMPRESSED)] if name.lower().endswith(COMPRESSED) else name
     body, dot, ending = plain.rpartition(".")
     yield from _without_suffixes(plain)
     if dot:

@@ -152,7 +152,7 @@ class _Decompressor:
             if self._file.error is not None:
                 raise
             if self._step == 1:
-                self.fault = DataException(f"it is not valid {self._codec}: {error}")
+                self.fault = DataException(f"it is not valid {self._codec}{self._likeness()}: {error}")
                 return b""
             self._step = max(1, self._step // _SMALLER)
             self._stream = self._slow_stream()
@@ -165,6 +165,14 @@ class _Decompressor:
             self.fault = error
             return b""
         return data
+
+    def _likeness(self) -> str:
+        """What the file begins like, if not like its compression."""
+        if self._position:
+            return ""
+        self._file.seek(0)
+        found = codec_of_content(self._file.read(MAGIC_BYTES))
+        return "" if found == self._codec else f", and begins like {'an uncompressed file' if found == NONE else found}"
 
     def _slow_stream(self) -> pa.NativeFile:
         """A new stream at the same position. The library does not return data that it decompressed before a fault. So the file is read

@@ -442,10 +442,11 @@ def test_a_compression_that_is_not_supported_is_named(name: str, codec: str, dat
     assert str(error) == f"The rest of the file cannot be read: it is compressed with {codec}, which is not supported"
 
 
+@pytest.mark.parametrize(("content", "likeness"), [(b"a\n1\n", "an uncompressed file"), (lzma.compress(b"1\n"), "xz")])
 @pytest.mark.parametrize("name", ["json", "csv", "bytes"])
-def test_a_file_that_is_not_what_its_name_shows_is_an_error_with_the_compression(name: str) -> None:
-    [error] = file_format(name, codec_of(name, "a.GZ"), {}).read(io.BytesIO(b"a\n1\n"), None)
-    assert str(error).startswith("The rest of the file cannot be read: it is not valid gzip: ")
+def test_a_file_that_is_not_what_its_name_shows_is_an_error_with_the_compression(name: str, content: bytes, likeness: str) -> None:
+    [error] = file_format(name, codec_of(name, "a.GZ"), {}).read(io.BytesIO(content), None)
+    assert str(error).startswith(f"The rest of the file cannot be read: it is not valid gzip, and begins like {likeness}: ")
 
 
 def test_a_line_without_end_is_passed_over_in_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -25,6 +25,8 @@ def names(path: str, excluded: str | None = None) -> NameFilter:
         ("/logs/app.log", "app.log.1", "app.log"),
         ("/logs/app.log", "app.log.12.gz", "app.log"),
         ("/logs/app.log", "app.log.gz", "app.log"),
+        ("/logs/app.log", "app.log.1.GZ", "app.log"),
+        ("/logs/*.log", "0.log.20260102-030405.gz", "0.log"),
         ("/logs/app.log", "app.log-20260102", "app.log"),
         ("/logs/app.log", "app.log.2026-01-02T10:30", "app.log"),
         ("/logs/app.log", "app-2026-01-02.log", "app.log"),

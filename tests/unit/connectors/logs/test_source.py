@@ -168,6 +168,13 @@ def test_a_compressed_file_is_read_on_where_the_plain_one_was(logs: Logs) -> Non
     assert logs.has_new_data() is False
 
 
+def test_a_compressed_file_may_have_an_ending_in_capitals(logs: Logs) -> None:
+    logs.write("one\n")
+    compressed = logs.compress(logs.rename())
+    compressed.rename(compressed.with_suffix(".GZ"))
+    assert logs.read() == ["one"]
+
+
 def test_a_compressed_copy_of_what_was_cut_is_read_on(logs: Logs) -> None:
     logs.write("one\n")
     logs.read()
