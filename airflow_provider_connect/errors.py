@@ -37,6 +37,7 @@ import threading
 import traceback
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from itertools import takewhile
 from typing import ClassVar, Final
 
 MOST_CHARACTERS: Final = 50_000
@@ -303,6 +304,42 @@ def last_line(trace: str) -> str:
     if len(lines) > 2 and not lines[-1].strip("^~ "):
         lines = lines[:-2]
     return lines[-1].removeprefix("Caused by: ") if lines else ""
+
+
+_CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
+"""In a trace of Python or Java, the line after the message begins with one of these texts."""
+_CAUSE: Final = "Caused by: "
+_IN_FRONT: Final = "Tolerance exceeded in error handler: "
+_CLASS: Final = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*")
+
+
+def short_trace(trace: str) -> str:
+    """Only class and message. For a real Kafka Connect, also the last cause."""
+    lines = trace.strip().splitlines()
+    message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
+    causes = [line for line in lines[len(message) :] if line.startswith(_CAUSE)]
+    return "\n".join([*message, *causes[-1:]])
+
+
+def reason_of(trace: str) -> str:
+    """The reason of a failure in one line, for lists and messages: ``first_line`` of the last cause's message, without the exception's
+    class. If there is no message, the class."""
+    lines = trace.strip().splitlines()
+    last = max((index for index, line in enumerate(lines) if line.startswith(_CAUSE)), default=0)
+    line = first_line("\n".join(lines[last:]).removeprefix(_CAUSE))
+    name, _, message = line.partition(": ")
+    return message.removeprefix(_IN_FRONT) if message and _CLASS.fullmatch(name) else line
+
+
+def first_line(message: str) -> str:
+    """The first line of a message or trace. If it ends with a colon, the line that it announces follows it."""
+    lines = takewhile(lambda line: not line.startswith(_CALLS), message.strip().splitlines())
+    found = next(lines, "")
+    for line in lines:
+        if not found.endswith(":"):
+            break
+        found = f"{found} {line.strip()}".strip()
+    return found
 
 
 def message_of(error: BaseException) -> str:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.cli.configs import given_connector, given_pairs, shown, unhidden, unhidden_patch
 from airflow_provider_connect.cli.connection import Verbs, connect_command, server_command
 from airflow_provider_connect.cli.overview import Overview
-from airflow_provider_connect.cli.printing import print_rows, print_value, short_trace, visible
+from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.client.verbs import ConnectVerbs
-from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, UnauthorizedException, short_trace
 from airflow_provider_connect.runtime.config.dag_settings import dag_keys
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.offsets import requested_offsets

@@ -11,7 +11,7 @@ from typing import Any, Final
 from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, visible
-from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.errors import BadRequestException, first_line
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.runtime.config.masking import Mask
@@ -59,7 +59,7 @@ def line_of(row: Row) -> Row:
         "task": errors.get("task.id"),
         "from": f"{errors['topic']}:{errors.get('partition')}:{errors.get('offset')}" if "topic" in errors else None,
         "stage": errors.get("stage"),
-        "error": (errors.get("exception.message") or "").partition("\n")[0][:200] or None,
+        "error": first_line(errors.get("exception.message") or "")[:200] or None,
         "value": (row["value"] or "")[:200] or None,
     }
 

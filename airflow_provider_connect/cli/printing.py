@@ -5,7 +5,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import takewhile
 from typing import Any, Final
 
 import yaml
@@ -19,8 +18,6 @@ STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "
 """The colours of states, by rich's names."""
 _CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
 _COLOURED: Final = ("state", "tasks")
-_CALLS: Final = ("Traceback (most recent call last)", "\tat ", "    at ")
-"""In a trace of Python or Java, the line after the message begins with one of these texts."""
 
 
 @contextmanager
@@ -55,14 +52,6 @@ def print_value(value: Any, output: str) -> None:
 def visible(text: str) -> str:
     """The text for a terminal, with control characters replaced, except line feeds and tabs."""
     return text if text.isprintable() else "".join(each if each.isprintable() or each in "\n\t" else "\ufffd" for each in text)
-
-
-def short_trace(trace: str) -> str:
-    """Only class and message. For a real Kafka Connect, also the last cause."""
-    lines = trace.strip().splitlines()
-    message = list(takewhile(lambda line: not line.startswith(_CALLS), lines))
-    causes = [line for line in lines[len(message) :] if line.startswith("Caused by:")]
-    return "\n".join([*message, *causes[-1:]])
 
 
 def _yaml(value: Any) -> str:

@@ -18,10 +18,10 @@ from rich.progress import BarColumn, Progress, SpinnerColumn, TaskProgressColumn
 from airflow_provider_connect.api_server.runs import ConnectorRun, last_begun_run, run_after
 from airflow_provider_connect.cli.connection import Verbs
 from airflow_provider_connect.cli.overview import Line, Overview
-from airflow_provider_connect.cli.printing import short_trace, visible
+from airflow_provider_connect.cli.printing import visible
 from airflow_provider_connect.client.conditions import ConnectorReaches, FailureTimeout, ReplayEnds
 from airflow_provider_connect.client.conversation import is_outage
-from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException, short_trace
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.views import ConnectorStatusView, StateView, TaskView
 

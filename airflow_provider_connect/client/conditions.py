@@ -12,12 +12,14 @@ from typing import Any, Protocol
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import BadRequestException
+from airflow_provider_connect.errors import BadRequestException, reason_of
 from airflow_provider_connect.runtime.model.backfill_request import Backfill
 from airflow_provider_connect.runtime.model.replays import Replay
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
 from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, OffsetView, StateView, TaskView
+
+_NO_TRACE = "without a trace"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +68,7 @@ class ConnectorReaches:
         failed = [instance for instance in instances if instance.state == State.FAILED and State.FAILED not in self.states]
         text = f"Connector {self.connector} is {seen.connector.state}" + (f", its tasks {_count_states(tasks)}" if tasks else "")
         if failed:
-            return Verdict(False, f"{text}: {_first_line(failed[0].trace)}", has_failed=True)
+            return Verdict(False, f"{text}: {reason_of(failed[0].trace or _NO_TRACE)}", has_failed=True)
         is_emptied = not tasks or seen.connector.state != State.STOPPED
         is_early = self.with_tasks and not tasks and seen.connector.state == State.RUNNING
         return Verdict(is_emptied and all(instance.state in self.states for instance in instances), text, is_early=is_early)
@@ -88,7 +90,7 @@ class TaskReaches:
         if seen is None:
             return Verdict(False, f"{name} has no status")
         if seen.state == State.FAILED and State.FAILED not in self.states:
-            return Verdict(False, f"{name} is FAILED: {_first_line(seen.trace)}", has_failed=True)
+            return Verdict(False, f"{name} is FAILED: {reason_of(seen.trace or _NO_TRACE)}", has_failed=True)
         return Verdict(seen.state in self.states, f"{name} is {seen.state}")
 
 
@@ -285,7 +287,3 @@ def _reaches(value: object, wanted: object) -> bool:
 def _count_states(tasks: Sequence[TaskView]) -> str:
     states = [task.state for task in tasks]
     return ", ".join(f"{states.count(state)} {state}" for state in dict.fromkeys(states))
-
-
-def _first_line(trace: str | None) -> str:
-    return (trace or "without a trace").strip().partition("\n")[0]

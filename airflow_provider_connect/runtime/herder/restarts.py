@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from airflow_provider_connect.errors import ConnectException, NotFoundException
+from airflow_provider_connect.errors import ConnectException, NotFoundException, first_line
 from airflow_provider_connect.runtime.herder.lifecycle import Lifecycle, wait_until
 from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.runtime.herder.ports import Launcher
@@ -117,7 +117,7 @@ class Restarts:
         if not wait_until(has_started, _START_SECONDS, self._sleep):
             raise ConnectException("Request timed out. The run that starts the connector has not done so yet")
         if (status := seen[0]) is not None and status.state is State.FAILED:
-            cause = (status.trace or "").partition("\n")[0]
+            cause = first_line(status.trace or "")
             raise ConnectException(": ".join(filter(None, [f"Failed to start connector: {name}", cause])))
 
     def _reach_target(self, plan: RestartPlan, target: TargetState) -> None:

@@ -4,13 +4,13 @@ records.
 Fields are named as in JSON.
 """
 
-import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.errors import reason_of
 from airflow_provider_connect.runtime.model.backfill_request import Backfill
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.replays import Replay
@@ -21,8 +21,6 @@ Distances = Mapping[str, Distance]
 """For each connector, its distance to the end of its data."""
 
 _MOST_OF_A_TRACE: Final = 300
-_IN_FRONT: Final = "Tolerance exceeded in error handler: "
-_CLASS = re.compile(r"(?:[\w$]+\.)*[A-Z][\w$]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -255,7 +253,7 @@ def row_of(
     """The connector as a row of the list. The row contains nothing of the config except the class. ``planned`` is by DAG. None: unknown."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
     traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
-    first = next((_reason(trace) for trace in traces if trace and trace.strip()), None)
+    first = next((reason_of(trace) for trace in traces if trace and trace.strip()), None)
     return ConnectorRow(
         name=info.name,
         dag_id=dag_id,
@@ -275,12 +273,3 @@ def row_of(
         has_dag=None if planned is None else dag_id in planned,
         note=status.note if status else None,
     )
-
-
-def _reason(trace: str) -> str:
-    """The message of the last cause, without the exception's class. If there is no message, the class."""
-    lines = trace.strip().splitlines()
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    line = causes[-1] if causes else lines[0]
-    name, _, message = line.partition(": ")
-    return message.removeprefix(_IN_FRONT) if message and _CLASS.fullmatch(name) else line

@@ -10,7 +10,6 @@ from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.api_server.runs import ConnectorRun
 from airflow_provider_connect.cli import connectors, waiting
-from airflow_provider_connect.cli.printing import short_trace
 from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.errors import (
     BadRequestException,
@@ -18,6 +17,7 @@ from airflow_provider_connect.errors import (
     NotFoundException,
     StoreTimeoutException,
     UnauthorizedException,
+    short_trace,
 )
 from airflow_provider_connect.runtime.model.views import (
     ConfigKeyView,

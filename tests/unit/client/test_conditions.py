@@ -68,6 +68,12 @@ def test_what_was_seen_is_reported_with_the_first_line_of_the_trace() -> None:
     assert text == "Connector c is RUNNING, its tasks 1 FAILED, 1 RUNNING: boom"
 
 
+def test_a_failure_is_shown_with_the_line_that_its_first_line_announces() -> None:
+    trace = "a.ConfigException: The config has 1 error(s):\nfile is missing\nTraceback (most recent call last):"
+    text = TaskReaches("c", 0, ["RUNNING"]).evaluate(TaskView(0, "FAILED", "w:1", trace=trace)).text
+    assert text == "Task c-0 is FAILED: The config has 1 error(s): file is missing"
+
+
 @pytest.mark.parametrize(("seen", "expected"), [(None, NOT_YET), ("RUNNING", MET), ("PAUSED", NOT_YET), ("FAILED", FAILED)])
 def test_a_state_of_a_task(seen: str | None, expected: tuple[bool, bool]) -> None:
     view = None if seen is None else TaskView(1, seen, "w:1")

@@ -75,6 +75,11 @@ def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_b
         ("java.lang.Error: ", "java.lang.Error: "),
         ("a.ConnectException: Tolerance exceeded in error handler: PUT by X failed", "PUT by X failed"),
         ("table orders: it is locked", "table orders: it is locked"),
+        (
+            "a.ConfigException: The config has 1 error(s):\nfile is missing\nTraceback (most recent call last):",
+            "The config has 1 error(s): file is missing",
+        ),
+        ("a.B: It\nCaused by: c.D: The reason:\n\tat x", "The reason:"),
     ],
 )
 def test_the_reason_of_a_failure_is_the_message_of_its_last_cause(trace: str, failure: str) -> None:
