@@ -7,8 +7,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Mapping
 
+from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.runtime.model.ids import named_topics
+from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,16 @@ def warn_missing(connector: str, missing: str | None) -> None:
     """Log what a connector waits for. Called once per run."""
     if missing:
         log.warning("Connector %s waits: %s", connector, missing)
+
+
+def note_missing(open_store: Callable[[], ConfigChanges], connector: str, missing: str | None, *, of: Mapping[str, str]) -> None:
+    """Write a note about what the connector with the raw config ``of`` waits for to the config topic. None: nothing is missing. Lists show
+    the note. Never fails a run."""
+    try:
+        with open_store() as store:
+            store.put_note(connector, missing, of=of)
+    except ConnectException as error:
+        log.warning("Connector %s: %s, which could not be noted: %s", connector, missing or "Nothing is missing", error.message)
 
 
 def shortened_note(note: str) -> str:

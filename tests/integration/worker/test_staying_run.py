@@ -321,6 +321,24 @@ def test_files_are_published_although_the_run_does_not_end(
         assert run.run.is_running
 
 
+@pytest.mark.parametrize("direction", ["sink", "source"])
+def test_a_note_about_what_is_missing_goes_when_it_is_there(environment: RunEnvironment, unique: str, direction: str) -> None:
+    is_sink = direction == "sink"
+    config = environment.file_sink(unique) if is_sink else environment.file_source(unique)
+    missing = f"There is no {f'topic {unique}' if is_sink else f'file {environment.file}'}: nothing is read "
+    with staying(environment, config) as run:
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
+        wait_until(lambda: missing in environment.configs().notes.get(environment.connector, ""))
+        make_topic(environment.bootstrap, unique)
+        if is_sink:
+            send(environment.bootstrap, unique, ["one"])
+        else:
+            environment.file.write_text("one\n")
+        wait_until(lambda: environment.lines() == values_of(environment.bootstrap, unique) == ["one"])
+        wait_until(lambda: environment.connector not in environment.configs().notes)
+        assert run.run.is_running
+
+
 @pytest.mark.parametrize("guarantee", ["at_least_once", "at_most_once"])
 def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environment: RunEnvironment, unique: str, guarantee: str) -> None:
     make_topic(environment.bootstrap, unique)

@@ -40,6 +40,7 @@ from airflow_provider_connect.runtime.worker.bounded_call import within
 from airflow_provider_connect.runtime.worker.delivery.kafka_ends import last_records
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import by_topic, group_mark, partitions_of, topics_of
+from airflow_provider_connect.runtime.worker.missing import missing_topics
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.progress import ProgressLog
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
@@ -340,6 +341,7 @@ class JavaSinkRunner(JavaTaskRunner):
             self._initialize_coordinator_offsets(self._table_commit)
         topics = topics_of(self._environment.connector_settings, self._admin)
         partitions, self._topic_ids = partitions_of(topics), known_ids(topics)
+        self._environment.note_missing(missing_topics(self._environment.checked.resolved, topics))
         self._ends = self._admin.end_offsets(partitions)
         self._before = self._committed()
         overrides = self._environment.connector_settings.overrides["consumer"]

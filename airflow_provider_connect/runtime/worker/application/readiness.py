@@ -16,7 +16,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.data.records import TopicPartition
-from airflow_provider_connect.errors import ConnectException, MissingException, StoreTimeoutException, trace_of
+from airflow_provider_connect.errors import MissingException, StoreTimeoutException, trace_of
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.config.client_settings import client_config, connector_overrides
 from airflow_provider_connect.runtime.config.dag_settings import PROBE_INTERVAL, java_seconds
@@ -45,7 +45,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.bounded_call import connector_class, within
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import was_committed_recently
-from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, warn_missing
+from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, note_missing, warn_missing
 
 if TYPE_CHECKING:
     from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
@@ -292,16 +292,11 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
 
 
 def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write a note about what the connector waits for to the config topic, unless the note is already there. Lists show the note. Never
-    fails a run."""
+    """Write the note about what the connector waits for, unless the note is already there."""
     state = None if found.known is None else found.known.log(connector).state
     if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
         return
-    try:
-        with ConfigStore(settings, known=found.known, only=connector) as store:
-            store.put_note(connector, found.missing, of=found.config)
-    except ConnectException as error:
-        log.warning("Connector %s: %s, which could not be noted: %s", connector, found.missing or "Nothing is missing", error.message)
+    note_missing(lambda: ConfigStore(settings, known=found.known, only=connector), connector, found.missing, of=found.config)
 
 
 def _check_before_work(

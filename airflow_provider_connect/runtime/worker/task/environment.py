@@ -20,6 +20,7 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook
 from airflow_provider_connect.runtime.worker.delivery.librdkafka import Librdkafka, load_librdkafka
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.missing import note_missing
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 from airflow_provider_connect.runtime.worker.task.memory_fence import TaskFence
@@ -28,6 +29,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
 _log = logging.getLogger(__name__)
+_UNKNOWN = ""  # the note that the config topic has is not known yet
 
 
 @dataclass(slots=True)
@@ -55,6 +57,7 @@ class TaskEnvironment:
     cpu_clock: Callable[[], float] = time.process_time
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(init=False)
+    _noted: str | None = field(default=_UNKNOWN, init=False)
 
     def __post_init__(self) -> None:
         self.started_cpu = self.cpu_clock()
@@ -95,6 +98,16 @@ class TaskEnvironment:
         """Called before the work on each batch, for the report of a task that reaches its memory fence."""
         if self.fence is not None:
             self.fence.at(self.mask(position))
+
+    def note_missing(self, missing: str | None) -> None:
+        """Note what the connector waits for. None: nothing is missing. Called by the tasks of a run that stays, each time they check. Other
+        runs check before they start."""
+        name, stays = self.payload.connector, self.payload.stays
+        if not stays or missing == self._noted:
+            return
+        if self.configs.read().notes.get(name) != missing:
+            note_missing(self.backing.configs, name, missing, of=self.payload.connector_config)
+        self._noted = missing
 
     def refuse_old_claim(self) -> None:
         """Raise FencedException unless the claim is the newest and the connector is STARTED; if it is PAUSED, raise PausedException.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 
 from airflow_provider_connect.errors import message_of, plugin_code, trace_of
 from airflow_provider_connect.runtime.stores.offset_store import SourceOffsets
+from airflow_provider_connect.runtime.worker.missing import missing_of
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason, StopSignal
 from airflow_provider_connect.sdk.connector import DataSignal, SourceConnector
 from airflow_provider_connect.sdk.task import SourceTask
@@ -30,9 +31,10 @@ class Renewal:
     ``config`` is the connector's config, resolved and without framework keys. ``offsets`` returns the committed offsets, from which
     ``create_task`` starts a task. ``records`` returns how many records the run has read, ``offsets_written`` how many offsets it has
     committed. The waits between two checks double, from ``FIRST_SECONDS`` to the connector's ``check_seconds``, until a task reads a
-    record. If the connector has a data signal, the signal ends the wait, and there is a check every ``SIGNAL_CHECK_SECONDS``. If the signal
-    fails, the waits are those without a signal. After records without offsets, the wait is ``REPEAT_SECONDS``. After ``idle_seconds``
-    without a record the wait ends with ``StopReason.IDLE``. ``mask`` hides secrets in the log.
+    record. If the connector has a data signal, the signal ends the wait, and there is a check every ``SIGNAL_CHECK_SECONDS``. If the
+    signal fails, the waits are those without a signal. After records without offsets, the wait is ``REPEAT_SECONDS``. After
+    ``idle_seconds`` without a record the wait ends with ``StopReason.IDLE``. ``note_missing`` receives what each check has found to be
+    missing. ``mask`` hides secrets in the log.
     """
 
     def __init__(
@@ -46,6 +48,7 @@ class Renewal:
         stop: StopSignal,
         records: Callable[[], int],
         offsets_written: Callable[[], int],
+        note_missing: Callable[[str | None], None] = lambda _: None,
         mask: Callable[[str], str] = str,
         sleep: Callable[[float], None] = time.sleep,
         now: Callable[[], float] = time.monotonic,
@@ -59,6 +62,7 @@ class Renewal:
         self._stop = stop
         self._records = records
         self._offsets_written = offsets_written
+        self._note_missing = note_missing
         self._mask = mask
         self._sleep = sleep
         self._now = now
@@ -99,13 +103,18 @@ class Renewal:
 
     def has_new_data(self) -> bool | None:
         """Whether the connector reports new data. None: it has no check for new data, or the check has failed."""
+        self._connector.missing = None
         try:
-            return self._connector.check_for_new_data(self._config, self._offsets().get)
+            found = self._connector.check_for_new_data(self._config, self._offsets().get)
         except Exception as error:  # (the connector's own code)
             trace = self._mask(trace_of(error))
             level, self._last_trace = logging.DEBUG if trace == self._last_trace else logging.WARNING, trace
             log.log(level, "Task %s: its connector could not check for new data, so it runs\n%s", self._name, trace)
             return None
+        missing = missing_of(self._connector, self._mask)
+        if missing or found is False:  # if there is new data, the check may not have gone further
+            self._note_missing(missing)
+        return found
 
     def close(self) -> None:
         """Close the data signal. Called at the end of the task. Never raises."""

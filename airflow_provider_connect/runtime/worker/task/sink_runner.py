@@ -48,6 +48,7 @@ from airflow_provider_connect.runtime.worker.delivery.sink_positions import (
     topics_of,
     was_committed_recently,
 )
+from airflow_provider_connect.runtime.worker.missing import missing_topics
 from airflow_provider_connect.runtime.worker.pipeline.sink_pipeline import ALL_COLUMNS, SinkPipeline
 from airflow_provider_connect.runtime.worker.task.contexts import TaskSinkContext
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
@@ -132,6 +133,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         topics = topics_of(self._environment.connector_settings, self._admin)
         every, ids = partitions_of(topics), known_ids(topics)
         self._topic_ids = ids
+        self._environment.note_missing(missing_topics(self._environment.checked.resolved, topics))
         committed = {
             p: known
             for p, known in self._groups.committed(self._input.group).items()

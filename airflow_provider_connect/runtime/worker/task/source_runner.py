@@ -201,6 +201,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             stop=environment.stop,
             records=lambda: self._metrics.records_in,
             offsets_written=lambda: self._offsets.written,
+            note_missing=environment.note_missing,
             mask=environment.mask,
             idle_seconds=environment.payload.idle_seconds,
         )
