@@ -150,6 +150,17 @@ def test_what_a_source_delivers_is_in_the_batch_log_while_it_stays(environment: 
     assert result.tasks[0].ranges == {unique: {"0": [0, ends[-1]]}}
 
 
+def test_records_before_a_retry_in_place_count_too(environment: RunEnvironment, unique: str) -> None:
+    make_topic(environment.bootstrap, unique)
+    for line in ("one", "two", "three"):
+        with environment.file.open("a") as file:
+            file.write(f"{line}\n")
+    with staying(environment, environment.file_source(unique, batch_max_records="1")) as run:
+        wait_until(lambda: values_of(environment.bootstrap, unique) == ["one", "two", "three"])
+        wait_until(lambda: [entry.records for entry in environment.batch_log()] == [3])
+        assert run.run.is_running
+
+
 def test_a_change_of_the_config_restarts_the_tasks_in_the_same_application(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     other = environment.folder / "other.txt"
@@ -352,6 +363,7 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environmen
         wait_until(lambda: set(environment.lines()) == {*old, *new})
         if guarantee == "at_most_once":
             expect_each_once(environment.lines(), [*old, *new])
+            wait_until(lambda: [entry.records for entry in environment.batch_log()] == [70])
         assert run.run.is_running
 
 

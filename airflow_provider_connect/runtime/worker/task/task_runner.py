@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from types import MappingProxyType
 from typing import Any, Final, Generic, Protocol, TypeVar
 
 from airflow_provider_connect.data.records import Distance
-from airflow_provider_connect.runtime.model.batches import Stay
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.batch_log import BatchLog
@@ -24,6 +27,7 @@ from airflow_provider_connect.runtime.worker.task.progress import end_not_known
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
+log = logging.getLogger(__name__)
 _MAX_ERROR_LENGTH: Final = 500
 _DATASETS_SECONDS: Final = 60.0
 _Known = TypeVar("_Known")
@@ -54,6 +58,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         self._named: Sequence[tuple[str, str]] = ()
         self._datasets_due = 0.0
         self._cpu_seconds_elsewhere = 0.0  # CPU time of a process that the task has started
+        self._earlier: BatchRecord | None = None
 
     def run(self) -> TaskResult:
         """Steps: 1 take over the transactional id; 2 refuse an old claim; 3 read offsets; 4 start the task; 5 run the loop; 6 create the
@@ -61,6 +66,7 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         with self._open:
             self.take_over()  # 1
             self._environment.refuse_old_claim()  # 2
+            self._earlier = self._earlier_entry() if self._logs_ranges else None
             known = self.read_offsets()  # 3
             loop = self.start(known)  # 4
             reason = loop.run()  # 5
@@ -90,6 +96,19 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
     @abstractmethod
     def result(self, loop: _Loop, reason: StopReason | None) -> TaskResult:
         """The result. Called after everything is closed."""
+
+    def _earlier_entry(self) -> BatchRecord | None:
+        """The task's entry in the batch log, if a task under the same claim has written it, in a run that stays: that task's process was
+        lost, or it has begun again. The counts of an entry are those of the claim."""
+        payload = self._environment.payload
+        try:
+            with closing(self._environment.backing.batch_log()) as store:
+                entries = store.entries(payload.connector)
+        except ConnectException as error:
+            log.info("Task %s: the records that it delivered before are not known: %s", self._name, error.message)
+            return None
+        key = (payload.task, payload.claim, payload.run_id)
+        return next((entry for entry in entries if (entry.task.task, entry.claim, entry.run) == key), None)
 
     def _admin_connection(self, overrides: Mapping[str, str], seconds: float) -> AdminConnection:
         client_id = f"connector-adminclient-{self._name}"
@@ -141,6 +160,8 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
         environment, metrics, payload = self._environment, self._metrics, self._environment.payload
         if not self._has_batch_log:
             return []
+        task = ConnectorTaskId(payload.connector, payload.task)
+        earlier = self._earlier or BatchRecord(task, "", payload.claim, ConnectorType.SOURCE)
         partition, key, value = BatchLog.record(
             environment.settings,
             connector=payload.connector,
@@ -148,16 +169,16 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             run=payload.run_id,
             claim=payload.claim,
             is_source=metrics.is_source,
-            records=metrics.records_delivered,
-            size=metrics.bytes,
-            seconds=time.monotonic() - environment.started,
-            cpu_seconds=environment.cpu_clock() - environment.started_cpu + self._cpu_seconds_elsewhere,
+            records=earlier.records + metrics.records_delivered,
+            size=earlier.bytes + metrics.bytes,
+            seconds=earlier.seconds + time.monotonic() - environment.started,
+            cpu_seconds=earlier.cpu_seconds + environment.cpu_clock() - environment.started_cpu + self._cpu_seconds_elsewhere,
             ranges=ranges,
             positions=positions,
             topic_ids=topic_ids,
             distance=self._distance(),
-            failed=metrics.records_skipped,
-            error=self._last_error(),
+            failed=earlier.failed + metrics.records_skipped,
+            error=self._last_error() or earlier.error,
             destination=destination,
             stay=stay,
             datasets=() if stay is None else self._names_of_datasets(),
