@@ -19,11 +19,11 @@ from py4j.protocol import Py4JJavaError
 
 from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
+from airflow_provider_connect.runtime.java.jvm.exit_call import OF_JAVA
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 
 _FORCED: Final = {"exactly.once.source.support": "enabled"}
 _FRAME: Final = re.compile(r"\sat (?:[^\s/()]*/)*([^\s/()]+\([^()]*\))")
-_OF_JAVA: Final = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
 _OF_CONNECT: Final = ("org.apache.kafka.connect.runtime.", "org.apache.kafka.common.", "py4j.")
 _POLLS: Final = "org.apache.kafka.connect.runtime.AbstractWorkerSourceTask"
 _DEFAULTS: Final = {"consumer.fetch.max.wait.ms": "50"}  # a consumer is not closed before its last long poll is answered
@@ -329,7 +329,7 @@ def plugin_line(stack: str) -> str:
     for frame in _FRAME.findall(stack):
         if frame.startswith(_OF_CONNECT):
             break
-        if not frame.startswith(_OF_JAVA):
+        if not frame.startswith(OF_JAVA):
             outside.append(frame)
     else:
         return ""

@@ -23,8 +23,16 @@ from typing import Any, Final
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, JavaException, RetriableException, TaskMemoryException
+from airflow_provider_connect.errors import (
+    MOST_CHARACTERS,
+    ConnectException,
+    JavaException,
+    RetriableException,
+    TaskException,
+    TaskMemoryException,
+)
 from airflow_provider_connect.runtime.java.jvm.class_data import OPTIONS
+from airflow_provider_connect.runtime.java.jvm.exit_call import add_exit_hook, exit_call
 from airflow_provider_connect.runtime.java.jvm.folder import JvmFolder
 from airflow_provider_connect.runtime.java.jvm.log_lines import LOG4J, RepeatedLines, parse_line
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import gateway_jar
@@ -40,6 +48,7 @@ CALL_SECONDS: Final = 180.0
 END_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
+_STACKS: Final = "stacks-at-exit"
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
 """Settings for libraries that log through java.util.logging. Their lines do not have our format, so ordinary messages would look like
@@ -74,6 +83,7 @@ class Jvm:
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
+        self._exit_call = ("", "")
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # reports each object that is collected after the JVM's end
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
@@ -83,10 +93,12 @@ class Jvm:
             port, token = _read_address(self._process)
             parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=call_seconds)
             self._gateway = JavaGateway(gateway_parameters=parameters)
+            self.java: Any = self._gateway.jvm
+            with self.calls():
+                add_exit_hook(self.java, self.array, self.folder / _STACKS)
         except BaseException:
             self.kill()
             raise
-        self.java: Any = self._gateway.jvm
 
     @property
     def is_alive(self) -> bool:
@@ -130,8 +142,8 @@ class Jvm:
 
     @contextlib.contextmanager
     def calls(self) -> Iterator[None]:
-        """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException if the heap was exhausted, and
-        RetriableException if the JVM has ended or does not answer."""
+        """Surrounds calls into Java. Raises JavaException with Java's stack trace, TaskMemoryException if the heap was exhausted,
+        TaskException if a plugin has called System.exit, and RetriableException if the JVM has ended otherwise or does not answer."""
         began = time.monotonic()
         try:
             yield
@@ -143,6 +155,12 @@ class Jvm:
     def _failure(self, error: Exception, seconds: float) -> ConnectException:
         """The exception for a call that failed with ``error`` after ``seconds``, although Java raised nothing."""
         code = None if self._process is None else _exit_code(self._process)
+        caller, method = ("", "") if code is None else self._noted_exit()
+        if caller:
+            return TaskException(
+                f"{caller} called {method}({code}), which ended the JVM of {self._title}. A plugin must raise an exception instead, so "
+                "this is an error in its code, and no retry is made. What was committed before stays"
+            )
         if code == _OUT_OF_MEMORY:
             return TaskMemoryException(
                 f"java.lang.OutOfMemoryError: the JVM of {self._title} needed more than its heap of {self._heap}, and ended. What "
@@ -157,6 +175,12 @@ class Jvm:
         else:
             why = f"does not answer: {error}"
         return RetriableException(f"The JVM of {self._title} {why}. A later try may succeed.")
+
+    def _noted_exit(self) -> tuple[str, str]:
+        """The method that has ended the JVM, and the method that it called. Kept, because ``kill`` removes the file of the stacks."""
+        with contextlib.suppress(OSError):
+            self._exit_call = exit_call((self.folder / _STACKS).read_text(errors="replace"))
+        return self._exit_call
 
     def _trace_of(self, error: Py4JJavaError) -> str:
         writer = self.java.java.io.StringWriter()
@@ -186,6 +210,7 @@ class Jvm:
                 log.warning("A JVM of Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
             self._process.kill()
             self._process.wait()
+            self._noted_exit()
         if gateway is not None:
             with contextlib.suppress(Exception):
                 gateway.close()

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, RetriableException, TaskException
 from airflow_provider_connect.runtime.config.client_settings import clients_of, refused_overrides
 from airflow_provider_connect.runtime.config.dag_settings import JAVA_MEMORY, SCHEDULE, java_heap
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
@@ -193,7 +193,7 @@ class _JvmProcess(ProbeProcess):
     def ask(self, request: Mapping[str, object], timeout_seconds: float) -> dict[str, Any]:
         try:
             return super().ask(request, timeout_seconds)
-        except RetriableException:
+        except (RetriableException, TaskException):
             self.end()
             raise
 

@@ -16,7 +16,14 @@ from airflow_provider_connect.runtime.model.views import ConfigKeyView, ConfigVa
 LONGEST_ANSWER: Final = 64 << 20
 LATE: Final = "late"
 """The key in an answer whose value is the line of the plugin's code that was running at the timeout."""
-_RAISED: Final = ("BadRequestException", "ConfigException", "PluginNotFoundException", "RetriableException", "ConnectException")
+_RAISED: Final = (
+    "BadRequestException",
+    "ConfigException",
+    "PluginNotFoundException",
+    "RetriableException",
+    "TaskException",
+    "ConnectException",
+)
 _NOT_THERE: Final = "NotImplementedError"
 
 
