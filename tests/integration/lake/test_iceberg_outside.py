@@ -246,6 +246,23 @@ def test_rows_that_are_rolled_back_within_a_commit_come_again(tmp_path: Path, se
     assert ids(tmp_path) == [0, 1, 2, 3]
 
 
+def test_a_rollback_to_before_the_first_commit_leaves_no_offset_and_the_rows_of_the_other_writer(tmp_path: Path) -> None:
+    """So the run refuses: the rows that are left may be the sink's own."""
+    settings = config(tmp_path)
+    deliver(settings, batches([note(0)]))
+    table = table_of(tmp_path, "shop.notes")
+    with table.transaction() as change:
+        change.remove_properties("connect.offsets.sink")
+    clear(table)
+    add(table.refresh())
+    foreign = head_of(table)
+    deliver(settings, batches([note(0), note(1)]), claim_epoch=2)
+    assert opened(settings, 3).start == {PARTITION: 2}
+    table.refresh().manage_snapshots().rollback_to_snapshot(foreign.snapshot_id).commit()
+    calls = opened(settings, 4)
+    assert (calls.start, calls.task.holds_records(PARTITION, None)) == ({}, True)
+
+
 def test_a_snapshot_that_is_cherry_picked_counts_with_its_offset(tmp_path: Path) -> None:
     settings = config(tmp_path)
     deliver(settings, batches([note(0), note(1)]))
