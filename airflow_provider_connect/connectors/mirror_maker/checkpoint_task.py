@@ -82,7 +82,8 @@ class MirrorCheckpointTask(SourceTask):
         self._target.close()
 
     def _translate(self) -> dict[str, list[Checkpoint]]:
-        """The checkpoints of this task's groups, by group, for offsets that can be translated."""
+        """The checkpoints of this task's groups, by group, for offsets that can be translated. Groups that the source cluster refuses are
+        logged. If it refuses all groups, raises the exception of a refusal."""
         translation = OffsetTranslation()
         holder = self._source if self._config["offset-syncs.topic.location"] == "source" else self._target
         for key, value in self._records(holder, offset_syncs_topic(self._config)):
@@ -90,7 +91,20 @@ class MirrorCheckpointTask(SourceTask):
                 translation.add(OffsetSync.of(key, value))
             except DataException as error:
                 log.warning("A record of the offset-syncs topic is skipped: %s", error)
-        return {group: [*self._group_checkpoints(group, translation)] for group in self._config[GROUPS]}
+        found: dict[str, list[Checkpoint]] = {}
+        refused: dict[str, ConnectException] = {}
+        for group in self._config[GROUPS]:
+            try:
+                found[group] = [*self._group_checkpoints(group, translation)]
+            except ConnectException as error:
+                if error.retriable:
+                    raise
+                refused[group] = error
+        if refused and not found:
+            raise next(iter(refused.values()))
+        for group, reason in refused.items():
+            log.warning("The offsets of group %s are not translated: %s", group, reason)
+        return found
 
     def _group_checkpoints(self, group: str, translation: OffsetTranslation) -> Iterator[Checkpoint]:
         for partition, (offset, metadata) in self._source.group_offsets(group).items():

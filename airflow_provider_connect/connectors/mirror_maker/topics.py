@@ -43,10 +43,12 @@ class TopicSync:
     def run(self) -> dict[str, int]:
         """Steps: (1) create topics and partitions; (2) sync settings and ACLs, and log errors.
 
-        Returns the topics and partitions that can be mirrored. Topics and partitions that the target cluster refuses are logged. If it
-        refuses all topics except heartbeats, raises the exception of a refusal."""
+        Returns the topics and partitions that can be mirrored. Topics whose settings the source cluster refuses to describe, and topics and
+        partitions that the target cluster refuses, are logged. If a cluster refuses all topics except heartbeats, raises the exception of a
+        refusal."""
         known = self._target.topics()
-        of_source = _describe_configs(self._source, self._topics)
+        of_source, refused = _describe_configs(self._source, self._topics)
+        self._leave_out(refused)
         self._create(known, of_source)  # 1
         self._add_partitions(known)
         if self._config["sync.topic.configs.enabled"]:  # 2
@@ -70,12 +72,15 @@ class TopicSync:
             for topic in missing
         )
         refused = self._target.create(new, factor_key)
-        if refused and refused.keys() >= {self._remote[topic] for topic in self._topics.keys() - self._heartbeats}:
+        self._leave_out({topic: refused[self._remote[topic]] for topic in missing if self._remote[topic] in refused})
+
+    def _leave_out(self, refused: Mapping[str, ConnectException]) -> None:
+        """Do not mirror these topics. Raises one of the exceptions if only heartbeats are left."""
+        if refused and refused.keys() >= self._topics.keys() - self._heartbeats:
             raise next(iter(refused.values()))
-        for topic in missing:
-            if self._remote[topic] in refused:
-                log.warning("Topic %s is not mirrored: %s", topic, refused[self._remote[topic]])
-                del self._topics[topic], self._remote[topic]
+        for topic, error in refused.items():
+            log.warning("Topic %s is not mirrored: %s", topic, error)
+            del self._topics[topic], self._remote[topic]
 
     def _add_partitions(self, known: Mapping[str, int]) -> None:
         grown = {topic: count for topic, count in self._topics.items() if known.get(self._remote[topic], count) < count}
@@ -89,7 +94,9 @@ class TopicSync:
                 log.info("Topic %s has %d partitions now, as in the source cluster", remote, count)
 
     def _sync_configs(self, of_source: Mapping[str, _Configs]) -> None:
-        of_target = _describe_configs(self._target, self._remote.values())
+        of_target, refused = _describe_configs(self._target, self._remote.values())
+        for remote, error in refused.items():
+            log.warning("The settings of topic %s could not be synced: %s", remote, error)
         resources = []
         for topic, remote in self._remote.items():
             changes = [*self._changes(of_source[topic], of_target.get(remote, {}))]
@@ -151,15 +158,19 @@ def _allows_write(acl: admin.AclBinding) -> bool:
     return acl.permission_type == admin.AclPermissionType.ALLOW and acl.operation == admin.AclOperation.WRITE
 
 
-def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> dict[str, _Configs]:
-    """The settings of topics. Empty without topics."""
+def _describe_configs(cluster: Cluster, topics: Iterable[str]) -> tuple[dict[str, _Configs], dict[str, ConnectException]]:
+    """The settings of topics, and the refusals for other topics. Raises RetriableException if the cluster does not respond."""
     asked = [admin.ConfigResource(admin.ResourceType.TOPIC, topic) for topic in topics]
-    if not asked:
-        return {}
     found: dict[str, _Configs] = {}
-    for resource, future in cluster.admin_client.describe_configs(asked).items():
-        found[resource.name] = cluster.result_of(future, f"describing the settings of topic {resource.name}")
-    return found
+    refused: dict[str, ConnectException] = {}
+    for resource, future in (cluster.admin_client.describe_configs(asked) if asked else {}).items():
+        try:
+            found[resource.name] = cluster.result_of(future, f"describing the settings of topic {resource.name}")
+        except ConnectException as error:
+            if error.retriable:
+                raise
+            refused[resource.name] = error
+    return found, refused
 
 
 @contextmanager

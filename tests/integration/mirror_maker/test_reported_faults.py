@@ -87,7 +87,7 @@ def test_what_is_not_to_be_emitted_has_no_topic(mirror: MirrorEnvironment) -> No
     mirror.alias = f"o{mirror.unique[-8:]}"
     topic, group = mirror.topic(), f"g-{mirror.unique}"
     send_numbers(mirror, topic, 0, 10)
-    mirror.run(mirror.config())
+    mirror.run(mirror.config(heartbeats_replication_enabled="false"))
     commit_by_hand(mirror.origin, group, {TopicPartition(topic, 0): 10})
     for kind, setting in (("MirrorCheckpoint", "emit_checkpoints_enabled"), ("MirrorHeartbeat", "emit_heartbeats_enabled")):
         here = runs_of(mirror, kind)
