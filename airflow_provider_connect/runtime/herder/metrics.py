@@ -5,17 +5,20 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 
 from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import ends_within, known_ranges
+from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges
 from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, nothing_delivered
-from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics
+from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics, refusal_of_topic
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.model.views import WorkerView
 from airflow_provider_connect.runtime.stores.batch_log import BatchLog, Delivered
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_ends import topic_ends
 
 TaskMetrics = Mapping[tuple[str, int], Mapping[str, float]]
@@ -158,29 +161,66 @@ def _written(counts: Mapping[str, float]) -> int:
 
 
 def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[str, float]]:
-    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs``: the lag of all partitions together, and the largest lag of a
-    partition. A lag is the number of records between the position and the end for a read_committed reader. Topics that were deleted or that
-    the config no longer names do not count.
+    """``records-lag`` and ``records-lag-max`` of the sinks in ``configs`` with positions: the lag of all partitions together, and the
+    largest lag of a partition. A lag is the number of records between the position and the end for a read_committed reader. In a partition
+    without a position, it counts from the beginning. Topics that were deleted or that the config no longer names do not count.
 
-    Two requests for all connectors together. A sink is left out while one of its partitions cannot be read, because the sum would be too
+    Few requests for all connectors together. A sink is left out while one of its partitions cannot be read, because the sum would be too
     small.
     """
     known = {name: _still_read(configs[name], positions[name]) for name in configs.keys() & positions.keys()}
-    ends = topic_ends(settings, {partition for partitions in known.values() for partition in partitions})
-    unknown = sorted(name for name, partitions in known.items() if not partitions.keys().isdisjoint(ends.unread))
+    topics = _topics(settings, {name: configs[name] for name in known})
+    ends = topic_ends(
+        settings,
+        {partition for partitions in known.values() for partition in partitions},
+        {topic for name in topics for topic in topics[name]},
+    )
+    fresh = {
+        name: {at for at in (*ends.offsets, *ends.unread) if at.topic in topics.get(name, ()) and at not in known[name]} for name in known
+    }
+    firsts = topic_ends(settings, {at for partitions in fresh.values() for at in partitions}, beginnings=True)
+    unread = {**ends.unread, **firsts.unread}
+    unknown = sorted(name for name in known if not (known[name].keys() | fresh[name]).isdisjoint(unread))
     if unknown:
-        partition, reason = min(ends.unread.items())
-        _log.warning("The lag of %s is not known: the end of partition %s of %s cannot be read: %s", unknown, *partition[::-1], reason)
-    lags = {name: _lags(partitions, ends.offsets, configs[name]) for name, partitions in known.items() if name not in unknown}
+        partition, reason = min(unread.items())
+        _log.warning("The lag of %s is not known: partition %s of %s cannot be read: %s", unknown, *partition[::-1], reason)
+    lags = {
+        name: _lags({at: firsts.offsets[at] for at in fresh[name] if at in firsts.offsets} | found, ends.offsets, configs[name])
+        for name, found in known.items()
+        if name not in unknown
+    }
     return {name: {"records-lag": float(sum(found)), "records-lag-max": float(max(found))} for name, found in lags.items() if found}
 
 
 def _lags(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], config: Mapping[str, str]) -> list[int]:
-    """The lag of each partition with a known end. For a backfill, the end is that of its range."""
-    wanted = ends_within({at: ends[at] for at in positions if at in ends}, known_ranges(config))
-    return [max(end - positions[at], 0) for at, end in wanted.items()]
+    """The lag of each partition with a known end. For a backfill, within its ranges."""
+    ranges = known_ranges(config)
+    wanted = ends_within({at: ends[at] for at in positions if at in ends}, ranges)
+    starts = beginnings_within(positions, ranges)
+    return [max(end - starts[at], 0) for at, end in wanted.items()]
+
+
+def _topics(settings: WorkerSettings, configs: Mapping[str, Mapping[str, str]]) -> dict[str, set[str]]:
+    """The topics that each sink names, or that match its pattern. Without the sinks whose pattern is not valid."""
+    found = {name: {topic for topic in _named(config) if not refusal_of_topic(topic)} for name, config in configs.items()}
+    patterns = {name: config["topics.regex"].strip() for name, config in configs.items() if not found[name] and config.get("topics.regex")}
+    matching: dict[str, set[str]] = {}
+    if patterns:
+        with closing(TopicAdmin(settings)) as admin:
+            for pattern in {*patterns.values()}:
+                try:
+                    matching[pattern] = set(admin.matching(pattern))
+                except ConnectException as error:
+                    _log.warning("The topics that %s matches are not known: %s", cut(pattern), error.message)
+    return found | {name: matching.get(pattern, set()) for name, pattern in patterns.items()}
 
 
 def _still_read(config: Mapping[str, str], positions: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    named = set(named_topics(config))
+    named = _named(config)
     return {partition: position for partition, position in positions.items() if not named or partition.topic in named}
+
+
+def _named(config: Mapping[str, str]) -> set[str]:
+    """The topics that the config names. Empty if a variable in them could not be resolved: only the topics that the sink has read are
+    known."""
+    return set() if "${" in (config.get("topics") or "") else set(named_topics(config))

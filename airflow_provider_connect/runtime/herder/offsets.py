@@ -122,10 +122,8 @@ class OffsetKeeper:
             return kind.read()
 
     def sink_positions(self, configs: Mapping[str, Mapping[str, str]]) -> dict[str, dict[TopicPartition, int]]:
-        """The positions of the sinks among ``configs`` in their groups, for a worker without a batch log. Empty for a worker with a batch
-        log. Sinks whose group cannot be read now, or that read another cluster than the worker's, are left out."""
-        if self._backing.keeps_batch_log:
-            return {}
+        """The positions of the sinks among ``configs`` in their groups. Empty positions: the group has no offset. Sinks whose group cannot
+        be read now, or that read another cluster than the worker's, are left out."""
         groups: dict[str, str] = {}
         for name, config in configs.items():
             with suppress(ConnectException):  # a variable without a value, or a forbidden override

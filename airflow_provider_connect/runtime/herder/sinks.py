@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.codecs.dead_letters import OffsetRanges
 from airflow_provider_connect.data.records import Distance
-from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, NotFoundException
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.dead_letters import (
@@ -27,7 +28,7 @@ from airflow_provider_connect.runtime.model.history import Redact
 from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.last_records import RecordSearch
-from airflow_provider_connect.runtime.stores.sink_lag import partition_lags
+from airflow_provider_connect.runtime.stores.sink_lag import committed_positions, partition_lags
 
 MOST_PARTITIONS: Final = 500
 MOST_DEAD_LETTERS: Final = 100
@@ -35,6 +36,7 @@ MOST_BYTES: Final = 1024 * 1024
 """Bytes of JSON in a response with dead-letter records."""
 SECONDS: Final = 10.0
 _MOST_OFFSETS: Final = 20_000
+_log = logging.getLogger(__name__)
 _PART: Final = Part(text=2000, name=100, headers=25)
 
 
@@ -59,10 +61,18 @@ class Sinks:
         self._replayed = replayed
 
     def lags(self, names: Collection[str]) -> dict[str, dict[str, float]]:
-        """The lags of the sinks among ``names``, by Connect's metric names. See ``metrics.sink_lags``."""
+        """The lags of the sinks among ``names``, by Connect's metric names, from the same positions as ``partition_lags``. See
+        ``metrics.sink_lags``."""
         known = self._reader.configs().connector_configs
         configs = {name: self._offsets.with_topics(name, known[name]) for name in names if name in known}
-        return sink_lags(self._settings, self._offsets.sink_positions(configs) or self._batch_log.sink_positions(), configs)
+        positions, logged = self._offsets.sink_positions(configs), self._batch_log.sink_positions()
+        for name in [name for name, found in positions.items() if not found and logged.get(name)]:  # the group may have lost its offsets
+            try:
+                positions[name] = committed_positions(self._offsets.offsets(name))
+            except ConnectException as error:
+                _log.warning("The lag of %s is not known: %s", name, error.message)
+                del positions[name]
+        return sink_lags(self._settings, positions, configs)
 
     def distances(self, names: Collection[str]) -> dict[str, Distance]:
         """The distances of the connectors ``names`` from their ends: of sinks from ``lags``, of sources from their last batch log

@@ -45,7 +45,7 @@ METRICS: Sequence[Metric] = (
         ("connector-type", W, "source or sink"),
         ("connector-class", W, "the class or alias that the config names"),
         ("connector-version", W, "the version that runs or ran last"),
-        ("records-lag", G, "of a sink: records between what it has delivered and the ends of its partitions (not of Connect)"),
+        ("records-lag", G, "of a sink: records between its committed offsets and the ends of its partitions (not of Connect)"),
         ("records-lag-max", G, "of these, the records of the partition with the largest lag (not of Connect)"),
         ("held-wal-bytes", G, "of Debezium for PostgreSQL: what its replication slot holds back on the server (not of Connect)"),
     ),

@@ -31,6 +31,7 @@ _MOVING = frozenset({KafkaError.NOT_COORDINATOR, KafkaError.COORDINATOR_NOT_AVAI
 _LONGEST_GROUP = 0x7FFF
 _RETENTION = "offsets.retention.minutes"
 _UNSTABLE_SECONDS = 0.02
+_STABLE_SECONDS = 0.5
 _MOVING_SECONDS = 0.05
 _log = logging.getLogger(__name__)
 _NO_MEMBERS = frozenset({ConsumerGroupState.DEAD, ConsumerGroupState.EMPTY})
@@ -70,8 +71,8 @@ class GroupOffsets:
             time.sleep(_UNSTABLE_SECONDS)
 
     def committed_now(self, groups: Iterable[str]) -> dict[str, dict[TopicPartition, CommittedOffset]]:
-        """The offsets of each group, all requested at the same time. Does not wait for transactions. Leaves out a group with an offset in
-        an open transaction, and a group that cannot be read."""
+        """The offsets of each group, all requested at the same time. Waits for transactions for at most ``_STABLE_SECONDS``, after which
+        it leaves out a group with an offset in an open transaction. Also leaves out a group that cannot be read."""
         client, found = self._connection.client, dict[str, dict[TopicPartition, CommittedOffset]]()
         sendable: list[str] = []
         for group in groups:
@@ -82,15 +83,20 @@ class GroupOffsets:
         without = self._without_coordinator(sendable, "finding the coordinators of groups")
         for group, failure in without.items():
             _log.warning("The offsets of group %s cannot be read: %s", group, failure)
-        futures = {group: self._asked(group, None) for group in sendable if group not in without}
-        for group, future in futures.items():
-            stage = f"reading the offsets of group {group}"
-            try:
-                partitions = self._connection.answer(future, stage).topic_partitions or []
-                if not any(_is_unstable(partition) for partition in partitions):
-                    found[group] = committed_offsets(partitions, stage)
-            except ConnectException as error:
-                _log.warning("%s", error.message)
+        left, deadline = [group for group in sendable if group not in without], time.monotonic() + _STABLE_SECONDS
+        while left:
+            futures, left = {group: self._asked(group, None) for group in left}, []
+            for group, future in futures.items():
+                stage = f"reading the offsets of group {group}"
+                try:
+                    partitions = self._connection.answer(future, stage).topic_partitions or []
+                    if not any(_is_unstable(partition) for partition in partitions):
+                        found[group] = committed_offsets(partitions, stage)
+                    elif time.monotonic() < deadline:
+                        left.append(group)
+                except ConnectException as error:
+                    _log.warning("%s", error.message)
+            time.sleep(_UNSTABLE_SECONDS if left else 0)
         del client  # keep the client until here: a timed-out request drops the connection, but the other answers arrive through this client
         return found
 

@@ -1,7 +1,8 @@
-"""Requests the ends of many partitions together. A topic that cannot be read does not prevent the answers for the others."""
+"""Requests the ends of many partitions together, or their beginnings. A topic that cannot be read does not prevent the answers for the
+others."""
 
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 
 from confluent_kafka import IsolationLevel
@@ -20,27 +21,30 @@ _AGAIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """``offsets`` are the ends for a read_committed reader. ``unread`` has the reason for each partition that may exist but could not be
-    read. A partition that does not exist is in neither of the two."""
+    """``offsets`` are the ends for a read_committed reader, or the beginnings. ``unread`` has the reason for each partition that may exist
+    but could not be read. A partition that does not exist is in neither of the two."""
 
     offsets: Mapping[TopicPartition, int]
     unread: Mapping[TopicPartition, str]
 
 
-def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -> TopicEnds:
-    """The ends, by two requests for all partitions. Retries for partitions that are about to move, until the connection's timeout. Does not
-    raise if Kafka does not answer: then all partitions are unread."""
+def topic_ends(
+    settings: WorkerSettings, partitions: Iterable[TopicPartition], topics: Collection[str] = (), *, beginnings: bool = False
+) -> TopicEnds:
+    """The ends of ``partitions`` and of all partitions of ``topics``, by two requests for all. Retries for partitions that are about to
+    move, until the connection's timeout. Does not raise if Kafka does not answer: then all partitions are unread, and for ``topics``
+    partition 0. ``beginnings``: the first offsets that the partitions contain, instead of the ends."""
     asked = set(partitions)
-    if not asked:
+    if not asked and not topics:
         return TopicEnds({}, {})
     connection = AdminConnection.of(settings)
     client = connection.client  # a request that timed out drops the connection, but the other answers still arrive through this client
     try:
-        left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked)
+        left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked, topics)
         offsets: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + connection.timeout_seconds
         while left:
-            found, failed, left = _listed(connection, client, left)
+            found, failed, left = _listed(connection, client, left, beginnings=beginnings)
             offsets |= found
             unread = {partition: reason for partition, reason in unread.items() if partition not in found} | failed
             if time.monotonic() > deadline:
@@ -52,11 +56,11 @@ def topic_ends(settings: WorkerSettings, partitions: Iterable[TopicPartition]) -
 
 
 def _listed(
-    connection: AdminConnection, client: AdminClient, asked: set[TopicPartition]
+    connection: AdminConnection, client: AdminClient, asked: set[TopicPartition], *, beginnings: bool
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
-    """One request. Returns the ends, the reasons for partitions without an end, and those partitions for which a retry may succeed soon."""
-    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]
-    specs = {_KafkaPartition(*partition): latest for partition in asked}
+    """One request. Returns the offsets, the reasons for partitions without one, and those partitions for which a retry may succeed soon."""
+    spec: OffsetSpec = OffsetSpec.earliest() if beginnings else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+    specs = {_KafkaPartition(*partition): spec for partition in asked}
     ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
     answers = client.list_offsets(specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=connection.timeout_seconds)
     for at, future in answers.items():
@@ -77,19 +81,23 @@ def _listed(
     return ends, failed, again
 
 
-def _with_leader(admin: TopicAdmin, asked: set[TopicPartition]) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
+def _with_leader(
+    admin: TopicAdmin, asked: set[TopicPartition], topics: Collection[str]
+) -> tuple[set[TopicPartition], dict[TopicPartition, str]]:
     """The partitions with a leader, and the reason for each other partition that may exist. A partition without a leader would delay the
     answers for all partitions until the request's timeout."""
     found, unread = set[TopicPartition](), dict[TopicPartition, str]()
-    for topic, future in admin.describe_later({partition.topic for partition in asked}).items():
+    for topic, future in admin.describe_later({*topics, *(partition.topic for partition in asked)}).items():
         mine = {partition for partition in asked if partition.topic == topic}
         try:
             leaders = {each.id: each.leader for each in admin.described(topic, future).partitions}
         except TopicMissingException:
             continue
         except ConnectException as error:
-            unread |= dict.fromkeys(mine, error.message)
+            unread |= dict.fromkeys(mine or {TopicPartition(topic, 0)}, error.message)
             continue
+        if topic in topics:
+            mine |= {TopicPartition(topic, number) for number in leaders}
         exist = {partition for partition in mine if partition.partition in leaders}
         led = {partition for partition in exist if (leader := leaders[partition.partition]) is not None and leader.id >= 0}
         found |= led

@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from airflow_provider_connect.data.records import Distance
+from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.run import Claim
@@ -16,7 +16,7 @@ from airflow_provider_connect.runtime.sql_mirror.tables import connector_config,
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from tests.integration.sql_mirror.conftest import Follow, until
 from tests.integration.sql_mirror.test_follower import count, rows, write_batch
-from tests.integration.worker.environment import make_topic, send
+from tests.integration.worker.environment import commit_by_hand, make_topic, send
 from tests.no_runs import NoRuns
 
 MINUTE = 60_000
@@ -46,14 +46,14 @@ def test_what_a_sink_was_behind_is_a_point_of_each_minute_until_it_is_deleted(
         configs.create_connector("source", source)
         sample(herder, 0)
         assert count(database, lag) == 0  # neither has run, and the mirror does not know them yet
-        write_batch(settings, "sink", 0, "one", Claim(5, "id"), positions={unique: {"0": 1}})
+        commit_by_hand(settings.bootstrap_servers, "connect-sink", {TopicPartition(unique, 0): 1})
         write_batch(settings, "source", 0, "one", Claim(5, "id"), is_source=True, distance=Distance(700, "bytes"))
         until(lambda: count(database, connector_config) == 2, follower)
         for minute in (1, 2):
             sample(herder, minute)
         send(settings.bootstrap_servers, unique, ["d"] * 10)
         sample(herder, 3)
-        write_batch(settings, "sink", 0, "two", Claim(9, "id"), positions={unique: {"0": 13}})
+        commit_by_hand(settings.bootstrap_servers, "connect-sink", {TopicPartition(unique, 0): 13})
         sample(herder, 4)
         assert measured(4) == [None, 2, 2, 12, 0]
         assert [(row["connector"], row["distance"], row["unit"]) for row in rows(database, lag)] == [

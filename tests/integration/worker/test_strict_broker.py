@@ -79,7 +79,7 @@ def test_a_topic_that_may_not_be_read_hides_the_lag_of_its_own_sinks_alone(here:
     ends = topic_ends(here.settings, [readable, gone, hidden])
     assert (ends.offsets, list(ends.unread)) == ({readable: 3}, [hidden])
     positions = {"one": {readable: 1, gone: 0}, "two": {hidden: 1}, "three": {readable: 1, hidden: 1}}
-    configs = {name: {"topics.regex": ".*"} for name in positions}
+    configs = {name: {"topics.regex": f"{unique}-.*"} for name in positions}
     assert sink_lags(here.settings, positions, configs) == {"one": {"records-lag": 2.0, "records-lag-max": 2.0}}
 
 
