@@ -1,6 +1,8 @@
 """A JVM that is driven from this process: what its code prints, how long a call may take, and what it has cost."""
 
 import logging
+import os
+import signal
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
@@ -84,3 +86,15 @@ def test_its_end_and_too_many_threads_are_named() -> None:
             jvm.java.java.lang.System.exit(7)
     finally:
         jvm.kill()
+
+
+def test_calls_after_its_end_leave_no_tracebacks_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    jvm = started()
+    maps = [jvm.java.java.util.HashMap() for _ in range(3)]
+    os.kill(jvm.pid, signal.SIGKILL)
+    for each in maps:
+        with pytest.raises(RetriableException, match="was ended by SIGKILL"), jvm.calls():
+            each.size()
+    jvm.kill()
+    assert [record.getMessage() for record in caplog.records] == []

@@ -20,6 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from py4j import java_gateway
 from py4j.java_gateway import GatewayParameters, JavaGateway
 from py4j.protocol import Py4JError, Py4JJavaError
 
@@ -85,6 +86,7 @@ class Jvm:
         self._cpu_seconds = 0.0
         self._exit_call = ("", "")
         logging.getLogger("py4j").setLevel(logging.CRITICAL + 1)  # reports each object that is collected after the JVM's end
+        logging.getLogger().addFilter(_is_not_py4j)  # reports each call after the JVM's end, with a traceback, to the root logger
         try:
             (self.folder / "log4j2.properties").write_text(LOG4J)
             (self.folder / "logging.properties").write_text(_OF_JAVA_ITSELF)
@@ -236,6 +238,10 @@ class Jvm:
             level, name, text = parse_line(line)
             _log(repeated.admitted(level, name, self._hide(text)))  # masked first, because part of a secret is not recognized
         _log(repeated.rest())
+
+
+def _is_not_py4j(record: logging.LogRecord) -> bool:
+    return bool(record.pathname != java_gateway.__file__)
 
 
 def _start_child(command: Sequence[str], folder: Path) -> subprocess.Popen[bytes]:
