@@ -1,4 +1,4 @@
-"""Java plugins that end their JVM, in a task or in a validation."""
+"""Java plugins that end their JVM, in a task or in a validation, and one whose validation raises an exception of 50 MB."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect import Connect
-from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.integration.java.conftest import JavaRuns
@@ -19,6 +19,7 @@ from tests.waiting import HANG_SECONDS, wait_until
 ODD = "org.example.OddSinkConnector"
 SLOW_MACHINE_MS = "300000"
 EXIT = "org.example.OddSinkConnector.fail called System.exit(3), which ended the JVM of "
+VALIDATED = {"name": "odd", "connector.class": ODD, "topics": "t", "where": "validate"}
 
 
 @pytest.fixture(scope="module")
@@ -61,8 +62,14 @@ def test_system_exit_in_a_task_of_a_run_that_stays_leaves_it_failed(java_runs: J
 
 
 def test_system_exit_in_a_validation_is_named_and_costs_one_request(probe: PluginProbe) -> None:
-    odd = {"name": "odd", "connector.class": ODD, "topics": "t", "where": "validate"}
     with pytest.raises(ConnectException) as raised:
-        probe.validate(None, {**odd, "does": "exit"})
-    assert EXIT in raised.value.message
-    assert probe.validate(None, {**odd, "where": "put"}).error_count == 0
+        probe.validate(None, {**VALIDATED, "does": "exit"})
+    assert f"{EXIT}{ODD} (" in raised.value.message
+    assert probe.validate(None, {**VALIDATED, "where": "put"}).error_count == 0
+
+
+def test_an_exception_of_50_mb_is_cut(probe: PluginProbe) -> None:
+    with pytest.raises(ConnectException, match=r"^begin x{4000,}…$") as raised:
+        probe.validate(None, {**VALIDATED, "does": "talk"})
+    assert len(raised.value.message) < MOST_CHARACTERS
+    assert probe.validate(None, {**VALIDATED, "where": "put"}).error_count == 0

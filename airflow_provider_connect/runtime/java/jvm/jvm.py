@@ -31,6 +31,7 @@ from airflow_provider_connect.errors import (
     RetriableException,
     TaskException,
     TaskMemoryException,
+    shorten,
 )
 from airflow_provider_connect.runtime.java.jvm.class_data import OPTIONS
 from airflow_provider_connect.runtime.java.jvm.exit_call import add_exit_hook, exit_call
@@ -50,6 +51,7 @@ END_SECONDS: Final = 10.0
 _LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _STACKS: Final = "stacks-at-exit"
+_MOST_OF_LINE: Final = 5_000
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
 """Settings for libraries that log through java.util.logging. Their lines do not have our format, so ordinary messages would look like
@@ -150,9 +152,16 @@ class Jvm:
         try:
             yield
         except Py4JJavaError as error:
-            raise JavaException(self._hide(self._trace_of(error))) from None
+            raise self._raised(error) from None
         except (Py4JError, OSError) as error:
             raise self._failure(error, time.monotonic() - began) from None
+
+    def _raised(self, error: Py4JJavaError) -> ConnectException:
+        """The exception for an exception of Java's."""
+        try:
+            return JavaException(self._trace_of(error))
+        except (Py4JError, OSError) as failed:  # the JVM has ended since
+            return self._failure(failed, 0.0)
 
     def _failure(self, error: Exception, seconds: float) -> ConnectException:
         """The exception for a call that failed with ``error`` after ``seconds``, although Java raised nothing."""
@@ -185,9 +194,15 @@ class Jvm:
         return self._exit_call
 
     def _trace_of(self, error: Py4JJavaError) -> str:
-        writer = self.java.java.io.StringWriter()
-        error.java_exception.printStackTrace(self.java.java.io.PrintWriter(writer))
-        return str(writer.toString()).strip()
+        """The stack trace, whose lines are cut. It passes through a file, because a message of any length must not pass through a call."""
+        file = self.folder / f"trace-{threading.get_ident()}"
+        stream = self.java.java.io.PrintStream(str(file), "UTF-8")
+        error.java_exception.printStackTrace(stream)
+        stream.close()
+        with file.open(encoding="utf-8", errors="replace", newline="\n") as lines:
+            trace = self._hide("".join(bounded_lines(lines)))  # masked first, because part of a secret is not recognized
+        file.unlink()
+        return shorten("\n".join(_cut(line, _MOST_OF_LINE) for line in trace.strip().split("\n")))
 
     def close(self, seconds: float = END_SECONDS) -> bool:
         """Ask the JVM to end, and kill it if it has not ended after ``seconds``. Returns whether it ended by itself. May be called
@@ -334,5 +349,5 @@ def _log(lines: Iterator[tuple[int, str, str]]) -> None:
         logging.getLogger(name).log(level, "%s", _cut(text))
 
 
-def _cut(text: str) -> str:
-    return text if len(text) <= MOST_CHARACTERS else f"{text[:MOST_CHARACTERS]}…"
+def _cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    return text if len(text) <= most else f"{text[:most]}…"
