@@ -1,4 +1,4 @@
-"""Java plugins that end their JVM, in a task or in a validation, and one whose validation raises an exception of 50 MB."""
+"""Java plugins that end their JVM or lack a class, in a task or in a validation, and one whose validation raises an exception of 50 MB."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 
 from airflow_provider_connect import Connect
-from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException
+from airflow_provider_connect.errors import MOST_CHARACTERS, ConnectException, last_line
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from tests.integration.java.conftest import JavaRuns
@@ -19,6 +19,7 @@ from tests.waiting import HANG_SECONDS, wait_until
 ODD = "org.example.OddSinkConnector"
 SLOW_MACHINE_MS = "300000"
 EXIT = "org.example.OddSinkConnector.fail called System.exit(3), which ended the JVM of "
+MISSING = "There is no class some.Missing in the jars of "
 VALIDATED = {"name": "odd", "connector.class": ODD, "topics": "t", "where": "validate"}
 
 
@@ -66,6 +67,14 @@ def test_system_exit_in_a_validation_is_named_and_costs_one_request(probe: Plugi
         probe.validate(None, {**VALIDATED, "does": "exit"})
     assert f"{EXIT}{ODD} (" in raised.value.message
     assert probe.validate(None, {**VALIDATED, "where": "put"}).error_count == 0
+
+
+def test_a_missing_class_is_named_with_the_plugin(java_runs: JavaRuns, sink: dict[str, str], probe: PluginProbe, unique: str) -> None:
+    with pytest.raises(ConnectException) as raised:
+        probe.validate(None, {**VALIDATED, "does": "miss"})
+    assert raised.value.message.startswith(f"{MISSING}{ODD} (")
+    java_runs.run(java_runs.config(unique, ODD, topics=unique, where="put", does="miss"))
+    assert last_line(str(java_runs.task(unique).trace)).startswith(f"{MISSING}{ODD} (")
 
 
 def test_an_exception_of_50_mb_is_cut(probe: PluginProbe) -> None:

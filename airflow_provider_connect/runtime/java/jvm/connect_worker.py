@@ -110,7 +110,7 @@ class ConnectWorker:
         """The stack trace of the started connector's failure. None: it has not failed."""
         with self.jvm.calls():
             found = self._statuses.get(name)
-            return str(found.trace() or "") if found is not None and str(found.state().toString()) == "FAILED" else None
+            return self.jvm.explained(str(found.trace() or "")) if found is not None and str(found.state().toString()) == "FAILED" else None
 
     def start_task(self, task: JavaTask, config: Mapping[str, str], task_config: Mapping[str, str], *, tasks: int) -> None:
         """Start one task of ``tasks``. ``status`` returns its state. A source task first fences all older producers. It then waits for
@@ -144,7 +144,7 @@ class ConnectWorker:
             if found is None:
                 return JavaStatus()
             state = str(found.state().toString())
-            return JavaStatus(state, str(found.trace() or "") if state == "FAILED" else "")
+            return JavaStatus(state, self.jvm.explained(str(found.trace() or "")) if state == "FAILED" else "")
 
     def active_topics(self, connector: str) -> list[str]:
         """The topics whose records the connector's tasks in this worker have written or read."""

@@ -52,6 +52,9 @@ _LAST_SECONDS: Final = 5.0
 _OUT_OF_MEMORY: Final = 3  # the exit code of ExitOnOutOfMemoryError, one of ``OPTIONS``
 _STACKS: Final = "stacks-at-exit"
 _MOST_OF_LINE: Final = 5_000
+_MISSING_CLASS: Final = re.compile(r"\bjava\.lang\.NoClassDefFoundError: ([\w$/]+)$", re.MULTILINE)
+MISSING: Final = "There is no class"
+"""The beginning of the line that names a class that a plugin lacks."""
 _READ_BYTES: Final = 1 << 16
 _OF_JAVA_ITSELF: Final = ".level=WARNING\nhandlers=java.util.logging.ConsoleHandler\n"
 """Settings for libraries that log through java.util.logging. Their lines do not have our format, so ordinary messages would look like
@@ -62,7 +65,7 @@ _OPTIONS_OF_NEW_JAVA: Final = ("--enable-native-access=ALL-UNNAMED", "--sun-misc
 
 class Jvm:
     """One JVM. ``java`` is Py4J's view of the JVM's classes. Its type is Any because the types are Java's. ``hide`` hides secrets in each
-    log line. ``title`` names the plugin in errors."""
+    log line. ``title`` names the plugin in errors; it may be set anew when another plugin is asked."""
 
     def __init__(
         self,
@@ -82,7 +85,7 @@ class Jvm:
         self._class_data = class_data if class_data is not None and class_data.is_built else None
         self._own_folder = JvmFolder()
         self.folder = self._own_folder.path
-        self._hide, self._heap, self._title, self._call_seconds = hide, heap, title, call_seconds
+        self._hide, self._heap, self.title, self._call_seconds = hide, heap, title, call_seconds
         self._gateway: JavaGateway | None = None
         self._process: subprocess.Popen[bytes] | None = None
         self._cpu_seconds = 0.0
@@ -135,7 +138,7 @@ class Jvm:
         name, same = _most_frequent_thread(self.pid)
         self.kill()
         raise RetriableException(
-            f"The JVM of {self._title} had {count} threads, more than the {most} of the worker setting java.threads.max, and was ended. "
+            f"The JVM of {self.title} had {count} threads, more than the {most} of the worker setting java.threads.max, and was ended. "
             f"{same} of them were named like {name}. Does a plugin start threads that never end? A later try may succeed."
         )
 
@@ -159,7 +162,7 @@ class Jvm:
     def _raised(self, error: Py4JJavaError) -> ConnectException:
         """The exception for an exception of Java's."""
         try:
-            return JavaException(self._trace_of(error))
+            return JavaException(self.explained(self._trace_of(error)))
         except (Py4JError, OSError) as failed:  # the JVM has ended since
             return self._failure(failed, 0.0)
 
@@ -169,12 +172,12 @@ class Jvm:
         caller, method = ("", "") if code is None else self._noted_exit()
         if caller:
             return TaskException(
-                f"{caller} called {method}({code}), which ended the JVM of {self._title}. A plugin must raise an exception instead, so "
+                f"{caller} called {method}({code}), which ended the JVM of {self.title}. A plugin must raise an exception instead, so "
                 "this is an error in its code, and no retry is made. What was committed before stays"
             )
         if code == _OUT_OF_MEMORY:
             return TaskMemoryException(
-                f"java.lang.OutOfMemoryError: the JVM of {self._title} needed more than its heap of {self._heap}, and ended. What "
+                f"java.lang.OutOfMemoryError: the JVM of {self.title} needed more than its heap of {self._heap}, and ended. What "
                 "was committed before stays. Give the connector smaller batches, or raise airflow.java.memory, up to the worker's "
                 "java.memory.max"
             )
@@ -185,13 +188,19 @@ class Jvm:
             why = f"did not answer for {seconds:.0f} s, and was killed"
         else:
             why = f"does not answer: {error}"
-        return RetriableException(f"The JVM of {self._title} {why}. A later try may succeed.")
+        return RetriableException(f"The JVM of {self.title} {why}. A later try may succeed.")
 
     def _noted_exit(self) -> tuple[str, str]:
         """The method that has ended the JVM, and the method that it called. Kept, because ``kill`` removes the file of the stacks."""
         with contextlib.suppress(OSError):
             self._exit_call = exit_call((self.folder / _STACKS).read_text(errors="replace"))
         return self._exit_call
+
+    def explained(self, trace: str) -> str:
+        """The stack trace without secrets. If a class is missing, its last line names the class as Java's users write it."""
+        trace = self._hide(trace)
+        missing = _MISSING_CLASS.search(trace)
+        return trace if missing is None else f"{trace.rstrip()}\n{MISSING} {missing[1].replace('/', '.')} in the jars of {self.title}"
 
     def _trace_of(self, error: Py4JJavaError) -> str:
         """The stack trace, whose lines are cut. It passes through a file, because a message of any length must not pass through a call."""

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from airflow_provider_connect.errors import BadRequestException, ConfigException, ConnectException, JavaException, PluginNotFoundException
 from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
-from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
+from airflow_provider_connect.runtime.java.jvm.jvm import MISSING, Jvm
 
 _FORCED: Final = {
     "bootstrap.servers": "localhost:1",  # no connection is made: validating a config asks no broker
@@ -26,12 +26,12 @@ _SINK: Final = "org.apache.kafka.connect.sink.SinkConnector"
 
 
 class PluginInspector:
-    """One herder. ``settings`` are the worker's group, converters and support of exactly once. The herder loads only plugins at
+    """One herder, in ``jvm``. ``settings`` are the worker's group, converters and support of exactly once. The herder loads only plugins at
     ``locations``."""
 
     def __init__(self, jvm: Jvm, settings: Mapping[str, str], locations: Sequence[Path]) -> None:
         """Raises JavaException for settings that Connect refuses."""
-        self._jvm = jvm
+        self.jvm = jvm
         with jvm.calls():
             started = ConnectHerder(jvm, {"group.id": "connect-cluster", **settings, **_FORCED}, locations, cluster="unknown")
             self._json = jvm.java.com.fasterxml.jackson.databind.ObjectMapper()
@@ -41,14 +41,14 @@ class PluginInspector:
     def validate(self, config: Mapping[str, str | None]) -> dict[str, Any]:
         """Connect's ``ConfigInfos``, as its REST API writes them. Raises ConfigException, with Connect's text, if Connect cannot validate
         the config."""
-        with _translate_errors(), self._jvm.calls():
+        with _translate_errors(), self.jvm.calls():
             answer: dict[str, Any] = json.loads(str(self._json.writeValueAsString(self._validate(config))))
             return answer
 
     def keys(self, class_name: str, version: str | None) -> list[dict[str, Any]]:
         """The settings of a plugin. For a connector, the framework's settings are included. Raises PluginNotFoundException with Connect's
         text."""
-        with _translate_errors(), self._jvm.calls():
+        with _translate_errors(), self.jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             found = self._herder.connectorPluginConfig(class_name, wanted)
             answer: list[dict[str, Any]] = json.loads(str(self._json.writeValueAsString(found)))
@@ -57,10 +57,10 @@ class PluginInspector:
     def alter_offsets(self, class_name: str, version: str | None, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
         """Call a connector's ``alterOffsets`` with pairs of source partition and offset. For a sink, the pairs have the form of Connect's
         REST API. False: the connector does not implement this method. Does not change the offsets that Connect stores."""
-        with _translate_errors(), self._jvm.calls():
+        with _translate_errors(), self.jvm.calls():
             wanted = None if version is None else self._connect.runtime.isolation.PluginUtils.connectorVersionRequirement(version)
             connector = self._plugins.newConnector(class_name, wanted)
-            types = self._jvm.array(self._jvm.java.java.lang.Class, 2)
+            types = self.jvm.array(self.jvm.java.java.lang.Class, 2)
             types[0] = types[1] = self._class("java.util.Map")
             kind = self._class(_SINK)
             pairs = self._pairs(offsets)
@@ -74,9 +74,9 @@ class PluginInspector:
 
     def _pairs(self, offsets: Sequence[Any]) -> Any:
         """A Java map whose integers are Long, as when Connect reads its topics."""
-        jackson = self._jvm.java.com.fasterxml.jackson.databind
+        jackson = self.jvm.java.com.fasterxml.jackson.databind
         longs = jackson.ObjectMapper().configure(jackson.DeserializationFeature.USE_LONG_FOR_INTS, True)
-        pairs = self._jvm.java.java.util.HashMap()
+        pairs = self.jvm.java.java.util.HashMap()
         for pair in longs.readValue(json.dumps(offsets), self._class("java.util.List")):
             pairs.put(pair[0], pair[1])
         return pairs
@@ -84,8 +84,8 @@ class PluginInspector:
     def _call(self, loader: Any, method: Any, *arguments: Any) -> Any:
         """Call the method with ``loader`` as the thread's class loader, as in a worker of Connect, because a plugin's libraries find
         services there. All steps are one call from Python, because each call may run in another thread of the JVM."""
-        java = self._jvm.java.java
-        given = self._jvm.array(java.lang.Object, len(arguments))
+        java = self.jvm.java.java
+        given = self.jvm.array(java.lang.Object, len(arguments))
         for number, argument in enumerate(arguments):
             given[number] = argument
         bound = java.lang.invoke.MethodHandles.insertArguments(java.lang.invoke.MethodHandles.publicLookup().unreflect(method), 0, given)
@@ -96,7 +96,7 @@ class PluginInspector:
         return asked.get()
 
     def _class(self, name: str) -> Any:
-        return self._jvm.java.java.lang.Class.forName(name)
+        return self.jvm.java.java.lang.Class.forName(name)
 
 
 _WRAPPERS: Final = ("java.util.concurrent.ExecutionException", "java.lang.reflect.InvocationTargetException")
@@ -115,6 +115,8 @@ def _translate_errors() -> Iterator[None]:
 
 def _translated(trace: str) -> Exception:
     lines = trace.splitlines()
+    if lines[-1].startswith(MISSING):
+        return ConnectException(lines[-1])
     messages = [*lines[:1], *(line for line in lines if line.startswith("Caused by: "))]
     causes = [found for line in messages if (found := _CAUSE.fullmatch(line))]
     cause = next((found for found in causes if found[1] not in _WRAPPERS), None)

@@ -66,7 +66,7 @@ class JavaProbe:
         """The settings of ``plugin``. For a connector, the framework's settings are included. Raises ConfigException if the plugin's
         location is not allowed, ConnectException if no JVM can be started."""
         self._require_allowed(plugin)
-        answer = self._ask({"ask": "keys", "class": plugin.class_name, "version": _exact(plugin)})
+        answer = self._ask(plugin, {"ask": "keys", "class": plugin.class_name, "version": _exact(plugin)})
         return [_key(key) for key in answer]
 
     def validate(self, plugin: Plugin, config: Given) -> Validation:
@@ -79,7 +79,7 @@ class JavaProbe:
         exact = _exact(plugin)
         if exact is not None:
             asked[_VERSION_KEY] = exact
-        answer = self._ask({"ask": "validate", "config": {**asked, "connector.class": plugin.class_name}})
+        answer = self._ask(plugin, {"ask": "validate", "config": {**asked, "connector.class": plugin.class_name}})
         found = list(self._merged(answer["configs"], config, plugin))
         found += [ValidatedKey(key_view(own[key]), _own_value(key, config)) for key in own if key in config]
         counted = sum(value.name.startswith((*_CLIENTS, *_CONVERTERS)) and not value.name.endswith("plugin.version") for _, value in found)
@@ -97,14 +97,15 @@ class JavaProbe:
             "config": dict(config),
             "offsets": offsets,
         }
-        return bool(self._ask(request))
+        return bool(self._ask(plugin, request))
 
     def close(self) -> None:
         self._pool.close()
 
-    def _ask(self, request: Mapping[str, object]) -> Any:
+    def _ask(self, plugin: Plugin, request: Mapping[str, object]) -> Any:
         """Any: the answer comes from a process with untrusted code, and its readers check it."""
-        return self._pool.ask(self._fingerprints(), request)["answer"]
+        title = f"{plugin.class_name} ({plugin.origin})"
+        return self._pool.ask(self._fingerprints(), {**request, "title": title})["answer"]
 
     def _locations(self) -> list[Location]:
         allowed = allowed_locations(self._settings.values)

@@ -33,6 +33,7 @@ class JavaAnswers:
         inspector = self._inspector
         if inspector is None:
             raise ValueError("the first request must be start")
+        inspector.jvm.title = request["title"]
         match request["ask"]:
             case "validate":
                 return {"answer": inspector.validate(request["config"])}
