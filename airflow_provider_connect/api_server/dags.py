@@ -21,6 +21,7 @@ from airflow_provider_connect.api_server.attempts import open_attempts
 from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.api_server.ticker import error_line
+from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.ids import DAG_ID_PREFIX, dag_id_for, is_connectors_dag
 from airflow_provider_connect.runtime.model.page import PlanView
@@ -108,11 +109,12 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
     columns = select(DagModel.dag_id, DagModel.is_paused, next_run, DagModel.owners, *timetable)
     return {
         of: PlanView(
-            None if is_paused or at is None else int(at.timestamp() * 1000),
+            None if is_paused or at is None or (summary == CONTINUOUS and of in attempts) else int(at.timestamp() * 1000),
             owners or None,
             tags.get(of, []),
             attempts.get(of),
             _schedule_text(summary, description),
+            is_continuous=summary == CONTINUOUS,
         )
         for of, is_paused, at, owners, summary, description in session.execute(
             columns.where(of_connectors(DagModel.dag_id), ~DagModel.is_stale)

@@ -18,7 +18,7 @@ export type Row = {
   last_run: RunView | null;
   lag: number | null;
   hours: number[];
-  plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null; schedule: string | null } | null;
+  plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null; schedule: string | null; is_continuous: boolean } | null;
   has_dag: boolean | null;
   note: string | null;
   left: number | null;

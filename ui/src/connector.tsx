@@ -2,8 +2,8 @@
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
-import { change, connectorPath, type Detail, isStandalone, type Row, type RunView, type Status, errorText } from "./api";
-import { LatestRun } from "./attempts";
+import { change, connectorPath, type Detail, isStandalone, type Progress, type Row, type RunView, type Status, errorText } from "./api";
+import { isUnfinished, LatestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
 import { CostByDay, costTitles, useCosts } from "./costs";
@@ -16,7 +16,7 @@ import { LiveProgress } from "./progress";
 import { useQuery } from "./query";
 import { ConnectorSummary } from "./row";
 import { type VerbName, VERBS } from "./verbs";
-import { ago, bytes, count, money, shortClass } from "./format";
+import { ago, bytes, count, firstLine, money, shortClass } from "./format";
 
 const MAX_RUNS = 200; // the server's
 const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
@@ -115,7 +115,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
           {row.note}
         </Text>
       ) : null}
-      {value.progress ? <LiveProgress progress={value.progress} /> : null}
+      {value.progress ? <LiveProgress progress={ofWholeRun(value.progress, row)} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
           Defined in {value.defined_in}. Change its config there.
@@ -162,6 +162,12 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );
+}
+
+/** A run that stays has a claim of its own after each pause and restart, and its progress counts from there: the run's records count. */
+function ofWholeRun(progress: Progress, { plan, last_run: last }: Row): Progress {
+  if (progress.records === null || !last || !plan?.attempt || !isUnfinished(plan.attempt) || plan.attempt.run !== last.run) return progress;
+  return { ...progress, records: Math.max(progress.records, last.records), bytes: Math.max(progress.bytes ?? 0, last.bytes) };
 }
 
 function BackLink({ to }: { to: string }) {
@@ -224,9 +230,9 @@ function Tasks({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
   );
 }
 
-/** The first line of a trace, and the whole trace on request. Shown as plain text only: the connector wrote it. */
+/** The reason of a trace, and the whole trace on request. Shown as plain text only: the connector wrote it. */
 function Trace({ title, text }: { title: string; text: string }) {
-  const first = text.trim().split("\n")[0] ?? "";
+  const first = firstLine(text);
   return (
     <Box my={2}>
       <Text color="red.fg" wordBreak="break-word">

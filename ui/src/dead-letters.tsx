@@ -6,7 +6,7 @@ import { connectorPath, type DeadLetter, type DeadLetters, type Edit, get, type 
 import { isUnfinished } from "./attempts";
 import { Problem, LabelledCheckbox, TitledTable, Loading } from "./components";
 import { locationOf, ReplayForm } from "./replay";
-import { ago, shortClass } from "./format";
+import { ago, firstLine, shortClass } from "./format";
 
 const DEFAULT_LIMIT = 20;
 const MAX_LIMIT = 100;
@@ -135,7 +135,7 @@ function DeadLetterRow({ record, selection }: { record: DeadLetter; selection: S
   const inQueue = `at offset ${record.offset} of partition ${record.partition} of the queue`;
   const { errors } = record;
   const exception = errors["exception.class.name"];
-  const message = errors["exception.message"]?.trim().split("\n")[0];
+  const message = firstLine(errors["exception.message"] ?? "");
   const others = Object.fromEntries(Object.entries(errors).filter(([name]) => !SHOWN_HEADERS.includes(name)));
   return (
     <Table.Row>

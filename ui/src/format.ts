@@ -55,6 +55,17 @@ const ENTITIES: Record<string, string> = { amp: "&", apos: "'", gt: ">", lt: "<"
 /** The text of a description that may contain HTML, as those of Java connectors do. The result is still shown as plain text. */
 export const stripHtml = (text: string) => text.replace(TAGS, " ").replace(/&([a-z]+|#39);/g, (whole, name: string) => ENTITIES[name] ?? whole).replace(/ {2,}/g, " ").trim();
 
+/** The first line of a message or trace. If it ends with a colon, the line that it announces follows it. */
+export function firstLine(text: string): string {
+  const lines = text.trim().split("\n");
+  let line = lines[0] ?? "";
+  for (const next of lines.slice(1)) {
+    if (!line.endsWith(":") || /^(\tat |    at |Traceback \(most recent call last\))/.test(next)) break;
+    line = `${line} ${next.trim()}`.trim();
+  }
+  return line;
+}
+
 export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1);
 
 const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };

@@ -2,7 +2,7 @@
 import { Box, Table, Text } from "@chakra-ui/react";
 import { memo, type ReactNode } from "react";
 import { Link } from "react-router-dom";
-import { isStandalone, type Row } from "./api";
+import { type Attempt, isStandalone, type Row } from "./api";
 import { attemptText, isUnfinished } from "./attempts";
 import { State } from "./components";
 import { Sparkline } from "./sparkline";
@@ -122,15 +122,22 @@ function AirflowCells({ row }: { row: Row }) {
 
 const NO_DAG = "Airflow has no DAG for this connector yet. This takes a few seconds after its creation. If it persists, airflow connect doctor finds the reason.";
 
-function NextRun({ row: { plan, has_dag } }: { row: Row }) {
+function NextRun({ row }: { row: Row }) {
+  const { plan, has_dag } = row;
   if (has_dag === false) return <TwoLines title={NO_DAG} first="no DAG yet" />;
   if (plan?.attempt && isUnfinished(plan.attempt)) {
-    const [first, second] = attemptText(plan.attempt);
+    const [first, second] = runText(row, plan.attempt);
     return <TwoLines title={`Run ${plan.attempt.run}`} first={first} second={second} isWarning={second !== ""} />;
   }
   const next = plan?.next_run_ms ?? null;
   const title = [next === null ? "No scheduled run" : new Date(next).toLocaleString(), plan?.schedule].filter(Boolean).join("\n");
   return <TwoLines title={title} first={next === null ? "—" : timeUntil(next)} second={plan?.schedule ?? undefined} />;
+}
+
+/** As `attemptText`. The tries of a healthy run that stays are left out, because it has continued. */
+function runText(row: Row, attempt: Attempt): [string, string] {
+  const [state, tries] = attemptText(attempt);
+  return [state, row.plan?.is_continuous && state === "running" && row.state === "RUNNING" && !failed(row) ? "" : tries];
 }
 
 /** A line with lag, run, schedule, owner and tags, for the connector's own page. */
@@ -139,7 +146,7 @@ export function ConnectorSummary({ row }: { row: Row }) {
   const next = plan?.next_run_ms ?? null;
   const facts = [
     left === null ? "" : `${row.type === "sink" ? "Lag" : "Left after the last run"}: ${quantity(left, row.left_unit)}`,
-    plan?.attempt && isUnfinished(plan.attempt) ? `Run: ${attemptText(plan.attempt).filter(Boolean).join(", ")}` : "",
+    plan?.attempt && isUnfinished(plan.attempt) ? `Run: ${runText(row, plan.attempt).filter(Boolean).join(", ")}` : "",
     plan?.schedule ? `Schedule: ${plan.schedule}` : "",
     next === null ? "" : `Next run: ${timeUntil(next)}`,
     plan?.owner ? `Owner: ${plan.owner}` : "",
@@ -169,7 +176,7 @@ function TwoLines({ first, second, title, isWarning = false }: TwoLinesProps) {
 }
 
 function lagTitle(row: Row): string {
-  if (row.lag !== null) return `${row.lag} records after the positions of its last run`;
+  if (row.lag !== null) return `${row.lag} records after its committed offsets`;
   if (row.left !== null) return `${row.left} ${row.left_unit ?? "records"} left before the end when it last delivered records`;
-  return row.type === "sink" ? "Unknown: nothing delivered yet, or Kafka has not responded" : "Unknown: this source has not reported its distance from the end, or never does";
+  return row.type === "sink" ? "Unknown: no topic yet, or Kafka has not responded" : "Unknown: this source has not reported its distance from the end, or never does";
 }

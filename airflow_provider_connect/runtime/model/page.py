@@ -56,13 +56,15 @@ class AttemptView:
 @dataclass(frozen=True, slots=True)
 class PlanView:
     """Airflow's plan for a connector's DAG. ``next_run_ms``, since 1970, may be in the past. None: no run is scheduled. ``attempt`` belongs
-    to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``."""
+    to a run that has not ended. ``schedule`` is in words, such as ``Every minute (* * * * *)``. ``is_continuous``: its runs stay, and the
+    next run begins after the end of the current one, so it has no ``next_run_ms`` meanwhile."""
 
     next_run_ms: int | None
     owner: str | None
     tags: Sequence[str]
     attempt: AttemptView | None = None
     schedule: str | None = None
+    is_continuous: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -343,6 +343,19 @@ def test_what_a_sink_delivers_is_followed_to_its_end(page: Page, agent: Agent, u
     agent.request("DELETE", f"/connectors/{unique}")
 
 
+def test_a_position_beyond_the_end_is_not_shown_as_caught_up(page: Page, agent: Agent, unique: str) -> None:
+    make_topic(agent.bootstrap, unique)
+    config = {"connector.class": "SlowSink", "topics": unique}
+    assert agent.request("POST", "/connectors", {"name": unique, "config": config, "initial_state": "STOPPED"})[0] == 201
+    offset = {"partition": {"kafka_topic": unique, "kafka_partition": 0}, "offset": {"kafka_offset": 1000}}
+    assert agent.request("PATCH", f"/connectors/{unique}/offsets", {"offsets": [offset]})[0] == 200
+    at(page, agent, f"?connector={unique}&tab=offsets")
+    expect(page.get_by_text("The position of one partition is beyond the end, so the lag there is unknown.")).to_be_visible()
+    expect(page.get_by_role("table", name="Lag by partition").get_by_role("row").nth(1)).to_contain_text("unknown")
+    assert page.get_by_text("Caught up.").count() == 0
+    agent.request("DELETE", f"/connectors/{unique}")
+
+
 def percent_of(bar: Locator) -> int:
     return int(bar.get_attribute("aria-valuenow") or "0")
 

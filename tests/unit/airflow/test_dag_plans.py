@@ -74,16 +74,21 @@ def test_plans_are_those_of_connectors_that_are_there_and_a_paused_dag_has_no_ne
         dag("connect.paused", is_paused=True, owners=""),
         dag("connect.by-hand", next_dagrun_create_after=None),
         dag("connect.gone", is_stale=True),
+        dag("connect.stays", timetable_summary="@continuous"),
+        dag("connect.ended", timetable_summary="@continuous"),
         dag("another"),
     ]
     session.add_all([*dags, *(DagTag(dag_id=of, name=name) for of in ("connect.runs", "another") for name in ("shop", "connector"))])
     session.commit()
     add_run(session, "connect.runs", "second", "running", {"state": "running", "try_number": 2})
+    add_run(session, "connect.stays", "third", "running", {"state": "running", "try_number": 4})
     runs = PlanView(NEXT_MS, "ada", ["connector", "shop"], attempt("second", "running", 2))
     assert plans(session) == {
         "connect.runs": runs,
         "connect.paused": PlanView(None, None, []),
         "connect.by-hand": PlanView(None, "ada", []),
+        "connect.stays": PlanView(None, "ada", [], attempt("third", "running", 4), "@continuous", is_continuous=True),
+        "connect.ended": PlanView(NEXT_MS, "ada", [], None, "@continuous", is_continuous=True),
     }
     assert plans(session, "connect.runs") == {"connect.runs": runs}
     assert plans(session, "connect.gone") == {}
