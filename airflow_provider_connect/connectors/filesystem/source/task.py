@@ -7,8 +7,9 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import BinaryIO, Final
 
 from airflow_provider_connect.connectors.filesystem.formats.contract import Piece, Split
@@ -33,7 +34,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import datas
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, join_path
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.schema import Schema
-from airflow_provider_connect.errors import DataException, RetriableException
+from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
@@ -42,6 +43,7 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 NUMBER, COUNT = "task.number", "task.count"
+_MOST_REFUSED: Final = 20  # a store that refuses access to more files probably refuses it to all
 MAX_UNCLEAN: Final = 1000
 """Maximum number of files that wait for a commit before they are archived or deleted, because their names are in one offset."""
 
@@ -50,7 +52,8 @@ class FileSystemSourceTask(SourceTask):
     """Each batch has the offset of its file or split; the last batch marks it as finished.
 
     Files are archived or deleted in ``commit``, when all their records are in Kafka. Until then their names are in this task's own offset,
-    written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice.
+    written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice. A file to which the store
+    refuses access costs no other: the task fails with its error when the others are read.
     """
 
     config_def = CONFIG_DEF.with_keys(
@@ -76,6 +79,7 @@ class FileSystemSourceTask(SourceTask):
         self._store = open_store(config, self.allowed_paths)
         self._reader: PartReader | None = None
         self._part: Part | None = None
+        self._refused: dict[str, ConfigException] = {}  # by path
         self._path = ""  # path of the current file
         self._before = ""  # the path after which the listing restarts after an error
         self._work = self._list_work()
@@ -114,18 +118,41 @@ class FileSystemSourceTask(SourceTask):
                 self._store = None
 
     def _next(self) -> list[Batch] | None:
-        while True:
-            if self._part is None:
-                work = next(self._work, None)
-                if work is None:
-                    self._forget_inherited(list(self._inherited))  # files that were not listed no longer exist
-                    self._warn_skipped()
-                    return None
-                batches = self._start_work(work)
-                if batches:
-                    return batches
+        while (step := self._next_step()) is not None:
+            try:
+                batches = step()
+            except ConfigException as error:
+                self._leave_file(error)
                 continue
-            return self._rows(self._part)
+            if batches:
+                return batches
+        self._forget_inherited(list(self._inherited))  # files that were not listed no longer exist
+        self._warn_skipped()
+        self._raise_refusals()
+        return None
+
+    def _next_step(self) -> Callable[[], list[Batch]] | None:
+        """Reads on in the current file, or starts the next work. None after the last work."""
+        if self._part is not None:
+            return partial(self._rows, self._part)
+        work = next(self._work, None)
+        return None if work is None else partial(self._start_work, work)
+
+    def _leave_file(self, error: ConfigException) -> None:
+        """Keep the error of the current file, so that the next one is read."""
+        self._close_part()
+        self._refused[self._path] = error
+        if len(self._refused) == _MOST_REFUSED:
+            self._raise_refusals()
+
+    def _raise_refusals(self) -> None:
+        """Raise the errors of the files that were left, as one."""
+        errors = list(self._refused.values())
+        if len(errors) == 1:
+            raise errors[0]
+        if errors:
+            texts = [error.message for error in errors]
+            raise ConfigException("\n".join((f"{len(errors)} files could not be read:", *texts)), errors=texts)
 
     def _warn_skipped(self) -> None:
         assert self._store is not None
@@ -217,8 +244,13 @@ class FileSystemSourceTask(SourceTask):
 
     def _splits_of(self, file: StoredFile) -> list[Split]:
         assert self._store is not None
-        translate_errors, closing = self._store.translate_errors(file.path), contextlib.closing
-        with translate_errors, contextlib.suppress(FileNotFoundError), closing(self._store.open(file.path)) as opened:
+        translate_errors, suppress = self._store.translate_errors(file.path), contextlib.suppress
+        with (
+            suppress(ConfigException),  # the reading of the file raises it again
+            translate_errors,
+            suppress(FileNotFoundError),
+            contextlib.closing(self._store.open(file.path)) as opened,
+        ):
             return self._settings.format_of(file.path).splits(opened, file.size, SPLIT_BYTES)
         return []
 

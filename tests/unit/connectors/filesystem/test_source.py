@@ -6,8 +6,10 @@ import errno
 import gzip
 import json
 import os
+import shutil
+import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -553,6 +555,43 @@ def test_a_file_that_is_gone_is_left_out(folder: Folder) -> None:
     (folder.path / "b.json").unlink()
     while polled is not None:
         polled = each.poll()
+
+
+@pytest.fixture
+def world_readable() -> Iterator[Folder]:
+    """A folder that another user can list, while this process has the rights of that user."""
+    path = Path(tempfile.mkdtemp())
+    path.chmod(0o755)
+    yield Folder(path)
+    os.seteuid(USER)
+    shutil.rmtree(path)
+
+
+USER, NOBODY = os.geteuid(), 65534
+
+
+def test_a_file_that_the_user_may_not_read_costs_no_other(world_readable: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = world_readable
+    folder.add("a.json")
+    folder.run()  # imports what the other user may not read
+    denied, large = folder.add("b.json"), folder.add("c.json")
+    folder.add("d.json")
+    for file in (denied, large):
+        file.chmod(0)
+    if USER == 0:
+        os.seteuid(NOBODY)
+    with pytest.raises(ConfigException, match=r"2 files could not be read:\n.*b\.json: Permission denied.*\n.*c\.json: Permission denied"):
+        folder.run()
+    assert folder.committed == [*folder.written[:5], *folder.written[15:]]
+    assert folder.has_new_data()
+    os.seteuid(USER)
+    denied.chmod(0o644)
+    if USER == 0:
+        os.seteuid(NOBODY)
+    monkeypatch.setattr(progress, "SPLIT_BYTES", 1)  # the search for splits opens the file too
+    with pytest.raises(ConfigException, match=r"cannot use \S*c\.json: Permission denied"):
+        folder.run()
+    assert folder.committed[10:] == folder.written[5:10]
 
 
 def test_a_store_that_cannot_be_reached_for_a_while_loses_and_doubles_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
