@@ -23,11 +23,16 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from airflow_provider_connect.connectors.filesystem import settings
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.batches import Stay
+from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
+from airflow_provider_connect.runtime.model.offsets import OFFSET, sink_partition
 from airflow_provider_connect.runtime.model.run import RESULT_FILE, RUN_FILE, Claim, RunResult, RunSpec, RunState, TaskResult
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus
+from airflow_provider_connect.runtime.model.views import OffsetView
 from airflow_provider_connect.runtime.spark.run_directory import write_private
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from airflow_provider_connect.runtime.worker.application import handover, staying_run
@@ -41,6 +46,7 @@ from tests.integration.java.processes import children
 from tests.integration.worker.destinations import make_again
 from tests.integration.worker.environment import RunEnvironment, UnderWay, commit_by_hand, make_topic, send, send_until, values_of
 from tests.integration.worker.test_filesystem_sink import texts
+from tests.no_runs import NoRuns
 from tests.waiting import HANG_SECONDS, wait_until
 
 STAYS_SECONDS = 3600.0
@@ -330,6 +336,54 @@ def test_files_are_published_although_the_run_does_not_end(
             wait_until(lambda: texts(tmp_path) == [f"value {each + 1}" for each in range(count)])  # noqa: B023
             wait_until(lambda: [each.offset for each in environment.group_offsets().values()] == [count])  # noqa: B023
         assert run.run.is_running
+
+
+def test_records_and_lag_are_right_after_each_event(environment: RunEnvironment, unique: str) -> None:
+    name, topic = environment.connector, make_topic(environment.bootstrap, unique)
+    producer = Producer({"bootstrap.servers": environment.bootstrap, "transactional.id": unique})
+    producer.init_transactions(HANG_SECONDS)
+    with staying(environment, environment.file_sink(topic, delivery_guarantee="at_most_once")):
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
+        with Herder(environment.settings, NoRuns()) as herder, BatchLog(environment.settings) as log:
+
+            def shown() -> tuple[int, int, int, int]:
+                """Records and lags, each from two sources."""
+                task = ConnectorTaskId(name, 0)
+                by_herder = int(herder.task_metrics().get((name, 0), {}).get("sink-record-send-total", 0))
+                records = delivered.records if (delivered := log.delivered().get(task)) else 0
+                return by_herder, records, herder.current_distances()[name].left, herder.partition_lags(name).lag
+
+            def expect(delivered: int, lag: int = 0) -> None:
+                wait_until(lambda: shown() == (delivered, delivered, lag, lag), lambda: f"{shown()}, not {delivered} and {lag}")
+                assert len(environment.lines()) == delivered
+
+            expect(0)
+            send(environment.bootstrap, topic, ["1", "2", "3"])
+            expect(3)
+            producer.begin_transaction()
+            producer.produce(topic, b"4")
+            producer.commit_transaction(HANG_SECONDS)
+            expect(4)
+            environment.put_target_state(TargetState.PAUSED)
+            wait_until(lambda: environment.states() == {0: "PAUSED"})
+            send(environment.bootstrap, topic, ["5", "6"])
+            expect(4, lag=2)
+            claim_as_a_verb(environment, lambda store: store.put_target_state(name, TargetState.STARTED))
+            expect(6)
+            config = {**environment.configs().connector_configs[name], "errors.log.enable": "true"}
+            claim_as_a_verb(environment, lambda store: store.put_connector(name, config))
+            send(environment.bootstrap, topic, ["7"])
+            expect(7)
+            make_again(environment, topic)
+            send(environment.bootstrap, topic, ["8", "9"])
+            expect(9)
+            herder.stop(name)
+            expect(9)
+            herder.alter_offsets(name, [OffsetView(sink_partition(topic, 0), {OFFSET: 1})])
+            expect(9, lag=1)
+            herder.reset_offsets(name)
+            expect(9, lag=2)
+    assert environment.lines() == [str(number) for number in range(1, 10)]
 
 
 @pytest.mark.parametrize("direction", ["sink", "source"])
