@@ -40,6 +40,7 @@ from airflow_provider_connect.runtime.worker.application.handover import Leave
 from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 from airflow_provider_connect.runtime.worker.delivery.sink_delivery import GroupCommit
 from airflow_provider_connect.runtime.worker.task import renewal, sink_loop
+from airflow_provider_connect.runtime.worker.task.sink_runner import SinkTaskRunner
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.final_failures import expect_each_once
 from tests.integration.java.processes import children
@@ -384,6 +385,25 @@ def test_records_and_lag_are_right_after_each_event(environment: RunEnvironment,
             herder.reset_offsets(name)
             expect(9, lag=2)
     assert environment.lines() == [str(number) for number in range(1, 10)]
+
+
+def test_a_topic_that_is_not_there_is_logged_once_while_the_run_waits_for_it(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    checks: list[bool] = []
+
+    def count(runner: SinkTaskRunner, partitions: Sequence[TopicPartition]) -> bool:
+        checks.append(check(runner, partitions))
+        return checks[-1]
+
+    check = SinkTaskRunner._has_other_partitions
+    monkeypatch.setattr(SinkTaskRunner, "_has_other_partitions", count)
+    monkeypatch.setattr(sink_loop, "FIRST_RECHECK_SECONDS", 0.01)
+    with staying(environment, environment.file_sink(unique)):
+        wait_until(lambda: len(checks) > 3)
+    assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+        f"Topic {unique} of connector {environment.connector} does not exist yet"
+    ]
 
 
 @pytest.mark.parametrize("direction", ["sink", "source"])

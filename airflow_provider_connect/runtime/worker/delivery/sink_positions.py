@@ -217,10 +217,11 @@ def _reset_offset(partition: TopicPartition, known: KnownOffsets, reset: str) ->
     raise ConfigException.of("auto.offset.reset", reset, "String must be one of: earliest, latest, none")
 
 
-def topics_of(settings: ConnectorSettings, admin: TopicAdmin) -> dict[str, TopicIdentity]:
-    """A sink's topics: those that its config names, or that its pattern matches. A topic that does not exist yet is left out."""
+def topics_of(settings: ConnectorSettings, admin: TopicAdmin, *, warns: bool = True) -> dict[str, TopicIdentity]:
+    """A sink's topics: those that its config names, or that its pattern matches. A topic that does not exist yet is left out. ``warns``:
+    the log names it."""
     found = admin.identities(settings.topics or admin.matching(settings.topics_regex or ""))
-    for topic in settings.topics:
+    for topic in settings.topics if warns else ():
         if topic not in found:
             log.warning("Topic %s of connector %s does not exist yet", topic, settings.name)
     return found

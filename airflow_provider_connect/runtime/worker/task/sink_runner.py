@@ -275,7 +275,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
     def _has_other_partitions(self, partitions: Sequence[TopicPartition]) -> bool:
         """Whether the task now owns other partitions, or one of its topics was recreated. False if the broker does not answer."""
         try:
-            topics = topics_of(self._environment.connector_settings, self._admin)
+            topics = topics_of(self._environment.connector_settings, self._admin, warns=False)
         except ConnectException as error:
             log.warning("Task %s could not check for new partitions: %s", self._name, self._environment.mask(error.message))
             return False
