@@ -11,13 +11,14 @@ import contextlib
 import hashlib
 import itertools
 import json
+import random
 import re
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import yaml
 
@@ -26,7 +27,7 @@ from airflow_provider_connect.cli.connection import Verbs, connect_command, serv
 from airflow_provider_connect.cli.import_report import FEW, ImportCandidate, page
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
 from airflow_provider_connect.cli.worker_file import GROUP, LOCATION, Here, SettingOutcome, application_for, outcomes, worker_file
-from airflow_provider_connect.client.conversation import RetryLimits
+from airflow_provider_connect.client.conversation import RetryLimits, is_outage
 from airflow_provider_connect.client.rest_client import ConnectClient
 from airflow_provider_connect.errors import (
     BadRequestException,
@@ -36,7 +37,7 @@ from airflow_provider_connect.errors import (
     NotFoundException,
     PluginNotFoundException,
 )
-from airflow_provider_connect.hooks.airflow_settings import airflow_secrets
+from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, run_directory
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.config.dag_settings import APPLICATION, CONTINUOUS, SCHEDULE, application_of
 from airflow_provider_connect.runtime.config.masking import Mask, config_secrets
@@ -54,9 +55,12 @@ from airflow_provider_connect.runtime.model.views import ConnectorInfo, Connecto
 from airflow_provider_connect.runtime.plugins.catalog.maven_connectors import installation_of
 from airflow_provider_connect.runtime.plugins.catalog.next_step import INSTALL, next_step
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import CONNECTOR_KINDS, built_in_connectors, short_names
+from airflow_provider_connect.runtime.spark.run_directory import write_private
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.group_offsets import GroupOffsets
 from airflow_provider_connect.standalone.files import read_connector_file
+
+_T = TypeVar("_T")
 
 _RETRY = RetryLimits(seconds=30.0)
 _STOP_SECONDS = 120.0
@@ -143,7 +147,7 @@ def _from(
         secrets = Secrets(verbs.plugin_config, hides_unknown=True)
         return _each(found, lambda each: _write_dag(each, folder, source, secrets))
     if arguments.create:
-        return _each(found, lambda each: _create(each, verbs))
+        return _each(found, lambda each: _create(each, verbs, there))
     if arguments.handover:
         assert there is not None
         return _each(found, lambda each: _hand_over(each, verbs, there))
@@ -462,7 +466,9 @@ def _by_partition(offsets: Sequence[OffsetView]) -> dict[str, str]:
 # ── actions ──
 
 
-def _create(found: Found, verbs: Verbs) -> str:
+def _create(found: Found, verbs: Verbs, there: ConnectClient | None) -> str:
+    if there is not None:
+        _note_of(found, there).unlink(missing_ok=True)  # of a handover that was given up
     verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     return "is created, STOPPED, without its offsets"
 
@@ -512,23 +518,36 @@ def _file_name(name: str) -> str:
     return plain if plain == name else f"{plain}_{hashlib.sha256(name.encode()).hexdigest()[:8]}"
 
 
+def _note_of(found: Found, there: ConnectClient) -> Path:
+    """The file of this host with the state that the connector had before its handover. It is removed when the handover is complete."""
+    text = json.dumps([there.server.url, found.name])
+    return run_directory() / f"handover-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
 def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
-    """(1) Create the connector STOPPED in this cluster. If the config is refused, it still runs in the other cluster. (2) Stop it in the
-    other cluster. (3) Copy its offsets. (4) Restore its state. Resumes an interrupted handover. If the connector is already STOPPED in the
-    other cluster, its previous state is unknown."""
+    """(1) Note the connector's state on this host. (2) Create the connector STOPPED in this cluster. If the config is refused, it still
+    runs in the other cluster. (3) Stop it in the other cluster. (4) Copy its offsets. (5) Restore its state. Resumes an interrupted
+    handover. If the connector is then STOPPED in the other cluster and this host has no note, its previous state is unknown."""
+    note = _note_of(found, there)
+    state: TargetState | None = found.state
+    if found.is_begun and state is TargetState.STOPPED:
+        state = TargetState(note.read_text()) if note.exists() else None
+    else:
+        write_private(note, found.state)
     if not found.is_begun:
         verbs.create_connector(found.name, found.config, TargetState.STOPPED)
     try:
         count = _move(found.name, there, verbs)
+        if state is TargetState.STARTED:
+            _retried(lambda: verbs.resume(found.name))
+        elif state is TargetState.PAUSED:
+            _retried(lambda: verbs.pause(found.name))
     except ConnectException as error:
         back = f"airflow connect delete {found.name}; then resume it at the other side"
-        state = "It is STOPPED on both sides, or still runs there. To continue, repeat the command."
-        raise ConnectException(f"{error.message}. {state} To go back: {back}") from error
-    if found.state is TargetState.STARTED:
-        verbs.resume(found.name)
-    elif found.state is TargetState.PAUSED:
-        verbs.pause(found.name)
-    elif found.is_begun:
+        advice = "It is STOPPED on both sides, or still runs there. To continue, repeat the command."
+        raise ConnectException(f"{error.message}. {advice} To go back: {back}") from error
+    note.unlink(missing_ok=True)
+    if state is None:
         return f"is STOPPED on both sides, and has its {count} offsets here; airflow connect resume {found.name} starts it"
     return f"is STOPPED there, and continues here with {count} offsets"
 
@@ -545,20 +564,36 @@ def _hand_back(found: Found, verbs: Verbs, there: ConnectClient) -> str:
 
 def _move(name: str, source: Verbs, target: Verbs) -> int:
     """Stop the connector at ``source`` and copy its offsets to ``target``, where it is STOPPED. Returns the number of offsets."""
-    source.stop(name)
+    _retried(lambda: source.stop(name))
     for side in (source, target):
         _wait_until(name, side, stopped=True)
-    offsets = [OffsetView(each.partition, each.offset) for each in source.offsets(name) if each.offset is not None]
+    found = _retried(lambda: source.offsets(name))
+    offsets = [OffsetView(each.partition, each.offset) for each in found if each.offset is not None]
     if offsets:
-        target.alter_offsets(name, offsets)
+        _retried(lambda: target.alter_offsets(name, offsets))
     return len(offsets)
+
+
+def _retried(call: Callable[[], _T]) -> _T:
+    """The answer of ``call``, which may be repeated. A call that fails because a server or broker is not available, such as the coordinator
+    of a sink's group, is retried within ``_RETRY``."""
+    started = time.monotonic()
+    for attempt in itertools.count():
+        try:
+            return call()
+        except ConnectException as error:
+            wait = _RETRY.wait(attempt, random.random())
+            if not is_outage(error) or time.monotonic() + wait - started > _RETRY.seconds:
+                raise
+        time.sleep(wait)
+    raise AssertionError
 
 
 def _wait_until(name: str, side: Verbs, *, stopped: bool) -> None:
     deadline = time.monotonic() + _STOP_SECONDS
     while True:
         try:
-            status = side.connector_status(name)
+            status = _retried(lambda: side.connector_status(name))
         except NotFoundException:  # the connector is new
             status = None
         if status is not None and (status.connector.state == "STOPPED" and not status.tasks) is stopped:
