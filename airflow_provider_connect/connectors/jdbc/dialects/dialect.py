@@ -402,6 +402,11 @@ class Dialect:
         """The rest of each column's definition after the type: nullability, default, comment."""
         return {}
 
+    def view_base(self, database: Rows, name: TableName) -> tuple[TableName, Mapping[str, str]] | None:
+        """The table or view that an updatable view consists of, and its columns by the view's columns. None if ``name`` is not a view, if
+        the view has computed columns or several tables, or if the product needs no such names."""
+        return None
+
     def unsafe_engine_query(self, name: TableName) -> str | None:
         """A query for the table's storage engine. It has a row only if that engine has no transactions."""
         return None

@@ -108,7 +108,7 @@ class Mysql(Dialect):
         lost="Lost connection|gone away|Connection was killed",
         rolled_back="deadlock found|lock wait timeout",
     )
-    value_numbers = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1406, 1411, 1452, 3140, 3819, 4025})
+    value_numbers = frozenset({1048, 1264, 1265, 1292, 1364, 1366, 1369, 1406, 1411, 1423, 1452, 3140, 3819, 4025})
     numbers_statement_errors = True
     session_statements = ("SET time_zone = '+00:00'",)  # TIMESTAMP is stored and read in UTC
     buffers_answers = True
@@ -182,6 +182,16 @@ class Mysql(Dialect):
         found = (_DEFINITION.fullmatch(line) for line in definition.splitlines())
         return {match[1].replace("``", "`"): match[2] for match in found if match}
 
+    def view_base(self, database: Rows, name: TableName) -> tuple[TableName, Mapping[str, str]] | None:
+        """Needs the SHOW VIEW privilege, because the definition is empty without it. A view with computed columns accepts no inserts."""
+        schema = "DATABASE()" if name.catalog is None else self.text_literal(name.catalog)
+        rows = database.rows(_VIEW_DEFINITION.format(schema=schema, view=self.text_literal(name.table)))
+        found = _VIEW.fullmatch(rows[0][0] or "") if rows else None
+        if found is None:
+            return None
+        columns = {_bare(alias): _bare(column) for column, alias in _VIEW_COLUMN.findall(found["columns"])}
+        return TableName(_bare(found["table"]), None, _bare(found["catalog"])), columns
+
     def unsafe_engine_query(self, name: TableName) -> str:
         """The rows of a MyISAM or Aria table stay after their transaction is rolled back, and would be written again."""
         schema = "DATABASE()" if name.catalog is None else self.text_literal(name.catalog)
@@ -221,6 +231,17 @@ _COLUMNS: Final = (
 )
 # a line of SHOW CREATE TABLE: the column's name, then the rest of its definition
 _DEFINITION: Final = re.compile(r"\s*+`((?:[^`]|``)+)` \w++(?:\([^)]*+\))?+(?: unsigned)?+(?: zerofill)?+ ?+(.*?),?")
+_VIEW_DEFINITION: Final = (
+    "SELECT VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {view} AND IS_UPDATABLE = 'YES'"
+)
+_QUOTED: Final = r"`(?:[^`]|``)++`"
+_VIEW_COLUMN: Final = re.compile(rf"(?:{_QUOTED}\.){{1,2}}({_QUOTED}) AS ({_QUOTED})")
+_PLAIN_COLUMN: Final = rf"(?:{_QUOTED}\.){{1,2}}+{_QUOTED} AS {_QUOTED}"
+_VIEW: Final = re.compile(  # the server's own text of a view: columns of one table, perhaps with an alias, and a condition
+    rf"select (?P<columns>{_PLAIN_COLUMN}(?:,{_PLAIN_COLUMN})*+) from (?P<catalog>{_QUOTED})\.(?P<table>{_QUOTED})(?: {_QUOTED})?"
+    r"(?: where .*)?",
+    re.DOTALL,
+)
 _SPATIAL: Final = frozenset(  # types whose values are bytes: four for the reference system's number, then WKB
     {
         *("geometry", "point", "linestring", "polygon", "multipoint", "multilinestring", "multipolygon"),
@@ -246,6 +267,10 @@ _KINDS: Final = {
     ),
 }
 _WIDER: Final = {ColumnKind.INT8: ColumnKind.INT16, ColumnKind.INT16: ColumnKind.INT32, ColumnKind.INT32: ColumnKind.INT64}
+
+
+def _bare(quoted: str) -> str:
+    return quoted[1:-1].replace("``", "`")
 
 
 def _text(value: str) -> str:

@@ -29,6 +29,8 @@ from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 
 _SAVEPOINT: Final = "connect_piece"
+_UPSERTS: Final = "connect.upserts_into_view"  # a setting of the session that returns the result of a block
+_REFUSALS: Final = "syntax_error_or_access_rule_violation OR object_not_in_prerequisite_state OR feature_not_supported"
 _MAX_SKIPPED: Final = 64
 _COPY_LINE: Final = re.compile(r"^(?>.*?COPY \S).*?, line (\d+)", re.MULTILINE)  # the atomic group matches only a line's first COPY
 _RETRIABLE_STATES: Final = frozenset(
@@ -123,7 +125,7 @@ class PostgresqlStore(AdbcDatabase):
 
     # Tables
 
-    def read_table(self, name: TableName) -> TargetTable | None:
+    def read_table(self, name: TableName, keys: Sequence[str] = ()) -> TargetTable | None:
         schemas = "= ANY (current_schemas(false))" if name.schema is None else f"= {self.dialect.text_literal(name.schema)}"
         found = self.rows(
             "SELECT n.nspname::text, c.oid::int8, c.relkind IN ('r', 'p') AND has_table_privilege(c.oid, 'INSERT, UPDATE, DELETE'), "
@@ -137,7 +139,7 @@ class PostgresqlStore(AdbcDatabase):
         resolved = TableName(name.table, str(schema))
         columns = {column.name: column for column in read_columns(self, self.url, resolved)}
         declared, collations = self._declared(str(oid)), self._collations(int(oid))
-        unique = self._unique(int(oid))
+        unique = self._unique_of_view(resolved, keys) if is_view else self._unique(int(oid))
         return TargetTable(resolved, columns, unique, declared, collations, is_lockable=bool(is_lockable), is_view=bool(is_view))
 
     def lock_to_change(self, table: TargetTable) -> None:
@@ -164,6 +166,21 @@ class PostgresqlStore(AdbcDatabase):
         ):
             by_index.setdefault(index, set()).add(column)
         return tuple(map(frozenset, by_index.values()))
+
+    def _unique_of_view(self, view: TableName, keys: Sequence[str]) -> tuple[frozenset[str], ...]:
+        """``keys`` if the server upserts into the view by them. The server plans such a statement, which it does not run; the block's
+        subtransaction keeps a refusal from ending the current transaction."""
+        if not keys:
+            return ()
+        names = ", ".join(map(self.dialect.quoted, keys))
+        nulls = ", ".join(["NULL"] * len(keys))
+        plan = f"EXPLAIN INSERT INTO {self.dialect.table(view)} ({names}) VALUES ({nulls}) ON CONFLICT ({names}) DO NOTHING"
+        check = (
+            f"BEGIN EXECUTE {self.dialect.text_literal(plan)}; PERFORM set_config('{_UPSERTS}', 'true', false); "
+            f"EXCEPTION WHEN {_REFUSALS} THEN PERFORM set_config('{_UPSERTS}', 'false', false); END"
+        )
+        self.execute(f"DO {self.dialect.text_literal(check)}")
+        return (frozenset(keys),) if self.rows(f"SELECT current_setting('{_UPSERTS}')") == [("true",)] else ()
 
     def _declared(self, oid: str) -> dict[str, str]:
         rows = self.rows(

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
 
-from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, ColumnKind, TableName
+from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind, TableName
 from airflow_provider_connect.connectors.jdbc.database.database import read_columns
 from airflow_provider_connect.connectors.jdbc.database.database_errors import (
     RefusedException,
@@ -98,7 +98,7 @@ class RowStore(SqlAlchemyDatabase):
 
     # Tables
 
-    def read_table(self, name: TableName) -> TargetTable | None:
+    def read_table(self, name: TableName, keys: Sequence[str] = ()) -> TargetTable | None:
         if (lock := self.dialect.definition_lock(name)) is not None:
             with contextlib.suppress(StatementException):  # no such table or privilege
                 self.rows(lock)
@@ -107,11 +107,12 @@ class RowStore(SqlAlchemyDatabase):
             return None
         if self.needs_transactions:
             self._refuse_no_transactions(name)
-        key = frozenset(column.name for column in columns.values() if column.key_position)
-        endings = self._endings(name)
-        return TargetTable(name, columns, ((key,) if key else ()) + self._unique_indexes(name), endings=endings)
+        unique = self._unique(name, columns.values())
+        return TargetTable(name, columns, unique, endings=self._endings(name), is_view=not unique and self._is_view(name))
 
     def _refuse_no_transactions(self, name: TableName) -> None:
+        if (base := self.dialect.view_base(self, name)) is not None:
+            self._refuse_no_transactions(base[0])
         sql = self.dialect.unsafe_engine_query(name)
         for (engine,) in self.rows(sql) if sql is not None else ():
             raise ConfigException.of(
@@ -142,16 +143,39 @@ class RowStore(SqlAlchemyDatabase):
         """Takes no lock, because the database converts values to its columns."""
         return True
 
+    def _unique(self, name: TableName, columns: Iterable[Column]) -> tuple[frozenset[str], ...]:
+        """The columns of the primary key and of each unique index. A view has those of its table whose columns are all in the view."""
+        base = self.dialect.view_base(self, name)
+        if base is None:
+            key = frozenset(column.name for column in columns if column.key_position)
+            return ((key,) if key else ()) + self._unique_indexes(name)
+        table, originals = base
+        names, folded = {self.dialect.folded(column): name for name, column in originals.items()}, self.dialect.folded
+        try:
+            unique = self._unique(table, read_columns(self, self.url, table))
+        except StatementException:  # no privilege to read the table's definition
+            return ()
+        return tuple(frozenset(names[folded(name)] for name in some) for some in unique if set(map(folded, some)) <= names.keys())
+
+    def _is_view(self, name: TableName) -> bool:
+        with self._translating_errors():
+            inspector = self._inspector()
+            views = inspector.get_view_names(inspected_name(inspector, name.schema or name.catalog))
+            return inspected_name(inspector, name.table) in views
+
     def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
         schema = name.schema or name.catalog
         with self._translating_errors():
-            inspector = self._sqlalchemy.inspect(self._require_connection().execution_options(no_parameters=False))  # names may contain %
+            inspector = self._inspector()
             table, schema = inspected_name(inspector, name.table), inspected_name(inspector, schema)
             indexes = inspector.get_indexes(table, schema=schema)
             constraints = inspector.get_unique_constraints(table, schema=schema)
         columns = [index["column_names"] for index in indexes if index.get("unique")]
         columns += [constraint["column_names"] for constraint in constraints]
         return tuple(frozenset(str(stored_name(inspector, column)) for column in found if column) for found in columns)
+
+    def _inspector(self) -> Any:  # Any: SQLAlchemy's Inspector
+        return self._sqlalchemy.inspect(self._require_connection().execution_options(no_parameters=False))  # names may contain %
 
     # Rows
 

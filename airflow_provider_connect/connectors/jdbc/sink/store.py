@@ -48,8 +48,9 @@ class SinkStore(Database, Protocol):
     def locked_rows(self, sql: str) -> list[tuple[Any, ...]]:
         """The rows of a SELECT, locked until the transaction ends."""
 
-    def read_table(self, name: TableName) -> TargetTable | None:
-        """The current state of the table. None if it does not exist."""
+    def read_table(self, name: TableName, keys: Sequence[str] = ()) -> TargetTable | None:
+        """The current state of the table. None if it does not exist. A view that can be written to has the unique columns of its table; a
+        store may report only ``keys`` of them."""
 
     def lock_to_change(self, table: TargetTable) -> None:
         """Prevent other tasks from changing the table until the transaction ends."""

@@ -114,7 +114,7 @@ class SinkTables:
         known = self._tables.get(name)
         if known is not None and self._fits(layout, known, target):
             return known, []
-        table = self._store.read_table(target)  # another process may have changed it
+        table = self._store.read_table(target, layout.keys)  # another process may have changed it
         if table is not None:
             self._tables[name] = table
         return table, changes(self._named(layout, table), table, target, self._settings, self._store.dialect)

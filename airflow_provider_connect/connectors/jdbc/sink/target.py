@@ -42,7 +42,8 @@ class TargetTable:
     """The current state of a table. ``unique`` has the columns of the primary key and of each unique index. ``declared`` has the columns'
     whole types as SQL, if the store needs them. ``collations`` has, as SQL, the columns' collations in which different texts may be equal.
     ``endings`` has the rest of a column's definition after the type, if a change of type must repeat it. ``is_lockable``: the table is not
-    a view, and the user has the privileges to lock it. ``is_view``: COPY cannot write to the table."""
+    a view, and the user has the privileges to lock it. ``is_view``: COPY cannot write to the table. Stores
+    without COPY set it only for views without ``unique``."""
 
     name: TableName
     columns: Mapping[str, Column]

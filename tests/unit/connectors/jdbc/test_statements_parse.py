@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import datetime
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -100,7 +100,7 @@ class Recorded(RowStore):
 
     def commit(self) -> None: ...
 
-    def read_table(self, name: TableName) -> TargetTable | None:
+    def read_table(self, name: TableName, keys: Sequence[str] = ()) -> TargetTable | None:
         return self.table
 
     def _execute_rows(self, sql: str, table: TargetTable, rows: pa.Table) -> None:
