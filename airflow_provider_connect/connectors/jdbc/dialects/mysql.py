@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -189,7 +190,8 @@ class Mysql(Dialect):
         found = _VIEW.fullmatch(rows[0][0] or "") if rows else None
         if found is None:
             return None
-        columns = {_bare(alias): _bare(column) for column, alias in _VIEW_COLUMN.findall(found["columns"])}
+        names = itertools.pairwise(_VIEW_NAME.findall(found["columns"]))
+        columns = {_bare(alias): _bare(column) for (_, column), (is_alias, alias) in names if is_alias}
         return TableName(_bare(found["table"]), None, _bare(found["catalog"])), columns
 
     def unsafe_engine_query(self, name: TableName) -> str:
@@ -235,7 +237,7 @@ _VIEW_DEFINITION: Final = (
     "SELECT VIEW_DEFINITION FROM information_schema.VIEWS WHERE TABLE_SCHEMA = {schema} AND TABLE_NAME = {view} AND IS_UPDATABLE = 'YES'"
 )
 _QUOTED: Final = r"`(?:[^`]|``)++`"
-_VIEW_COLUMN: Final = re.compile(rf"(?:{_QUOTED}\.){{1,2}}({_QUOTED}) AS ({_QUOTED})")
+_VIEW_NAME: Final = re.compile(r"( AS )?(`(?:[^`]|``)*+`?)")
 _PLAIN_COLUMN: Final = rf"(?:{_QUOTED}\.){{1,2}}+{_QUOTED} AS {_QUOTED}"
 _VIEW: Final = re.compile(  # the server's own text of a view: columns of one table, perhaps with an alias, and a condition
     rf"select (?P<columns>{_PLAIN_COLUMN}(?:,{_PLAIN_COLUMN})*+) from (?P<catalog>{_QUOTED})\.(?P<table>{_QUOTED})(?: {_QUOTED})?"
