@@ -382,6 +382,9 @@ class Dialect:
     writes_times_as_text: ClassVar[bool] = False
     """Whether times and decimals are texts in the database, with the same sort order as the values."""
 
+    needs_unzoned_texts: ClassVar[bool] = False
+    """Whether timestamp columns refuse texts with Z or an offset, or keep them as texts."""
+
     def locking(self, select: str) -> str:
         """A SELECT with WHERE that locks its rows until the transaction ends."""
         return f"{select} FOR UPDATE"

@@ -139,6 +139,7 @@ class Mysql(Dialect):
         "SET SESSION sql_mode = CONCAT(REPLACE(@@SESSION.sql_mode, 'NO_BACKSLASH_ESCAPES', ''), ',STRICT_TRANS_TABLES')",
     )
     upserts_by_any_index = True
+    needs_unzoned_texts = True
 
     def common_form(self, rest: str) -> str:
         word = rest.partition(":")[0]

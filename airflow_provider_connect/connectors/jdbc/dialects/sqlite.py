@@ -74,6 +74,7 @@ class Sqlite(Dialect):
     clock_query = f"SELECT {sqlite_milliseconds(chr(39) + 'now' + chr(39))} * 1000 AS now"
     locks_database = True
     writes_times_as_text = True
+    needs_unzoned_texts = True
 
     def stream_options(self, rows: int) -> Mapping[str, str]:
         return {"adbc.sqlite.query.batch_rows": str(min(rows, _STREAMED_ROWS))}

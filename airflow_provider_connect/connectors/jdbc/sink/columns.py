@@ -68,6 +68,21 @@ def local_times(column: pa.ChunkedArray, time_zone: str) -> pa.ChunkedArray:
     return pc.local_timestamp(column.cast(pa.timestamp(column.type.unit, time_zone)))
 
 
+def unzoned_texts(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
+    """Texts for a timestamp column. ISO 8601 times with Z or an offset become local times of ``time_zone``, or times in UTC for a column
+    with a zone. Digits after microseconds are dropped. Other texts are unchanged. Raises RefusedException with the row of an impossible
+    time."""
+    if target.kind not in TIMESTAMPS or not pa.types.is_string(column.type):
+        return column
+    has_zone = pc.match_substring_regex(column, _ZONED)
+    if not pc.any(has_zone).as_py():
+        return column
+    exact = pc.replace_substring_regex(pc.if_else(has_zone, column, None), _ZONED, r"\1T\2\3\4")
+    times = cast_column(target.name, exact, pa.timestamp("us", "UTC"))
+    local = local_times(times, "UTC" if target.kind is ColumnKind.TIMESTAMP_TZ else time_zone)
+    return pc.coalesce(local.cast(pa.string()), column)
+
+
 def midnights(column: pa.ChunkedArray, target: Column, time_zone: str) -> pa.ChunkedArray:
     """Dates as the timestamps of midnight in ``time_zone``. The timestamps are in UTC, or in local time for a column without a zone."""
     local = column.cast(pa.timestamp("us"))
@@ -125,6 +140,9 @@ _PER_DAY: Final = {"s": 86_400, "ms": 86_400_000, "us": 86_400_000_000, "ns": 86
 _BITS: Final[Mapping[ColumnKind, int]] = {ColumnKind.INT8: 8, ColumnKind.INT16: 16, ColumnKind.INT32: 32}
 
 
+_ZONED: Final = (  # date, time with up to 6 digits after the point or without a point, zone
+    r"^(\d{4}-\d\d-\d\d)[T ](?:(\d\d:\d\d:\d\d\.\d{1,6})\d*|(\d\d:\d\d(?::\d\d)?)) ?(Z|[+-]\d\d(?::?\d\d)?)$"
+)
 _TEXTS: Final = frozenset({"text", "varchar", "bpchar"})
 
 
@@ -136,6 +154,8 @@ def wire_field(target: Column, column: pa.ChunkedArray, time_zone: str) -> tuple
     the server casts it."""
     types = pa.types
     binary = None
+    if target.kind is ColumnKind.TIMESTAMP:  # the server would ignore the offset; for a column with a zone, it reads it
+        column = unzoned_texts(column, target, time_zone)
     if target.kind in TIMESTAMPS and (types.is_timestamp(column.type) or types.is_date(column.type)) and has_far_times(column):
         column, is_direct, binary = far_timestamps(target, column, time_zone), True, target.type_name
     elif target.kind is ColumnKind.DATE and types.is_date(column.type) and has_infinite_days(column):

@@ -25,6 +25,7 @@ from airflow_provider_connect.connectors.jdbc.sink.columns import (
     midnights,
     refuse_far_times,
     refuse_wide_numbers,
+    unzoned_texts,
 )
 from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import refuse_unheld_numbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
@@ -259,6 +260,8 @@ class RowStore(SqlAlchemyDatabase):
     def _values(self, table: TargetTable, name: str, column: pa.ChunkedArray) -> list[Any]:
         """A column's values for the driver."""
         target, types = table.columns[name], pa.types
+        if self.dialect.needs_unzoned_texts:
+            column = unzoned_texts(column, target, self._time_zone)
         refuse_wide_numbers(column, target)
         refuse_far_times(column, target)
         if self.dialect.replaces_numbers:
