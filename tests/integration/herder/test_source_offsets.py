@@ -5,11 +5,13 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer
 
+from airflow_provider_connect.dev.postgres_server import PostgresServer
 from airflow_provider_connect.errors import (
     BadRequestException,
     ConflictException,
@@ -25,6 +27,7 @@ from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
 from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.herder.conftest import AskedHere, RunsByHand, ordered, shown, views
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, values_of
+from tests.integration.worker.test_jdbc_source import Shop, rows_of, run
 from tests.waiting import HANG_SECONDS
 
 OffsetKeeperCheck = OffsetKeeper._check
@@ -292,3 +295,33 @@ def test_keys_of_several_entries_are_found_in_whatever_order(environment: RunEnv
     assert len(herder.offsets(environment.connector)) == 3
     assert herder.reset_offsets(environment.connector).startswith("The framework-managed offsets for this connector have been reset")
     assert herder.offsets(environment.connector) == []
+
+
+def test_a_table_that_was_filled_again_is_read_once_its_offset_is_set_or_reset(
+    environment: RunEnvironment, herder: Herder, postgres: PostgresServer, unique: str
+) -> None:
+    def alter(partition: dict[str, str]) -> str:
+        return herder.alter_offsets(environment.connector, views((partition, {"incrementing": 38})))
+
+    def reset(_: dict[str, str]) -> str:
+        return herder.reset_offsets(environment.connector)
+
+    with closing(Shop(postgres, f"s_{unique[-16:]}")) as shop:
+        shop.make_orders()
+        shop.do("INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, 30)")
+        assert run(environment, shop.config(mode="incrementing")) == 30
+        for count, remedy, message in ((40, alter, ALTERED), (50, reset, RESET)):
+            shop.do("TRUNCATE orders RESTART IDENTITY")
+            shop.do(f"INSERT INTO orders (word) SELECT 'x' FROM generate_series(1, {count})")
+            waiting = environment.readiness()
+            assert waiting.state == "no-work"
+            assert f"since it was read up to {count - 10}: it is not read. To read it from its beginning" in str(waiting.missing)
+            assert environment.run().tasks == []
+            herder.stop(environment.connector)
+            assert remedy(shop.partition()) == message
+            herder.resume(environment.connector)
+            assert environment.readiness().state == "work"
+            assert environment.run().state is RunState.DONE
+            assert environment.readiness().missing is None
+        arrived = [row["id"] for row in rows_of(environment, f"{shop.name}-orders")]
+    assert arrived == [*range(1, 31), 39, 40, *range(1, 51)]

@@ -57,11 +57,11 @@ class Source:
         self.missing = connector.missing
         return found
 
-    def run(self, rows: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    def run(self, rows: list[dict[str, Any]] | None = None, *, max_tasks: int = 1) -> list[dict[str, Any]]:
         """The values of the records of one run. They are appended to ``rows``, also if the run fails."""
         connector = self._connector()
         rows = [] if rows is None else rows
-        configs = connector.task_configs(1)
+        configs = connector.task_configs(max_tasks)
         self.missing = connector.missing
         for of_task in configs:
             task = reaching(connector.task_class())

@@ -40,7 +40,7 @@ def test_numbers_of_type_numeric_grow_as_any(postgresql_target: TargetDatabase, 
     for more in ({}, {"query": f"SELECT * FROM {postgresql_target.schema}.orders"}):
         source = Source(postgresql_target, {"mode": "incrementing", "incrementing.column.name": "id", "batch.max.rows": "2", **more})
         assert [int(row["id"]) for row in source.run()] == [1, 2, 3]
-        assert list(source.offsets.values()) == [{"incrementing": 3}]
+        assert [offset["incrementing"] for offset in source.offsets.values()] == [3]
         assert source.has_new_data() is False
 
 

@@ -548,5 +548,5 @@ def test_large_table_is_read_by_several_tasks_and_gone_on_with_by_one(
     assert environment.readiness().state == "no-work"
     shop.do("INSERT INTO orders (word) VALUES ('later')")
     assert run(environment, config) == 1
-    assert environment.offsets().get(shop.partition()) == {"incrementing": 4501}
+    assert (environment.offsets().get(shop.partition()) or {}).get("incrementing") == 4501
     assert sorted(row["id"] for row in rows_of(environment, f"{shop.name}-orders")) == list(range(1, 4502))

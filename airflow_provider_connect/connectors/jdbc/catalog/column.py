@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -70,7 +70,9 @@ class TableName:
 class Column:
     """``type_name`` is the database's own type name, in lower case. ``precision`` and ``scale`` are set for a DECIMAL, or None if the
     DECIMAL has no limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is outside
-    the key. ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it."""
+    the key. ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it. ``table_id``
+    identifies the table and, after a slash, the sequence that the column owns. It changes if the table is created again, or if the
+    sequence is restarted. None if the database does not report it."""
 
     name: str
     kind: ColumnKind
@@ -82,6 +84,7 @@ class Column:
     key_position: int = 0
     is_generated: bool = False
     second_digits: int | None = None
+    table_id: str | None = field(default=None, compare=False)
 
     @property
     def is_array(self) -> bool:

@@ -193,7 +193,10 @@ SELECT a.attname::text, coalesce(b.typname, t.typname)::text, coalesce(b.typcate
   pg_catalog.pg_get_expr(d.adbin, d.adrelid)::text,
   coalesce((SELECT array_position(k.conkey, a.attnum) FROM pg_catalog.pg_constraint k
     WHERE k.conrelid = c.oid AND k.contype = 'p'), 0)::int8,
-  a.attidentity <> '' OR a.attgenerated <> '' OR coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false)
+  a.attidentity <> '' OR a.attgenerated <> '' OR coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid) LIKE 'nextval(%', false),
+  c.oid::text || coalesce((SELECT '/' || s.relfilenode FROM pg_catalog.pg_depend o JOIN pg_catalog.pg_class s ON s.oid = o.objid
+    WHERE o.classid = 'pg_catalog.pg_class'::regclass AND o.refclassid = o.classid AND o.refobjid = c.oid AND o.refobjsubid = a.attnum
+    AND o.deptype IN ('a', 'i') AND s.relkind = 'S' AND t.typcategory = 'N' ORDER BY s.oid LIMIT 1), '')
 FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
 JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped
 JOIN pg_catalog.pg_type t ON t.oid = a.atttypid
@@ -222,14 +225,14 @@ _SECOND_DIGITS: Final = 6  # of a timestamp that is declared without a precision
 
 
 def _column(name: str, type_name: str, category: str, modifier: int, *rest: Any) -> Column:  # Any: a row
-    is_required, default, key, is_generated = rest
+    is_required, default, key, is_generated, table_id = rest
     kind = _KINDS.get(type_name, ColumnKind.STRING if category == "E" else ColumnKind.OTHER)
     precision = scale = None
     if kind is ColumnKind.DECIMAL and modifier >= 4:
         precision = ((modifier - 4) >> 16) & 0xFFFF
         scale = (((modifier - 4) & 0x7FF) ^ 0x400) - 0x400  # eleven bits, signed
     digits = (modifier if modifier >= 0 else _SECOND_DIGITS) if kind in TIMESTAMPS else None
-    return Column(name, kind, type_name, not is_required, precision, scale, default, max(key, 0), is_generated, digits)
+    return Column(name, kind, type_name, not is_required, precision, scale, default, max(key, 0), is_generated, digits, table_id)
 
 
 _WRITERS: Final = """

@@ -67,7 +67,9 @@ class JdbcSourceConnector(SourceConnector):
             return [self.config.originals]
         with closing(open_database(settings.url)) as database:
             tables = [(source, share) for source, share in self._sources(database, settings) if share is not None]
-            shares = planned_shares(database, settings, tables, self.context.offset, max_tasks)
+            notes: list[str] = []
+            shares = planned_shares(database, settings, tables, self.context.offset, max_tasks, notes=notes)
+        self._note(notes)
         count = min(max_tasks, len(shares))
         return [{**self.config.originals, TABLES: shares_text(shares[number::count])} for number in range(count)]
 
@@ -107,11 +109,15 @@ class JdbcSourceConnector(SourceConnector):
             now = clock(database, settings) if settings.mode.has_timestamp else 0
             until = SourceOffset(None, now - settings.timestamp_delay_ms * 1_000_000) if settings.mode.has_timestamp else SourceOffset()
             found = self._sources(database, settings)
-            decreased: list[str] = []
-            has_unread = any(_has_unread_rows(database, settings, source, until, offsets, decreased=decreased) for source in found)
-        if decreased:
-            self.missing = ". ".join(filter(None, (self.missing, *decreased[:_MOST_ERRORS])))
+            notes: list[str] = []
+            has_unread = any(_has_unread_rows(database, settings, source, until, offsets, notes=notes) for source in found)
+        self._note(notes)
         return has_unread
+
+    def _note(self, notes: Sequence[str]) -> None:
+        """Add notes about tables to ``missing``."""
+        if notes:
+            self.missing = ". ".join(filter(None, (self.missing, *notes[:_MOST_ERRORS])))
 
     def _sources(self, database: Database, settings: SourceSettings) -> list[tuple[RowSource, Share | None]]:
         """The query, or the tables with their shares. ``missing`` has the tables that patterns select, but that cannot be read."""
@@ -235,22 +241,28 @@ def _has_unread_rows(
     until: SourceOffset,
     offsets: OffsetReader,
     *,
-    decreased: list[str],
+    notes: list[str],
 ) -> bool:
-    """Whether the query (``share`` is None) or a table has unread rows. If a table's greatest number is below the offset, advice is added
-    to ``decreased``."""
+    """Whether the query (``share`` is None) or a table has unread rows. If a table is another than the one that was read, or its greatest
+    number is below the offset, advice is added to ``notes``."""
     rows, share = source
     if share is None:
         since = SourceOffset.of(offsets(QUERY_PARTITION))
     else:
         since = SourceOffset.of(known_offset(share.table.name, offsets, is_only=share.is_only))
+    if settings.mode is Mode.INCREMENTING and share is not None and rows.is_stored:
+        progress, _, greatest = read_progress(database, settings, rows, share, offsets)
+        reached = progress.position
+        if rows.is_replaced(progress.table_ids):
+            notes.append(rows.replaced_advice(reached))
+            return False
+        if reached is not None and greatest is not None and greatest < reached and settings.rows_to is None:
+            notes.append(rows.reset_advice(greatest, reached))
+        if greatest is not None and (reached is None or greatest > reached):
+            return True
+        return bool(settings.overlap) and _has_late_rows(database, RowQuery.of(rows, settings), since)
     if settings.overlap and _has_late_rows(database, RowQuery.of(rows, settings), since):
         return True
-    if settings.mode is Mode.INCREMENTING and share is not None and rows.is_stored:
-        reached, greatest = read_progress(database, settings, rows, share, offsets)
-        if reached is not None and greatest is not None and greatest < reached and settings.rows_to is None:
-            decreased.append(rows.reset_advice(greatest, reached))
-        return greatest is not None and (reached is None or greatest > reached)
     return database.has_row(RowQuery.of(rows, settings).any_row(since, until))
 
 

@@ -1,5 +1,7 @@
 """The offset of a table, in the form of the well-known JDBC source: ``{"incrementing": 7, "timestamp": ms, "timestamp_nanos": ns}``.
 
+``table_id`` (``Column.table_id``) is added for tables whose identity is known. Other JDBC sources ignore it.
+
 The source partition is ``{"protocol": "1", "table": "database.schema.table"}``, or ``{"query": "query"}`` for a query. Offsets that another
 worker wrote under a shorter name of the table are also found. In this package, times are nanoseconds since the epoch, in UTC.
 """
@@ -20,9 +22,11 @@ INCREMENTING, TIMESTAMP, NANOS = "incrementing", "timestamp", "timestamp_nanos"
 TABLE, PROTOCOL, QUERY = "table", "protocol", "query"
 SPLIT, SINCE = "split", "since"
 OVERLAP_FROM, OVERLAP_ROWS = "overlap_from", "overlap_rows"
+TABLE_ID = "table_id"
 HASH_BYTES: Final = 8
 QUERY_PARTITION: Final[Mapping[str, object]] = {QUERY: QUERY}
 _KEYS: Final = ({TABLE}, {TABLE, PROTOCOL}, {TABLE, PROTOCOL, SPLIT})
+_OFFSET_KEYS: Final = {INCREMENTING, TIMESTAMP, NANOS, SINCE, OVERLAP_FROM, OVERLAP_ROWS, TABLE_ID}
 _NANOS_A_SECOND: Final = 1_000_000_000
 _NANOS_A_MILLI: Final = 1_000_000
 
@@ -32,12 +36,14 @@ class SourceOffset:
     """The greatest values that were read. None if no row was read, or the mode has no such column.
 
     ``overlap_from`` and ``overlap_rows`` belong to ``late_rows``. They are the key above which rows are read again, and hashes of the rows
-    above this key that are in Kafka."""
+    above this key that are in Kafka. ``table_id`` identifies the table that was read. None if its identity is unknown, or if
+    another program or an admin wrote the offset."""
 
     incrementing: int | None = None
     timestamp_ns: int | None = None
     overlap_from: int | None = None
     overlap_rows: str | None = None
+    table_id: str | None = None
 
     @property
     def key(self) -> tuple[int, ...] | None:
@@ -64,15 +70,15 @@ class SourceOffset:
         """Parse an offset. Raises ConnectException for another form."""
         offset = offset or {}
         incrementing, milliseconds, nanos = (_whole(offset, name) for name in (INCREMENTING, TIMESTAMP, NANOS))
-        overlap = _overlap(offset)
+        written = *_overlap(offset), _table_id(offset)
         if milliseconds is None:
-            return cls(incrementing, None, *overlap)
+            return cls(incrementing, None, *written)
         seconds, rest = divmod(milliseconds, 1000)
         if nanos is None:
             nanos = rest * _NANOS_A_MILLI
         if not 0 <= nanos < _NANOS_A_SECOND:
             raise ConnectException(f"Offset '{NANOS}' must be the nanoseconds of a second, from 0 to 999999999, got {nanos}")
-        return cls(incrementing, seconds * _NANOS_A_SECOND + nanos, *overlap)
+        return cls(incrementing, seconds * _NANOS_A_SECOND + nanos, *written)
 
     @property
     def overlap_hashes(self) -> list[bytes]:
@@ -89,6 +95,8 @@ class SourceOffset:
             found[NANOS] = self.timestamp_ns % _NANOS_A_SECOND
         if self.overlap_from is not None:
             found |= {OVERLAP_FROM: str(self.overlap_from), OVERLAP_ROWS: self.overlap_rows}
+        if self.table_id is not None:
+            found[TABLE_ID] = self.table_id
         return found
 
     @property
@@ -108,6 +116,13 @@ def _overlap(offset: Mapping[str, object]) -> tuple[int | None, str | None]:
     except ValueError:
         reason = "are written by the source itself; leave both out to begin without them"
         raise ConnectException(f"Offsets '{OVERLAP_FROM}' and '{OVERLAP_ROWS}' {reason}") from None
+
+
+def _table_id(offset: Mapping[str, object]) -> str | None:
+    table_id = offset.get(TABLE_ID)
+    if table_id is None or isinstance(table_id, str):
+        return table_id
+    raise ConnectException(f"Offset '{TABLE_ID}' is written by the source itself; leave it out to accept the table as it is now")
 
 
 def number_of(value: Any) -> int:  # Any: the driver's value
@@ -149,7 +164,7 @@ def refuse_wrong(partition: Any, offset: Any) -> None:  # Any: JSON from a user,
     if not is_known:
         form = '{"protocol":"1","table":"database.schema.table"} or {"query":"query"}'
         raise ConnectException(f"Partition objects must be {form}, got {partition}")
-    if not isinstance(offset, Mapping) or not offset.keys() <= {INCREMENTING, TIMESTAMP, NANOS, SINCE, OVERLAP_FROM, OVERLAP_ROWS}:
+    if not isinstance(offset, Mapping) or not offset.keys() <= _OFFSET_KEYS:
         raise ConnectException(f"Offset objects hold '{INCREMENTING}', '{TIMESTAMP}' and '{NANOS}' only: {offset}")
     SourceOffset.of(offset)
 

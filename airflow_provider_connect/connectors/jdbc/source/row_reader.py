@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -84,21 +84,16 @@ class RowReader:
             return None if self._until is None or self._writing.has_timed_out(self.source) else WAITING
         if self._pages is None:
             self._reread_columns(database)
+            if self.source.is_replaced([self.offset.table_id]):
+                log.warning("%s", self.source.replaced_advice(self.offset.incrementing))
+                return None
             self._refuse_duplicates(database)
             self._late = self._late_rows()
             self._pages = ReadAhead(self._read(database), database.cancel, size=lambda page: page.get_total_buffer_size())
-        try:
-            batch = self._next_batch(self._pages)
-        except NotYet:
-            return WAITING
-        except (StatementException, DataException):
-            if self.interrupted() and self.can_resume and self._reread_columns(database):
-                return WAITING
-            raise
+        batch = self._next_batch(self._pages, database)
         if batch is None:
             self.interrupted()
             return self._end_of_overlap() if self._late is not None else self._end_of_part()
-        self._has_read = True
         return batch
 
     def interrupted(self) -> bool:
@@ -166,12 +161,20 @@ class RowReader:
         self.offset = self.offset.of_columns(numbers=mode.has_incrementing, times=mode.has_timestamp)
         return LateRows(self.offset, self._settings.overlap, query, self.source.name)
 
-    def _next_batch(self, pages: ReadAhead[pa.RecordBatch]) -> Batch | None:
-        """The next page that has rows to send."""
-        while (page := pages.next(_PAGE_SECONDS)) is not None:
-            page = page if self._late is None else self._late.new_rows(page)
-            if page.num_rows:
-                return self._batch(page)
+    def _next_batch(self, pages: ReadAhead[pa.RecordBatch], database: Database) -> Batch | tuple[Batch, ...] | None:
+        """The next page that has rows to send. ``WAITING`` while it is not ready, and if the statement must start again because the columns
+        have changed."""
+        try:
+            while (page := pages.next(_PAGE_SECONDS)) is not None:
+                page = page if self._late is None else self._late.new_rows(page)
+                if page.num_rows:
+                    return self._batch(page)
+        except NotYet:
+            return WAITING
+        except (StatementException, DataException):
+            if self.interrupted() and self.can_resume and self._reread_columns(database):
+                return WAITING
+            raise
         return None
 
     def _reread_columns(self, database: Database) -> bool:
@@ -199,7 +202,8 @@ class RowReader:
         value = self._query.reading.struct(page)
         if not self._has_read:
             self._warn_of_repeated_times()
-        self.offset = offset
+        self._has_read = True
+        self.offset = offset = replace(offset, table_id=self.source.table_id)
         return Batch(
             self.source.topic,
             value,
@@ -218,7 +222,7 @@ class RowReader:
         if self._part is None or self._is_part_reported:
             return None
         self._is_part_reported = True
-        return self.marker(self._partition, self._json(SourceOffset(self._part.until)))
+        return self.marker(self._partition, self._json(SourceOffset(self._part.until, table_id=self.source.table_id)))
 
     def _end_of_overlap(self) -> Batch | None:
         """The offset without hashes of deleted rows, so that the check for new rows does not find a difference at every scheduled time."""
@@ -228,13 +232,13 @@ class RowReader:
         offset = late.offset_at_end() if late is not None and is_read else None
         if offset is None:
             return None
-        self.offset = offset
-        return self.marker(self._partition, offset.to_json())
+        self.offset = replace(offset, table_id=self.source.table_id)
+        return self.marker(self._partition, self.offset.to_json())
 
     def _json(self, offset: SourceOffset) -> dict[str, object] | None:
         if self._part is None or offset.incrementing is None:
             return offset.to_json() or None
-        return self._part.range.offset(offset.incrementing, self._part.since)
+        return self._part.range.offset(offset, self._part.since)
 
     def _refuse_duplicates(self, database: Database) -> None:
         """Before the first row is sent, raise ConnectException for two new rows with the same number. Not needed for a unique column."""

@@ -5,7 +5,7 @@ Each run creates the source again, and so detects added and dropped columns.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, replace
 from typing import Final
@@ -18,7 +18,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_url import Datab
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_reading import UTC
 from airflow_provider_connect.connectors.jdbc.source.config import INCREMENTING, NON_NULL, QUERY, TIMESTAMP
-from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, table_partition
+from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITION, TABLE_ID, table_partition
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException
@@ -53,6 +53,28 @@ class RowSource:
     def name(self) -> str:
         """The source in error messages."""
         return "the query" if self.table is None else f"table {self.table}"
+
+    @property
+    def table_id(self) -> str | None:
+        """The identity of the table and of its numbers (``Column.table_id``). None if it is unknown or does not matter: rows of a view or a
+        query have no table of their own, and in modes with a timestamp, the rows of another table have later times."""
+        return self.incrementing.table_id if self.incrementing is not None and self.is_stored and not self.timestamps else None
+
+    def is_replaced(self, table_ids: Iterable[str | None]) -> bool:
+        """Whether one of these identities is another table's, or of numbers before a restart. An identity without a sequence matches any
+        sequence."""
+        if self.table_id is None:
+            return False
+        own, others = self.table_id.split("/"), [each.split("/") for each in table_ids if each is not None]
+        return any(mine != other for each in others for mine, other in zip(own, each, strict=False))
+
+    def replaced_advice(self, reached: int | None) -> str:
+        """The advice for a table that ``is_replaced``. ``reached`` is the last value that was read."""
+        upto = "" if reached is None else f" up to {reached}"
+        return (
+            f"Table {self.table} was created again or restored, or its sequence was restarted or altered, since it was read{upto}: it "
+            f"is not read. To read it from its beginning, reset its offset; to go on, set the offset again, without {TABLE_ID}"
+        )
 
     def reset_advice(self, greatest: int, reached: int) -> str:
         """The advice for a table whose greatest incrementing value is now below the last value that was read."""

@@ -91,33 +91,53 @@ _LEAST_RANGES = 3  # two of these ranges may be whole
 
 
 def planned_shares(
-    database: Database, settings: SourceSettings, tables: Sequence[tuple[RowSource, Share]], offset: OffsetReader, max_tasks: int
+    database: Database,
+    settings: SourceSettings,
+    tables: Sequence[tuple[RowSource, Share]],
+    offset: OffsetReader,
+    max_tasks: int,
+    *,
+    notes: list[str],
 ) -> list[Share]:
-    """The shares of ``tables``. Ranges replace large tables.
+    """The shares of ``tables``. Ranges replace large tables. A table that is another than the one that was read has no share, and its
+    advice is added to ``notes``.
 
     If an earlier run has started ranges of a table, the table stays divided until all ranges are read, whatever the number of tasks.
     """
     if settings.mode is not Mode.INCREMENTING:
         return [share for _, share in tables]
     may_split = max_tasks > len(tables) and not settings.overlap  # offsets of ranges have no overlap
-    return [part for source, share in tables for part in _parts(database, settings, source, share, offset, may_split=may_split)]
+    return [
+        part for source, share in tables for part in _parts(database, settings, source, share, offset, may_split=may_split, notes=notes)
+    ]
 
 
 def _parts(
-    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader, *, may_split: bool
+    database: Database,
+    settings: SourceSettings,
+    source: RowSource,
+    share: Share,
+    offset: OffsetReader,
+    *,
+    may_split: bool,
+    notes: list[str],
 ) -> list[Share]:
     if not source.is_stored:
         return [share]
     try:
-        since, least, greatest = read_extent(database, settings, source, share, offset)
+        progress, least, greatest = read_progress(database, settings, source, share, offset)
     except ConnectException as error:
         if error.retriable:
             raise
         return [share]  # the task raises it, after it has read other tables
-    if greatest is None:
-        return [share]
-    ranges = ranges_between(since, least, greatest)
-    progress = Progress.of(share.table.name, since, ranges, offset)
+    if source.is_replaced(progress.table_ids):
+        notes.append(source.replaced_advice(progress.position))
+        return []
+    return [share] if greatest is None else _divided(share, progress, least, greatest, may_split=may_split)
+
+
+def _divided(share: Share, progress: Progress, least: int, greatest: int, *, may_split: bool) -> list[Share]:
+    since, ranges = progress.since, progress.ranges
     if progress.begun and not progress.has_gap:
         return [Share(share.table, share.is_only, folds=True)]
     is_large = may_split and len(ranges) >= _LEAST_RANGES and greatest - (least - 1 if since is None else since) <= (MOST - 1) * SIZE
@@ -129,21 +149,13 @@ def _parts(
 
 def read_progress(
     database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
-) -> tuple[int | None, int | None]:
-    """The number up to which a table is read, in ranges or as a whole, and the table's greatest number. Either may be None."""
-    since, least, greatest = read_extent(database, settings, source, share, offset)
-    if greatest is None:
-        return since, None
-    return Progress.of(share.table.name, since, ranges_between(since, least, greatest), offset).position, greatest
-
-
-def read_extent(
-    database: Database, settings: SourceSettings, source: RowSource, share: Share, offset: OffsetReader
-) -> tuple[int | None, int, int | None]:
-    """The table's own offset, and its least and greatest number. The greatest number is None for an empty table."""
-    since = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only)).incrementing
-    least, greatest = database.rows(RowQuery.of(source, settings).extent())[0]
-    return since, number_of(least or 0), None if greatest is None else number_of(greatest)
+) -> tuple[Progress, int, int | None]:
+    """The progress of a table, in ranges or as a whole, and its least and greatest number. The greatest number is None for an empty
+    table."""
+    own = SourceOffset.of(known_offset(share.table.name, offset, is_only=share.is_only))
+    least, greatest = (None if number is None else number_of(number) for number in database.rows(RowQuery.of(source, settings).extent())[0])
+    ranges = [] if greatest is None else ranges_between(own.incrementing, least or 0, greatest)
+    return Progress.of(share.table.name, own, ranges, offset), least or 0, greatest
 
 
 SIZE: Final = 1 << 20
@@ -162,9 +174,9 @@ class KeyRange:
     def partition(self, table: TableName) -> dict[str, object]:
         return split_partition(table, self.low, self.high)
 
-    def offset(self, number: int, since: int | None) -> dict[str, object]:
-        """The offset of a range whose rows up to ``number`` are read."""
-        return {INCREMENTING: number, SINCE: since}
+    def offset(self, reached: SourceOffset, since: int | None) -> dict[str, object]:
+        """The offset of a range whose rows up to ``reached`` are read."""
+        return {**reached.to_json(), SINCE: since}
 
     def forgotten(self) -> dict[str, object]:
         """The offset of a range that is folded."""
@@ -187,28 +199,35 @@ def ranges_between(since: int | None, least: int, greatest: int) -> list[KeyRang
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The progress of a table. All rows up to ``position`` are read. ``begun`` are the ranges that have offsets. ``has_gap``: there are
-    unread rows before some of these ranges."""
+    """The progress of a table. ``since`` is its own offset, and ``ranges`` are those after it. All rows up to ``position`` are read.
+    ``begun`` are the ranges that have offsets. ``has_gap``: there are unread rows before some of these ranges. ``table_ids`` are the
+    identities in all these offsets."""
 
+    since: int | None
+    ranges: Sequence[KeyRange]
     position: int | None
     begun: Sequence[KeyRange]
     has_gap: bool
+    table_ids: Sequence[str | None]
 
     @classmethod
-    def of(cls, table: TableName, since: int | None, ranges: Sequence[KeyRange], offset: OffsetReader) -> Progress:
+    def of(cls, table: TableName, own: SourceOffset, ranges: Sequence[KeyRange], offset: OffsetReader) -> Progress:
+        since = own.incrementing
         position, is_whole, has_gap = since, True, False
-        begun = []
+        begun, table_ids = list[KeyRange](), [own.table_id]
         for each in ranges:
-            number = each.reached(offset(each.partition(table)), since)
+            committed = offset(each.partition(table))
+            number = each.reached(committed, since)
             if number is None:
                 is_whole = False
                 continue
             begun.append(each)
+            table_ids.append(SourceOffset.of(committed).table_id)
             if is_whole:
                 position, is_whole = number, number >= each.high
             else:
                 has_gap = True
-        return cls(position, begun, has_gap)
+        return cls(since, ranges, position, begun, has_gap, table_ids)
 
     def fold(self, table: TableName) -> Iterator[tuple[dict[str, object], dict[str, object]]]:
         """The partitions and offsets to commit in one transaction after the table's own new offset."""

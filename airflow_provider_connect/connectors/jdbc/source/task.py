@@ -17,7 +17,7 @@ from airflow_provider_connect.connectors.jdbc.source.offset import QUERY_PARTITI
 from airflow_provider_connect.connectors.jdbc.source.row_reader import WAITING, OpenTransactions, RowReader
 from airflow_provider_connect.connectors.jdbc.source.row_source import RowSource, query_source, table_source
 from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
-from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, ranges_between, read_extent, shares_of
+from airflow_provider_connect.connectors.jdbc.source.shares import Progress, Share, TablePart, read_progress, shares_of
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
@@ -167,10 +167,11 @@ class JdbcSourceTask(SourceTask):
         known = SourceOffset.of(known_offset(share.table.name, self.context.offset, is_only=share.is_only))
         if share.part is not None:
             writing = self._writing.setdefault(share.table.name, self._writing_now())
-            reader = RowReader(source, settings, self._start_offset(share.part), writing=writing, part=share.part)
+            reader = RowReader(source, settings, self._start_offset(share.part, known), writing=writing, part=share.part)
         elif share.folds:
             progress = self._progress(database, source, share)
-            reader = RowReader(source, settings, SourceOffset(progress.position), writing=self._writing_now())
+            own = SourceOffset(progress.position, table_id=next(filter(None, progress.table_ids), None))
+            reader = RowReader(source, settings, own, writing=self._writing_now())
             moved = [(source.partition, reader.offset.to_json()), *progress.fold(share.table.name)]
             self._folds = [reader.marker(partition, offset) for partition, offset in moved]
         else:
@@ -181,18 +182,17 @@ class JdbcSourceTask(SourceTask):
     def _writing_now(self) -> OpenTransactions:
         return OpenTransactions(self._settings.open_transactions_ms, time.monotonic)
 
-    def _start_offset(self, part: TablePart) -> SourceOffset:
-        reached = part.range.reached(self.context.offset(part.partition), part.since)
-        begin = part.range.low if part.since is None else max(part.since, part.range.low)
-        return SourceOffset(begin if reached is None else reached)
+    def _start_offset(self, part: TablePart, own: SourceOffset) -> SourceOffset:
+        committed = self.context.offset(part.partition)
+        if part.range.reached(committed, part.since) is not None:
+            return SourceOffset.of(committed)
+        return SourceOffset(part.range.low if part.since is None else max(part.since, part.range.low), table_id=own.table_id)
 
     def _progress(self, database: Database, source: RowSource, share: Share) -> Progress:
         """The progress of a table's ranges. It is read again, because a run that was not yet fenced when this run was planned may have
         continued reading."""
         name = share.table.name
-        since, least, greatest = read_extent(database, self._settings, source, share, self.context.offset)
-        ranges = [] if greatest is None else ranges_between(since, least, greatest)
-        progress = Progress.of(name, since, ranges, self.context.offset)
+        progress, _, _ = read_progress(database, self._settings, source, share, self.context.offset)
         if progress.has_gap or progress.position is None:
             raise OutdatedPlanException(f"Another run read ranges of table {name} while this one was planned. The next run resumes them.")
         return progress

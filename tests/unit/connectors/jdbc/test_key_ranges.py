@@ -57,21 +57,21 @@ def test_ranges_lie_on_a_grid(since: int | None, least: int, greatest: int, expe
 def test_position_is_where_the_first_gap_begins(reached: list[int | None], position: int, has_gap: bool) -> None:
     ranges = ranges_between(50, 1, 260)
     offsets = {
-        partition_key(each.partition(TABLE)): each.offset(number, 50)
+        partition_key(each.partition(TABLE)): each.offset(SourceOffset(number), 50)
         for each, number in zip(ranges, reached, strict=True)
         if number is not None
     }
-    progress = Progress.of(TABLE, 50, ranges, lambda partition: offsets.get(partition_key(partition)))
+    progress = Progress.of(TABLE, SourceOffset(50), ranges, lambda partition: offsets.get(partition_key(partition)))
     assert (progress.position, progress.has_gap) == (position, has_gap)
 
 
 def test_offset_of_a_range_means_nothing_once_the_table_has_another() -> None:
     each = KeyRange(100, 200)
-    assert each.reached(each.offset(150, 50), 50) == 150
-    assert each.reached(each.offset(150, None), None) == 150
-    for other in (each.offset(150, 50), each.forgotten(), None, {}):
+    assert each.reached(each.offset(SourceOffset(150), 50), 50) == 150
+    assert each.reached(each.offset(SourceOffset(150), None), None) == 150
+    for other in (each.offset(SourceOffset(150), 50), each.forgotten(), None, {}):
         assert each.reached(other, 60) is None
-    refuse_wrong(each.partition(TABLE), each.offset(150, 50))
+    refuse_wrong(each.partition(TABLE), each.offset(SourceOffset(150, table_id="7/8"), 50))
 
 
 class World:
