@@ -26,7 +26,7 @@ from airflow_provider_connect.errors import ConfigException, ConnectException
 from airflow_provider_connect.runtime.config.config_providers import warn_open_file_providers
 from airflow_provider_connect.runtime.config.masking import Mask, mask_output, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.java.config.rules import refused_end
+from airflow_provider_connect.runtime.java.config.rules import SIGNAL_CHANNELS, refused_end
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
 from airflow_provider_connect.runtime.model.batches import nothing_delivered
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
@@ -193,7 +193,8 @@ def _settings(properties: Mapping[str, str]) -> WorkerSettings:
 def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask, *, fenced: bool) -> RunResult:
     """(1) Check the config. (2) Write it. (3) Run."""
     checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
-    if checked.is_java and (reason := refused_end(checked.plugin.class_name, {})) is not None:
+    signals = {SIGNAL_CHANNELS: checked.resolved.get(SIGNAL_CHANNELS)}
+    if checked.is_java and (reason := refused_end(checked.plugin.class_name, signals)) is not None:
         raise ConfigException.of("connector.class", checked.plugin.class_name, f"{reason}, in Airflow or in Connect(…); this run ends")
     guarantee_of(checked, settings, exactly_once=backing.exactly_once)
     _check_pipeline(checked, settings)

@@ -1,5 +1,6 @@
 """Debezium's source for PostgreSQL in runs that end, on a real server: its goal, its gate without a JVM, kills."""
 
+import itertools
 import json
 import shutil
 from collections.abc import Iterator
@@ -7,6 +8,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 from sqlalchemy import create_engine, text
 from sqlalchemy.engine import Connection
 
@@ -21,12 +23,13 @@ from airflow_provider_connect.runtime.model.plugin_kinds import Declared, Plugin
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.model.upgrades import UpgradeState
 from airflow_provider_connect.runtime.worker.application.readiness import NO_WORK, WORK, check_readiness
+from airflow_provider_connect.standalone.files import read_connector_file
 from tests.conftest import CACHE
 from tests.integration.java.conftest import JavaRuns, drop_capture
 from tests.integration.java.processes import children, jvm_of
 from tests.java_plugins import DEBEZIUM, VALIDATED, installed_plugins, installed_validated
 from tests.unit.herder.conftest import NotedRuns
-from tests.waiting import wait_until
+from tests.waiting import HANG_SECONDS, wait_until
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ROWS = 2000
@@ -296,3 +299,28 @@ def test_a_run_ends_at_its_goal_though_changes_never_end(orders: Orders, small_b
     code, output = orders.runs.run(small_batches)
     assert code == 0, output
     assert orders.changes()[1:] == [("c", n) for n in range(2, number + 1)]
+
+
+def test_a_record_on_the_signal_topic_requests_a_snapshot(orders: Orders) -> None:
+    """Without a table of signals. Debezium 3.6.0 takes such a snapshot only while other changes come."""
+    signals = {"signal_enabled_channels": "kafka", "read_only": "true", "signal_poll_interval_ms": "100"}
+    orders.runs.worker["airflow.allowed.continuous"] = "true"
+    config = orders.config(snapshot_mode="no_data", heartbeat_interval_ms="200", airflow_schedule="@continuous", **signals)
+    orders.runs.make_topic(f"{orders.name}-signal")
+    orders.runs.make_topic(orders.topic)
+    orders.execute("INSERT INTO {orders} SELECT n, 'old' FROM generate_series(1, 3) n")
+    snapshot = {"type": "execute-snapshot", "data": {"data-collections": [f"{orders.schema}.orders"], "type": "INCREMENTAL"}}
+    numbers = itertools.count(4)
+
+    def changed(expected: tuple[str, int]) -> bool:
+        orders.execute(f"INSERT INTO {{orders}} VALUES ({next(numbers)}, 'new')")
+        return expected in orders.changes()
+
+    with Connect(orders.name, orders.runs.worker) as connect:
+        connect.add_connector(read_connector_file(config).config)
+        wait_until(lambda: changed(("c", 5)))
+        producer = Producer({"bootstrap.servers": orders.runs.settings.bootstrap_servers})
+        producer.produce(f"{orders.name}-signal", json.dumps(snapshot).encode(), orders.name.encode())
+        assert producer.flush(HANG_SECONDS) == 0
+        wait_until(lambda: changed(("r", 3)))
+        assert {("r", 1), ("r", 2)} <= set(orders.changes())

@@ -117,13 +117,12 @@ def test_the_address_of_a_database_is_its_configs_own(host: str) -> None:
     ("key", "value"),
     [
         ("signal.enabled.channels", "source,file"),
-        ("signal.enabled.channels", " kafka"),
         ("signal.enabled.channels", "source, some.Channel"),
         ("signal.file", "/opt/airflow/dags/x.py"),
         ("signal.consumer.sasl.kerberos.kinit.cmd", "/bin/x"),
         ("signal.consumer.ssl.truststore.location", "/etc/x"),
-        ("signal.kafka.bootstrap.servers", "evil:9092"),
-        ("signal.kafka.topic", "connect-configs"),
+        ("signal.consumer.bootstrap.servers", "evil:9092"),
+        ("signal.kafka.sasl.jaas.config", "Krb5LoginModule required keyTab=/etc/x;"),
         ("openlineage.integration.config.file.path", "/etc/x"),
         ("schema.history.internal", "io.debezium.storage.file.history.FileSchemaHistory"),
         ("schema.history.internal.producer.sasl.jaas.config", "Krb5LoginModule required keyTab=/etc/x;"),
@@ -136,10 +135,20 @@ def test_files_and_clients_that_debezium_opens_by_itself_are_refused(key: str, v
     assert value not in refused[key]
 
 
+def test_signals_of_a_topic_need_a_run_that_stays() -> None:
+    postgres, signals = "io.debezium.connector.postgresql.PostgresConnector", {"signal.enabled.channels": "source, kafka"}
+    assert "set airflow.schedule=@continuous" in str(refused_end(postgres, signals))
+    assert refused_end(postgres, {**signals, "airflow.schedule": "@continuous"}) is None
+    assert refused_end(postgres, {}) is None
+
+
 def test_signals_of_tables_and_a_history_on_a_topic_are_a_plugins_own() -> None:
     history = {"schema.history.internal": KAFKA_HISTORY, "schema.history.internal.consumer.fetch.max.wait.ms": "50"}
     signals = {
-        "signal.enabled.channels": "source, in-process",
+        "signal.enabled.channels": "source, kafka, in-process",
+        "signal.kafka.topic": "signals",
+        "signal.kafka.bootstrap.servers": "kafka-1:9092",
+        "signal.consumer.fetch.max.wait.ms": "50",
         "signal.data.collection": "public.signals",
         "signal.poll.interval.ms": "100",
     }

@@ -1,9 +1,9 @@
-"""What the clients of Debezium's schema history get of a stranger's config, and of the worker."""
+"""What the clients of Debezium's schema history and signals get of a stranger's config, and of the worker."""
 
 import pytest
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.config.own_clients import history_settings
+from airflow_provider_connect.runtime.java.config.own_clients import history_settings, own_client_settings, signal_settings
 from airflow_provider_connect.runtime.java.config.rules import refuse
 
 HISTORY = "schema.history.internal"
@@ -62,3 +62,25 @@ def test_what_a_config_may_not_give_them(key: str, value: str) -> None:
 def test_clients_may_be_tuned() -> None:
     tuned = {f"{HISTORY}.producer.linger.ms": "5", f"{HISTORY}.consumer.fetch.max.wait.ms": "50"}
     assert history_settings({**CONFIG, **tuned}, {"bootstrap.servers": "other:1"}, ()) == {}
+
+
+def test_signals_of_the_workers_cluster_have_its_login_and_others_have_none() -> None:
+    signals = {"signal.enabled.channels": "kafka", "topic.prefix": "shop"}
+    servers, own = "signal.kafka.bootstrap.servers", "signal.consumer."
+    login = {f"{own}security.protocol": "SASL_SSL", f"{own}sasl.jaas.config": "of-consumers"}
+    assert signal_settings(signals, WORKER, ()) == {servers: WORKER["bootstrap.servers"], **login}
+    assert signal_settings({**signals, servers: "evil:9092"}, WORKER, ()) == {servers: "evil:9092"}
+    assert signal_settings({"topic.prefix": "shop"}, WORKER, {"shop-signal"}) == {}
+
+
+@pytest.mark.parametrize("topic", [{"signal.kafka.topic": "connect-configs"}, {"topic.prefix": "connect-configs"}])
+def test_signals_do_not_come_from_an_internal_topic(topic: dict[str, str]) -> None:
+    with pytest.raises(ConfigException, match=r"signal\.kafka\.topic.*internal topic"):
+        signal_settings({"signal.enabled.channels": "kafka", **topic}, WORKER, {"connect-configs", "connect-configs-signal"})
+
+
+def test_only_debeziums_sources_get_a_login() -> None:
+    given = (CONFIG | {"signal.enabled.channels": "kafka", "topic.prefix": "shop"}, WORKER, ())
+    names = {key.rpartition(".")[2] for key in own_client_settings("io.debezium.connector.sqlserver.SqlServerConnector", *given)}
+    assert names == {"protocol", "config", "servers"}
+    assert own_client_settings("org.example.Source", *given) == {}

@@ -27,7 +27,6 @@ from airflow_provider_connect.runtime.java.bounded.debezium_phases import (
     snapshot_mode,
 )
 from airflow_provider_connect.runtime.java.bounded.runs import Progress
-from airflow_provider_connect.runtime.java.config.own_clients import history_settings
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker
 from airflow_provider_connect.sdk.connector import OffsetReader
 
@@ -48,8 +47,8 @@ class DebeziumBinaryLog:
         self._kind = kind
 
     def task_defaults(self, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> Mapping[str, str]:
-        """See ``BoundedSource``. Includes the login of the schema history's clients."""
-        return {**_FOR_SHORT_RUNS, **history_settings(config, worker, internal)}
+        """See ``BoundedSource``."""
+        return _FOR_SHORT_RUNS
 
     def goal(self, config: Mapping[str, str], offsets: OffsetReader, within: Within) -> BinaryLogGoal:
         """The current end of the log. Raises ConfigException for a config that is refused here or by the server, RetriableException if the

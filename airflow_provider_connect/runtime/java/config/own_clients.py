@@ -1,5 +1,5 @@
 """Kafka clients that a Java connector opens itself, in addition to Connect's clients, and the topics of these clients: Debezium's schema
-history and Iceberg's control topic.
+history and signals, and Iceberg's control topic.
 
 A connector passes any setting of its config to these clients, and the config's author is not trusted. So a config may only tune these
 clients (``rules``), and the clients get the worker's login only for the worker's cluster. Such a client writes outside the task's
@@ -12,11 +12,27 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.runtime.java.config.rules import HISTORY
+from airflow_provider_connect.runtime.java.config.rules import (
+    DEBEZIUM,
+    HISTORY,
+    KAFKA_SIGNALS,
+    SIGNAL_CONSUMER,
+    SIGNAL_SERVERS,
+    SIGNAL_TOPIC,
+    signal_channels,
+)
 
 HISTORY_TOPIC: Final = f"{HISTORY}.kafka.topic"
 HISTORY_SERVERS: Final = f"{HISTORY}.kafka.bootstrap.servers"
 _LOGIN: Final = ("security.", "sasl.", "ssl.")
+
+
+def own_client_settings(class_name: str, config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
+    """The settings that the own clients of a source of this class need in addition to ``config``. Empty unless it is one of Debezium's.
+    Raises ConfigException for ``internal`` topics."""
+    if not class_name.startswith(DEBEZIUM):
+        return {}
+    return {**history_settings(config, worker, internal), **signal_settings(config, worker, internal)}
 
 
 def history_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
@@ -27,6 +43,17 @@ def history_settings(config: Mapping[str, str], worker: Mapping[str, str], inter
     servers = config.get(HISTORY_SERVERS, "")
     logins = {client: login(worker, client, servers) for client in ("producer", "consumer")}
     return {f"{HISTORY}.{client}.{key}": text for client, own in logins.items() for key, text in own.items()}
+
+
+def signal_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
+    """The settings that the consumer of Debezium's signals needs in addition to ``config``, if signals come from a topic: the ``worker``'s
+    brokers, unless ``config`` names others, and on these brokers its login of consumers. Raises ConfigException for an ``internal``
+    topic."""
+    if KAFKA_SIGNALS not in signal_channels(config):
+        return {}
+    refuse_internal(SIGNAL_TOPIC, config.get(SIGNAL_TOPIC) or f"{config.get('topic.prefix', '')}-signal", internal)
+    servers = config.get(SIGNAL_SERVERS) or worker.get("bootstrap.servers", "")
+    return {SIGNAL_SERVERS: servers, **{f"{SIGNAL_CONSUMER}{key}": text for key, text in login(worker, "consumer", servers).items()}}
 
 
 def refuse_internal(key: str, topic: str, internal: Collection[str]) -> None:

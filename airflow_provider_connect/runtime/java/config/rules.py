@@ -47,9 +47,9 @@ _URL_OPTION: Final = re.compile(r"\b(\w+)\s*=\s*([^&;,()\s]*)")
 _DECODINGS: Final = 3  # a driver decodes only once, but further decodings are also checked
 _STATEMENTS: Final = ("database.", "driver.", "heartbeat.", "snapshot.")  # some of these settings have statements
 _INFILE: Final = re.compile(r"\bINFILE\b", re.IGNORECASE)
-_DEBEZIUM: Final = "io.debezium.connector."
+DEBEZIUM: Final = "io.debezium.connector."
 ENDING_DEBEZIUM: Final = frozenset(
-    f"{_DEBEZIUM}{name}" for name in ("postgresql.PostgresConnector", "mariadb.MariaDbConnector", "mysql.MySqlConnector")
+    f"{DEBEZIUM}{name}" for name in ("postgresql.PostgresConnector", "mariadb.MariaDbConnector", "mysql.MySqlConnector")
 )
 """Debezium's sources for which the end of a run is known."""
 _LISTENERS: Final = (
@@ -84,9 +84,14 @@ _HIBERNATE: Final = re.compile(
 HISTORY: Final = "schema.history.internal"
 KAFKA_HISTORY: Final = "io.debezium.storage.kafka.history.KafkaSchemaHistory"
 _HISTORY_CLIENT: Final = re.compile(rf"{re.escape(HISTORY)}\.(?:producer|consumer)\.(.*)", re.DOTALL)
-_SIGNAL_CHANNELS: Final = "signal.enabled.channels"
-_SAFE_CHANNELS: Final = frozenset({"source", "in-process", "jmx", ""})
-_SIGNAL_CLIENTS: Final = ("signal.consumer.", "signal.kafka.")
+SIGNAL_CHANNELS: Final = "signal.enabled.channels"
+KAFKA_SIGNALS: Final = "kafka"
+"""The channel of signals that Debezium reads from a topic."""
+SIGNAL_TOPIC: Final = "signal.kafka.topic"
+SIGNAL_SERVERS: Final = "signal.kafka.bootstrap.servers"
+SIGNAL_CONSUMER: Final = "signal.consumer."
+_SAFE_CHANNELS: Final = frozenset({"source", KAFKA_SIGNALS, "in-process", "jmx", ""})
+_SIGNAL_KEYS: Final = {SIGNAL_TOPIC, SIGNAL_SERVERS, "signal.kafka.groupId", "signal.kafka.poll.timeout.ms"}
 _FILES: Final = frozenset({"signal.file", "openlineage.integration.config.file.path"})
 ICEBERG_CLIENTS: Final = "iceberg.kafka."
 _ICEBERG_FILES: Final = frozenset({"iceberg.hadoop-conf-dir"})
@@ -162,10 +167,10 @@ def _decoded(value: str) -> list[str]:
 def _debezium_refusal(key: str, value: str) -> str | None:
     """Refusals for files and topics that Debezium opens itself, outside Connect. It opens topics through its own Kafka clients."""
     given = value.strip(_TRIMMED)
-    if key == _SIGNAL_CHANNELS and not {each.strip(_TRIMMED) for each in given.split(",")} <= _SAFE_CHANNELS:
-        return "signals come from a table alone, not from a file or by a Kafka client of Debezium's own: set it to source"
-    if key.startswith(_SIGNAL_CLIENTS) and given:
-        return "signals come from a table alone: remove this key"
+    if key == SIGNAL_CHANNELS and not signal_channels({key: value}) <= _SAFE_CHANNELS:
+        return f"signals come from a table or a topic, not from a file: set it to source or {KAFKA_SIGNALS}"
+    if given and key not in _SIGNAL_KEYS and (key.startswith("signal.kafka.") or not _is_tuning(key, SIGNAL_CONSUMER)):
+        return "the client of signals is tuned by a config and no more; on the worker's cluster it logs in as its own do: remove this key"
     if key in _FILES and given:
         return "it names a file of the host: remove this key"
     if key == HISTORY and given not in ("", KAFKA_HISTORY):
@@ -173,6 +178,16 @@ def _debezium_refusal(key: str, value: str) -> str | None:
     if (client := _HISTORY_CLIENT.fullmatch(key)) and client[1] not in TUNING:
         return "a history's clients are tuned by a config and no more; on the worker's cluster they log in as its own do: remove this key"
     return None
+
+
+def signal_channels(config: Mapping[str, str | None]) -> set[str]:
+    """The channels on which Debezium receives signals with this ``config``."""
+    return {each.strip(_TRIMMED) for each in (config.get(SIGNAL_CHANNELS) or "source").split(",")}
+
+
+def _is_tuning(key: str, prefix: str) -> bool:
+    """Whether ``key`` is not a client's setting with this prefix, or a setting that only tunes the client."""
+    return not key.startswith(prefix) or key.removeprefix(prefix) in TUNING
 
 
 def _iceberg_refusal(key: str, value: str) -> str | None:
@@ -193,7 +208,7 @@ def needs_continuous(class_name: str) -> str | None:
     """The reason why runs of this source class must stay. None: its runs can end, as far as is known, or the class is a sink."""
     if class_name.startswith(_LISTENERS):
         return "it listens on a port"
-    if not class_name.startswith(_DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
+    if not class_name.startswith(DEBEZIUM) or class_name in ENDING_DEBEZIUM or class_name.endswith("SinkConnector"):
         return None
     return (
         "Debezium's sources read in threads of their own, so an empty poll is not the end of the data. When a run can end is known for "
@@ -201,9 +216,16 @@ def needs_continuous(class_name: str) -> str | None:
     )
 
 
+def _signals_end(config: Mapping[str, str | None]) -> str | None:
+    """The reason why runs must stay because of their signals. None: there is none."""
+    if KAFKA_SIGNALS not in signal_channels(config):
+        return None
+    return "a run that ends may end between a signal on a topic and the snapshot that it requests, and would lose the signal"
+
+
 def refused_end(class_name: str, config: Mapping[str, str | None]) -> str | None:
     """The reason why a source of this class cannot run with this ``config``: its runs would end. None: it can."""
-    reason = needs_continuous(class_name)
+    reason = needs_continuous(class_name) or _signals_end(config)
     if reason is None or (config.get(SCHEDULE) or "").strip() == CONTINUOUS or APPLICATION in config or IDLE_TIMEOUT in config:
         return None
     return f"{reason}, so its runs must stay: set {STAY}"

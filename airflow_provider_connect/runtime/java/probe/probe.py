@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.java.catalog.location import refuse_location
 from airflow_provider_connect.runtime.java.catalog.manifests import allowed_locations
 from airflow_provider_connect.runtime.java.config.own_clients import HISTORY_TOPIC
-from airflow_provider_connect.runtime.java.config.rules import refuse, refused_end, refused_keys
+from airflow_provider_connect.runtime.java.config.rules import SIGNAL_TOPIC, refuse, refused_end, refused_keys
 from airflow_provider_connect.runtime.java.jvm.class_data import connect_class_data
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.model.config_limits import TASK_MEMORY
@@ -171,7 +171,7 @@ class JavaProbe:
         found[OFFSETS_TOPIC] = offsets_topic_errors(settings, texts)
         found[TASK_MEMORY] = memory_errors(settings, texts.get(TASK_MEMORY))
         named = [("topics", topic.strip()) for topic in texts.get("topics", "").split(",")]
-        named += [(key, texts.get(key, "").strip()) for key in (DEAD_LETTERS, "topic", HISTORY_TOPIC)]
+        named += [(key, texts.get(key, "").strip()) for key in (DEAD_LETTERS, "topic", HISTORY_TOPIC, SIGNAL_TOPIC)]
         for key, topic in named:
             if topic and (reason := settings.refusal_of_data_topic(topic)):
                 found.setdefault(key, []).append(ConfigException.of(key, topic, reason).message)

@@ -25,6 +25,7 @@ from airflow_provider_connect.runtime.java.bounded.iceberg_sink import TableComm
 from airflow_provider_connect.runtime.java.bounded.runs import CHECK_SECONDS, Goal, JavaRun, slower_heartbeats, task_failure
 from airflow_provider_connect.runtime.java.bounded.sources import bounded_source
 from airflow_provider_connect.runtime.java.config.connector import guarded_sink, guarded_source, java_config, java_settings
+from airflow_provider_connect.runtime.java.config.own_clients import own_client_settings
 from airflow_provider_connect.runtime.java.jvm.connect_worker import ConnectWorker, JavaTask
 from airflow_provider_connect.runtime.java.task.connector_jvm import line_within, start_connect_worker
 from airflow_provider_connect.runtime.model.ids import consumer_group
@@ -265,10 +266,13 @@ class JavaSourceRunner(JavaTaskRunner):
         self._store.ensure()
         if payload.tasks == 1:
             self._owner.write(repair_records(self._store, payload.connector))
-        bounded = bounded_source(self._environment.checked.plugin.class_name)
+        class_name = self._environment.checked.plugin.class_name
+        bounded = bounded_source(class_name)
+        config = java_config(payload.connector, self._environment.checked.resolved)
+        given = (config, java_settings(self._environment.settings), self._internal_topics())
+        self._task_defaults = own_client_settings(class_name, *given)
         if bounded is not None and not payload.endless:
-            config = java_config(payload.connector, self._environment.checked.resolved)
-            self._task_defaults = bounded.task_defaults(config, java_settings(self._environment.settings), self._internal_topics())
+            self._task_defaults = {**self._task_defaults, **bounded.task_defaults(*given)}
             config = {**config, **self._task_defaults, **self._environment.task_config}
             self._goal = goal = bounded.goal(config, lambda partition: self._store.read(payload.connector).get(partition), within)
             if goal is not None:
