@@ -11,7 +11,7 @@ from typing import Any, Final
 OF_JAVA: Final = ("java.", "javax.", "jdk.", "sun.", "com.sun.")
 """Prefixes of Java's own classes."""
 _EXITS: Final = ("java.lang.Runtime.exit", "java.lang.System.exit")  # the second calls the first
-_FRAME: Final = re.compile(r"(?:[^\s/()\[\],]*/)*([^\s/()\[\],]+)\([^()]*\)")
+_FRAME: Final = re.compile(r"(?<![^\s/()\[\],])([^\s/()\[\],]{1,1000})\([^()]{0,1000}\)")
 
 
 def add_exit_hook(java: Any, array: Callable[[Any, int], Any], file: Path) -> None:
