@@ -97,7 +97,12 @@ IMPOSSIBLE = {
         {},
         "which accepts no values of type io.debezium.time.MicroTimestamp.* time.precision.mode=connect",
     ),
-    "a timestamp into a number": (TABLE.format("integer"), note(text=TIMESTAMP_SCHEMA.as_optional()), {}, "org.apache.kafka.*TimestampConverter"),
+    "a timestamp into a number": (
+        TABLE.format("integer"),
+        note(text=TIMESTAMP_SCHEMA.as_optional()),
+        {},
+        "org.apache.kafka.*TimestampConverter",
+    ),
     "a column that must be": (
         "CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), must integer NOT NULL)",
         note(),

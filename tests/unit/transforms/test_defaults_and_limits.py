@@ -53,7 +53,7 @@ def test_bytes_in_a_map_without_a_schema_are_base64_text() -> None:
 
 def test_half_a_surrogate_pair_in_json_text_is_a_bad_record() -> None:
     hoist = HoistFieldValue()
-    hoist.configure({"field": "h"})
+    hoist.configure(HoistFieldValue.config_def.parse({"field": "h"}))
     with pytest.raises(DataException, match="surrogates not allowed"):
         hoist.apply_batch(Batch("t", json_column(['{"a":"\\ud800"}'])))
 
