@@ -38,7 +38,8 @@ def test_columns_that_come_with_a_transaction_that_is_waited_for(shop: Shop, mod
     reading = threading.Thread(target=read)
     reading.start()
     blocked = (
-        f"SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%{shop.name}%' AND pid <> pg_backend_pid()"
+        "SELECT count(*) FROM pg_locks l JOIN pg_class c ON c.oid = l.relation JOIN pg_namespace n ON n.oid = c.relnamespace "
+        f"WHERE NOT l.granted AND n.nspname = '{shop.name}'"
     )
     wait_until(lambda: polled_once.is_set() or shop.do(blocked) != [(0,)])
     late.commit()

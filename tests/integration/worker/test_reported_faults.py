@@ -40,7 +40,11 @@ def test_records_that_are_all_dropped_are_read_once(environment: RunEnvironment,
 
 @pytest.mark.parametrize(
     ("topic", "text"),
-    [("my topic!", "my topic!: Broker: Invalid topic"), ("", "topic must be a non-empty string"), ("..", "..: Broker: Invalid")],
+    [
+        ("my topic!", "to topic my topic!. Topic name is invalid: "),
+        ("", "topic must be a non-empty string"),
+        ("..", "to topic ... Topic name is invalid: "),
+    ],
 )
 def test_a_route_to_what_is_no_topic_fails_by_name(environment: RunEnvironment, source: dict[str, str], topic: str, text: str) -> None:
     """A producer waits a minute for metadata, and then names a time-out"""

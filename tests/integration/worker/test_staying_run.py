@@ -431,13 +431,13 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environmen
     with staying(environment, environment.file_sink(unique, delivery_guarantee=guarantee)) as run:
         send(environment.bootstrap, unique, old)
         wait_until(lambda: environment.lines() == old)
-        wait_until(lambda: [each.offset for each in environment.group_offsets().values()] == [20])
+        wait_until(lambda: [entry.records for entry in environment.batch_log()] == [20])
         make_again(environment, unique)
         send(environment.bootstrap, unique, new)
         wait_until(lambda: set(environment.lines()) == {*old, *new})
         if guarantee == "at_most_once":
             expect_each_once(environment.lines(), [*old, *new])
-            wait_until(lambda: [entry.records for entry in environment.batch_log()] == [70])
+            wait_until(lambda: [entry.records for entry in environment.batch_log()] == [70], lambda: str(environment.batch_log()))
         assert run.run.is_running
 
 
