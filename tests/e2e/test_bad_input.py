@@ -204,6 +204,7 @@ def test_task_reports_what_is_wrong(tmp_path: Path, worker_settings: MakeSetting
     ]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("AIRFLOW_")}
     environment |= {"AIRFLOW_HOME": str(tmp_path / "airflow"), "AIRFLOW__CORE__LOAD_EXAMPLES": "False"}
+    environment["AIRFLOW__CONNECT__RUN_DIRECTORY"] = str(tmp_path / "runs")  # keeps the last good settings by AIRFLOW_HOME
     given = json.dumps([case[:2] for case in cases])
     done = subprocess.run(
         [sys.executable, "-c", AIRFLOW], input=given, env=environment, capture_output=True, text=True, timeout=HANG_SECONDS, check=False
