@@ -18,7 +18,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.attempts import open_attempts
-from airflow_provider_connect.api_server.runs import ended_since, mark_forgotten
+from airflow_provider_connect.api_server.runs import end_runs_without_connectors, ended_since, mark_forgotten
 from airflow_provider_connect.api_server.serialized_dags import connector_names, in_parts, marks, versions
 from airflow_provider_connect.api_server.ticker import error_line
 from airflow_provider_connect.runtime.config.dag_settings import CONTINUOUS
@@ -167,7 +167,8 @@ def hide_dag(session: Session, dag_id: str) -> None:
 
 
 class DagRemoval:
-    """Deletes the DAGs of deleted connectors once no process can still be parsing their files. ``now`` is in seconds since 1970."""
+    """Deletes the DAGs of deleted connectors once no process can still be parsing their files, and ends runs that applications without
+    connectors have left. ``now`` is in seconds since 1970."""
 
     def __init__(self, sessions: Sessions, *, now: Callable[[], float]) -> None:
         self._sessions, self._now = sessions, now
@@ -180,8 +181,11 @@ class DagRemoval:
         if now < self._due:
             return
         self._due = now + _REMOVAL_SECONDS
+        untouched_since = datetime.fromtimestamp(now, UTC) - _PARSE
         with self._sessions() as session:
-            hidden = _hidden_dags(session, datetime.fromtimestamp(now, UTC) - _PARSE)
+            for dag_id in end_runs_without_connectors(session, untouched_since):
+                _log.info("A run of %s was ended, because the application has no connectors", dag_id)
+            hidden = _hidden_dags(session, untouched_since)
         kept = {dag_id_for(name) for name in state.connector_configs} if hidden else ()
         self._failed = {dag_id: line for dag_id, line in self._failed.items() if dag_id in hidden}
         for dag_id in hidden:

@@ -33,7 +33,7 @@ RUN_TASK = "run"
 """The id of the Airflow task of a connector's run. With ``tasks.per.application``, it is mapped."""
 _ALIVE = (TaskInstanceState.RUNNING, TaskInstanceState.RESTARTING)
 _UNFINISHED = (DagRunState.QUEUED, DagRunState.RUNNING)
-_STOPPED, _PAUSED = ENDED_NOTES = ("stopped", "paused")
+_STOPPED, _PAUSED, _WITHOUT_CONNECTORS = ENDED_NOTES = ("stopped", "paused", "without connectors")
 """The notes on runs that were ended here."""
 FORGOTTEN = "connect: deleted"  # on runs of a deleted connector, until they are removed with its DAG
 _NOT_FORGOTTEN = DagRun.triggering_user_name.is_distinct_from(FORGOTTEN)
@@ -283,17 +283,33 @@ def end_paused_runs(session: Session) -> list[str]:
         .where(DagModel.is_paused, DagModel.dag_id.startswith(DAG_ID_PREFIX, autoescape=True), DagRun.state == DagRunState.RUNNING)
         .with_for_update(skip_locked=True, of=DagRun)
     )
-    runs = [run for run in session.scalars(statement) if is_connectors_dag(run.dag_id)]
-    ended = [run.dag_id for run in runs if _end_paused(session, run)]
-    _allow_scheduling(session, ended)
-    return ended
+    return _end_idle(session, [run for run in session.scalars(statement) if is_connectors_dag(run.dag_id)], _PAUSED)
 
 
-def _end_paused(session: Session, run: DagRun) -> bool:
-    if any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in _tasks(session, run)):
-        return False
-    _end(session, run, _PAUSED)
-    return True
+def end_runs_without_connectors(session: Session, untouched_since: datetime) -> list[str]:
+    """End runs of shared applications whose DAGs have been gone since ``untouched_since``, without a live task. Returns the DAGs' ids.
+
+    Airflow may create an application's next run while its last connector is deleted. Its task could not start without the DAG, so the run
+    would stay in progress.
+    """
+    statement = (
+        select(DagRun)
+        .join(DagModel, DagModel.dag_id == DagRun.dag_id)
+        .where(DagModel.is_stale, ~DagModel.has_import_errors, DagModel.last_parsed_time < untouched_since)
+        .where(DagModel.dag_id.startswith(APPLICATION_PREFIX, autoescape=True), DagRun.state.in_(_UNFINISHED))
+        .with_for_update(skip_locked=True, of=DagRun)
+    )
+    return _end_idle(session, session.scalars(statement).all(), _WITHOUT_CONNECTORS)
+
+
+def _end_idle(session: Session, runs: Iterable[DagRun], note: str) -> list[str]:
+    """End those of the runs that have no live task. Returns the ids of their DAGs."""
+    ended = [run for run in runs if not any(task.state in (*_ALIVE, TaskInstanceState.QUEUED) for task in _tasks(session, run))]
+    for run in ended:
+        _end(session, run, note)
+    dag_ids = [run.dag_id for run in ended]
+    _allow_scheduling(session, dag_ids)
+    return dag_ids
 
 
 def _end(session: Session, run: DagRun, note: str) -> None:

@@ -14,8 +14,11 @@ from airflow_provider_connect.api_server.dags import ConnectorDags, Sessions
 from airflow_provider_connect.api_server.repeated_warnings import RepeatedWarnings
 from airflow_provider_connect.api_server.runs import failed_since, hosted_connectors, run_facts, running_connectors
 from airflow_provider_connect.api_server.serialized_dags import definition
+from airflow_provider_connect.api_server.waiting_runs import waiting_runs
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts, contradicting_connectors
+from airflow_provider_connect.runtime.model.ids import application_dag_id, dag_id_for
+from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.status import StatusState
 
@@ -42,6 +45,8 @@ class StatusControl(Protocol):
     def snapshot(self) -> Snapshot: ...
 
     def correct(self, name: str, facts: RunFacts) -> bool: ...
+
+    def report_waiting(self, name: str, reason: str, claim: Claim | None) -> None: ...
 
 
 class StatusComparison:
@@ -79,6 +84,7 @@ class StatusComparison:
         due = {name for name, at in self._due.items() if at <= now}
         if now >= self._full_check_due:
             due |= self._find_contradictions(topics)
+            self._report_waiting(topics, now)
             self._full_check_due = now + _FULL_CHECK_SECONDS
         if due:
             self._correct(topics, due, now)
@@ -90,6 +96,21 @@ class StatusComparison:
             if name in self._due:
                 self._due[name] = now + _RECHECK_SECONDS
             self._warnings.attempt_bounded(name, partial(self._control.correct, name, facts[name]))
+        self._warnings.end_pass()
+
+    def _report_waiting(self, topics: Snapshot, now: float) -> None:
+        """Report the connectors that should stay and whose runs wait for a slot. ``topics`` was read before the database, so a run that
+        starts meanwhile has a newer claim."""
+        with self._sessions() as session:
+            reasons = waiting_runs(session, datetime.fromtimestamp(now, UTC))
+        if not reasons:
+            return
+        hosted = hosted_connectors(topics.configs)
+        for name in topics.configs.connector_configs:
+            application = hosted.get(name)
+            reason = reasons.get(dag_id_for(name) if application is None else application_dag_id(application))
+            if reason is not None:
+                self._warnings.attempt(name, partial(self._control.report_waiting, name, reason, topics.configs.claims.get(name)), "slot")
         self._warnings.end_pass()
 
     def _find_contradictions(self, topics: Snapshot) -> set[str]:

@@ -11,6 +11,7 @@ from airflow_provider_connect.runtime.herder.ports import Launcher
 from airflow_provider_connect.runtime.herder.snapshot import Topics
 from airflow_provider_connect.runtime.herder.statuses import StatusKeeper
 from airflow_provider_connect.runtime.model.contradictions import RunFacts, correction, is_contradicting, unconsumed_topics
+from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import State, TargetState
 
 _REFUSED = "airflow_provider_connect.errors.ConfigException: Airflow makes no DAG of this connector, so it does not run: "
@@ -44,6 +45,13 @@ class Corrections:
             return True
         _log.info("Connector %s is STOPPED: ending its remaining runs", name)
         return self._lifecycle.stopped(name)
+
+    def report_waiting(self, name: str, reason: str, claim: Claim | None) -> None:
+        """Write UNASSIGNED, with the reason, for a STARTED connector whose run has not started. ``claim`` was its newest claim before the
+        reason was found. If it has a newer claim, a run has started meanwhile, and writes the statuses."""
+        snapshot = self._reader.read()
+        if snapshot.configs.target_state(name) is TargetState.STARTED and snapshot.configs.claims.get(name) == claim:
+            self._statuses.put_obstacle(snapshot, name, reason)
 
     def refuse_dag(self, name: str, reason: str) -> None:
         """Mark a connector as FAILED, with the reason, if Airflow cannot create a DAG for it. A STOPPED connector keeps its state."""

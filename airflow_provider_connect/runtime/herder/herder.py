@@ -53,6 +53,7 @@ from airflow_provider_connect.runtime.model.preview_comparison import Comparison
 from airflow_provider_connect.runtime.model.previews import Preview
 from airflow_provider_connect.runtime.model.records import LoggerRecord
 from airflow_provider_connect.runtime.model.replays import Replay, ReplayRequest
+from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import TargetState
 from airflow_provider_connect.runtime.model.upgrades import Upgrade
 from airflow_provider_connect.runtime.model.views import (
@@ -448,6 +449,10 @@ class Herder:
     def correct(self, name: str, facts: RunFacts) -> bool:
         """Complete a verb or a run that was killed. Returns False if something remains to be done. Then call again."""
         return self._corrections.correct(name, facts)
+
+    def report_waiting(self, name: str, reason: str, claim: Claim | None) -> None:
+        """Write UNASSIGNED, with the reason, for a connector whose run has not started, unless it has a newer claim than ``claim``."""
+        self._corrections.report_waiting(name, reason, claim)
 
     def refuse_dag(self, name: str, reason: str) -> None:
         """Mark the connector FAILED because no DAG can be created for it."""

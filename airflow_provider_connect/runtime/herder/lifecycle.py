@@ -141,12 +141,7 @@ class Lifecycle:
         obstacle = self._launcher.obstacle(name)
         if obstacle is None:
             return False
-        snapshot = self._reader.read()
-        was = snapshot.statuses.connector(name)
-        if was is None or was.trace != obstacle:
-            _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
-        self._statuses.put_obstacle(snapshot, name, obstacle)
-        self._statuses.flush()
+        self._statuses.put_obstacle(self._reader.read(), name, obstacle)
         return True
 
     def interrupt(self, name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -13,6 +14,8 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 
 WAIT_SECONDS = 0.9
 """How long a caller waits until its statuses are written. After that, they are retried in the background."""
+
+_log = logging.getLogger(__name__)
 
 
 class StatusKeeper:
@@ -39,13 +42,16 @@ class StatusKeeper:
                 self.put_task(snapshot, name, number, task_state_for(target, None if known is None else known.state))
 
     def put_obstacle(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
-        """Write UNASSIGNED, with the reason, for the connector and for its tasks: nothing can run them. FAILED statuses stay FAILED."""
+        """Write UNASSIGNED, with the reason, for the connector and for its tasks: nothing runs them. FAILED statuses stay FAILED."""
         was = snapshot.statuses.connector(name)
+        if was is None or was.trace != obstacle:
+            _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
         if was is None or was.state is not State.FAILED:
             self.put_connector(snapshot, name, State.UNASSIGNED, trace=obstacle)
         for number, task in snapshot.statuses.task_map(name).items():
             if task.state is not State.FAILED:
                 self.put_task(snapshot, name, number, State.UNASSIGNED)
+        self.flush()
 
     def put_connector(self, snapshot: Snapshot, name: str, state: State, *, trace: str | None = None, author: str | None = None) -> None:
         """Write a status, unless the connector already has this state and, if given, this ``trace``. ``author``: the user."""

@@ -137,6 +137,25 @@ def test_a_source_of_a_dag_file_is_back_after_the_kill_of_its_process(airflow: A
         airflow.client.delete(f"/connect/connectors/{name}")
 
 
+@pytest.mark.soak  # it waits for a minute
+def test_a_run_that_waits_for_a_slot_is_unassigned_with_the_reason(airflow: Airflow, unique: str, file_source: Connector) -> None:
+    bootstrap, topic, name, pool = airflow.settings().bootstrap_servers, f"lines-{unique}", f"stays-{unique}", f"pool-{unique}"
+    file, config = file_source
+    make_topic(bootstrap, topic)
+    file.write_text("one\n")
+    assert airflow.client.post("/api/v2/pools", json={"name": pool, "slots": 0}).status_code == 201
+    with defined(airflow, name, {**config, **STAYS, "airflow.engine": "process", "airflow.pool": pool}):
+        wait_until(lambda: states(airflow, name) == ["UNASSIGNED"], "it waits")
+        trace = airflow.client.get(f"/connect/connectors/{name}/status").json()["connector"]["trace"]
+        assert f"has not started: it waits for a free slot of pool {pool} or of the executor" in trace
+        assert values_of(bootstrap, topic) == []
+        changed = {"name": pool, "slots": 1, "include_deferred": False}
+        assert airflow.client.patch(f"/api/v2/pools/{pool}", params={"update_mask": "slots"}, json=changed).status_code == 200
+        wait_until(lambda: values_of(bootstrap, topic) == ["one"], "it delivers")
+        wait_until(lambda: states(airflow, name) == ["RUNNING", "RUNNING"], "it is RUNNING")
+    assert airflow.client.delete(f"/api/v2/pools/{pool}").status_code == 204
+
+
 @pytest.mark.soak  # each takes a minute
 @pytest.mark.parametrize("is_host_lost", [False, True])
 def test_a_source_is_back_after_the_loss_of_its_supervisor(

@@ -197,3 +197,19 @@ class TestAConnectorThatNothingCanRun:
         assert environment.herder.correct("c", RunFacts())
         assert environment.runs.taken() == [("trigger", "c", None)]
         assert environment.herder.health_warnings() == []
+
+
+def test_a_connector_whose_run_waits_is_unassigned_with_the_reason_until_a_run_starts(running: RunEnvironment) -> None:
+    claim = running.configs.read().claims["c"]
+    running.herder.report_waiting("c", "no slot is free", claim)
+    assert running.states("c") == ("UNASSIGNED", ["UNASSIGNED", "FAILED"])
+    assert running.herder.connector_status("c").connector.trace == "no slot is free"
+    running.herder.correct("c", RunFacts(is_waiting=True))
+    assert running.runs.taken() == []
+    running.run("c", R, R)
+    assert running.states("c") == ("RUNNING", ["RUNNING", "RUNNING"])
+    running.herder.report_waiting("c", "no slot is free", claim)  # the run has claimed it meanwhile
+    assert running.states("c") == ("RUNNING", ["RUNNING", "RUNNING"])
+    running.herder.pause("c")
+    running.herder.report_waiting("c", "no slot is free", running.configs.read().claims["c"])
+    assert running.states("c") == ("PAUSED", ["PAUSED", "PAUSED"])
