@@ -55,8 +55,11 @@ class SourceEnvironment:
             file.write(b"".join(line + b"\n" for line in new))
         self.sent += new
 
+    def arrived(self) -> list[bytes]:
+        return topic_records(self.bootstrap, self.topic)
+
     def verdict(self) -> Verdict:
-        return judge(self.sent, topic_records(self.bootstrap, self.topic))
+        return judge(self.sent, self.arrived())
 
 
 @dataclass(slots=True)
@@ -87,8 +90,11 @@ class SinkEnvironment:
         send(self.bootstrap, self.topic, new)
         self.sent += new
 
+    def arrived(self) -> list[bytes]:
+        return file_records(self.file)
+
     def verdict(self) -> Verdict:
-        return judge(self.sent, file_records(self.file))
+        return judge(self.sent, self.arrived())
 
 
 @dataclass(slots=True)
