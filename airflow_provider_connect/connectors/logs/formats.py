@@ -148,15 +148,21 @@ class LineTime:
         if self.form in _UNITS:
             return (text.cast(pl.Float64, strict=False) * _UNITS[self.form]).cast(pl.Int64, strict=False)
         if self.form == ISO:
-            text = text.str.replace(",", ".", literal=True).str.replace(r"^(\d{4}-\d\d-\d\d)[ T]", "${1}T").str.replace(r"Z$", "+00:00")
-            zoned = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="ms")
-            local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="ms")
-            return zoned.dt.timestamp("ms").fill_null(self._instant(local))
+            instants = self._read_iso(text)
+            has_other_form = instants.null_count() > text.null_count()
+            return instants.fill_null(self._read_iso(_extended_form(text))) if has_other_form else instants
         if _has(self.form, _YEARS):
             return self._read(text, self.form)
         latest = datetime.datetime.fromtimestamp(self.clock(), datetime.UTC) + datetime.timedelta(days=1)
         this, before = (self._read(f"{year} " + text, f"%Y {self.form}") for year in (latest.year, latest.year - 1))
         return this.zip_with((this <= int(latest.timestamp() * 1000)).fill_null(value=False), before)
+
+    def _read_iso(self, text: pl.Series) -> pl.Series:
+        """Parse times of ISO 8601's extended form."""
+        text = text.str.replace(",", ".", literal=True).str.replace(r"^(\d{4}-\d\d-\d\d)[ T]", "${1}T").str.replace(r"Z$", "+00:00")
+        zoned = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f%:z", strict=False, time_unit="ms")
+        local = text.str.to_datetime("%Y-%m-%dT%H:%M:%S%.f", strict=False, time_unit="ms")
+        return zoned.dt.timestamp("ms").fill_null(self._instant(local))
 
     def _read(self, text: pl.Series, form: str) -> pl.Series:
         """Parse times with a year. As in Python, ``%f`` means digits after a point or comma. In polars, ``%f`` is a number of
@@ -181,6 +187,15 @@ _ZONES: Final = ("%z", "%:z", "%::z", "%#z", "%+", "%s")
 
 def _has(form: str, directives: Sequence[str]) -> bool:
     return any(each in form.replace("%%", "") for each in directives)
+
+
+def _extended_form(text: pl.Series) -> pl.Series:
+    """Rarer forms of times in ISO 8601's extended form: the basic form, a time without seconds, an offset in hours, UTC in other
+    letters."""
+    text = text.str.to_uppercase().str.replace(r" ?(UTC|GMT)$", "Z")
+    text = text.str.replace(r"^(\d{4})(\d\d)(\d\d)([T ]\d\d)(\d\d)", "${1}-${2}-${3}${4}:${5}")
+    text = text.str.replace(r"^(.{10}[T ]\d\d:\d\d)(\d\d)", "${1}:${2}").str.replace(r"^(.{10}[T ]\d\d:\d\d)([^:]|$)", "${1}:00${2}")
+    return text.str.replace(r"(:\d\d(?:[.,]\d+)? ?[+-]\d\d)$", "${1}:00")
 
 
 def csv_pattern(fields: Sequence[str], delimiter: str) -> str:

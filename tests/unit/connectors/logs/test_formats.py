@@ -97,6 +97,16 @@ def test_named_groups_are_fields() -> None:
         ("2026-01-02 03:04:05", {"timestamp_timezone": "Europe/Paris"}, 1767319445000),
         ("2026-03-29 02:30:00", {"timestamp_timezone": "Europe/Paris"}, None),
         ("2026-10-25 02:30:00", {"timestamp_timezone": "Europe/Paris"}, 1792888200000),
+        ("2026-01-02T03:04:05,678-07", {}, 1767348245678),
+        ("2026-01-02 03:04:05.678 +01", {}, 1767319445678),
+        ("2026-01-02 03:04:05.678 UTC", {"timestamp_timezone": "Europe/Paris"}, 1767323045678),
+        ("2026-01-02t03:04:05z", {"timestamp_timezone": "Europe/Paris"}, 1767323045000),
+        ("2026-01-02T03:04+01:00", {}, 1767319440000),
+        ("2026-01-02 03:04", {"timestamp_timezone": "Europe/Paris"}, 1767319440000),
+        ("20260102T030405,678+0100", {}, 1767319445678),
+        ("20260102T0304Z", {}, 1767323040000),
+        ("2026-01-02", {}, None),
+        ("2026-01-02T03:04:05 CET", {}, None),
         ("1767323045", {"timestamp_format": "epoch"}, 1767323045000),
         ("1767323045.678", {"timestamp_format": "epoch"}, 1767323045678),
         ("1767323045678", {"timestamp_format": "epoch_ms"}, 1767323045678),
@@ -107,6 +117,11 @@ def test_named_groups_are_fields() -> None:
 )
 def test_times_of_lines(text: str, given: dict[str, str], instant: int | None) -> None:
     assert times([f"[{text}] x", "none", None], timestamp_pattern=r"^\[([^\]]+)\]", **given) == [instant, None, None]
+
+
+def test_times_of_one_column_may_have_several_forms() -> None:
+    lines = ["2026-01-02T03:04:05Z x", "2026-01-02T03:04:05+00 x", None, "x", "20260102T030405Z x"]
+    assert times(lines, timestamp_pattern=r"^(\S+) ") == [1767323045000, 1767323045000, None, None, 1767323045000]
 
 
 def test_times_of_fields() -> None:
