@@ -56,7 +56,7 @@ class LogFile:
         """Open the uncompressed content. None if the name now belongs to another file, or to no file.
 
         An inode may be reused as soon as its file is removed, for example for the next copy. So a rotated file must be unchanged since it
-        was listed.
+        was listed. Without a file of the name before rotation, the number or date belongs to the log's own name, and the log may grow.
         """
         try:
             descriptor = folder.open(self.name, os.O_RDONLY | os.O_NONBLOCK)
@@ -64,11 +64,21 @@ class LogFile:
             return None
         found = os.fstat(descriptor)
         is_changed = (found.st_size, found.st_mtime_ns // 1000) != (self.size, self.modified)
-        if (found.st_dev, found.st_ino) != (self.device, self.inode) or (self.is_rotated and is_changed):
+        if (found.st_dev, found.st_ino) != (self.device, self.inode) or (self.is_rotated and is_changed and self._has_log(folder)):
             os.close(descriptor)
             return None
         raw = cast("BinaryIO", os.fdopen(descriptor, "rb", buffering=0))
         return GzipContent(raw) if self.is_compressed else raw
+
+    def _has_log(self, folder: AllowedFolder) -> bool:
+        """Whether a file has the name before rotation. Also true if this is unknown."""
+        if not self.stem:
+            return True
+        try:
+            folder.stat(self.stem)
+        except OSError as error:
+            return not isinstance(error, FileNotFoundError)
+        return True
 
 
 @dataclass(frozen=True, slots=True)

@@ -338,8 +338,8 @@ class FolderPositions:
 
 
 def _may_be_copy(other: LogFile, file: LogFile) -> bool:
-    """Whether ``file`` may be a copy of ``other``, according to their names."""
-    return other is not file and not other.is_compressed and other.stem == file.stem
+    """Whether ``file`` may be a copy of ``other``, according to their names. The name of ``other`` may end with a number itself."""
+    return other is not file and not other.is_compressed and file.stem in (other.stem, other.name)
 
 
 def _read_head(content: Content) -> tuple[bytes, bool]:

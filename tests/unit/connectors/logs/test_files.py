@@ -116,3 +116,16 @@ def test_a_rotated_file_that_has_changed_since_it_was_listed_is_listed_again(tmp
 
     assert {file.name: opened(file) for file in listed} == {"a.log": True, "a.log.1": False}
     assert {file.name: opened(file) for file in files.list_files(folder)} == {"a.log": True, "a.log.1": True}
+
+
+def test_a_log_whose_own_name_has_a_number_is_opened_while_it_grows(tmp_path: Path) -> None:
+    """No file has the name without the number, so it is not a rotated one whose inode another copy may have by now."""
+    log = tmp_path / "a-1.log"
+    log.write_text("one\n")
+    [folder] = PathPattern.of(f"{tmp_path}/*.log").list_folders(ALL_ALLOWED, {})
+    [listed] = FolderFiles(names("/*.log")).list_files(folder)
+    with log.open("a") as opened:
+        opened.write("two\n")
+    content = listed.open(folder)
+    assert content is not None
+    content.close()

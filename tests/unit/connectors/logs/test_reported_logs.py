@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gzip
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,21 @@ def test_files_that_exchange_their_inodes_are_followed(logs: Logs) -> None:
     read = logs.read()
     assert read[-1] == "c"
     assert read.count("c") == 1
+
+
+@pytest.mark.parametrize("compressed", [False, True])
+def test_a_copy_of_a_log_whose_name_has_a_number_is_not_read_before_the_cut(logs: Logs, *, compressed: bool) -> None:
+    """elastic/beats 39731: between the copy and the truncation, all lines came again."""
+    log = logs.folder / "worker-1.log"
+    logs.write("".join(f"line {number:04}\n" for number in range(200)), log)
+    assert len(logs.read()) == 200
+    copy = Path(shutil.copyfile(log, f"{log}.1"))
+    if compressed:
+        logs.compress(copy)
+    assert logs.read() == []
+    os.truncate(log, 0)
+    logs.write("next\n", log)
+    assert logs.read() == ["next"]
 
 
 @pytest.mark.parametrize("grown", [1, 500])
