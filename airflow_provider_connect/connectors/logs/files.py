@@ -83,9 +83,10 @@ class LogFile:
 
 @dataclass(frozen=True, slots=True)
 class PathPattern:
-    """An entry of ``paths``: the folder before the first wildcard, a pattern for each folder below it (None: any depth), and a pattern for
-    names."""
+    """An entry of ``paths``: its folders as written, the folder before the first wildcard, a pattern for each folder below it (None: any
+    depth), and a pattern for names."""
 
+    written: str
     root: str
     folders: tuple[BoundedRegex | None, ...]
     names: BoundedRegex
@@ -98,7 +99,7 @@ class PathPattern:
             raise ConfigException.of(PATHS, path, "Not an absolute path of files. Begin it with / and end it with a name or a pattern.")
         fixed = next((number for number, part in enumerate(parts[:-1]) if _WILDCARDS & set(part)), len(parts) - 1)
         folders = tuple(None if part == _ANY_DEPTH else _expression(part) for part in parts[fixed:-1])
-        return cls("/".join(parts[:fixed]) or "/", folders, _expression(parts[-1]))
+        return cls("/".join(parts[:-1]) or "/", "/".join(parts[:fixed]) or "/", folders, _expression(parts[-1]))
 
     @property
     def is_one_folder(self) -> bool:

@@ -91,7 +91,7 @@ class FolderPositions:
 
     @property
     def partition(self) -> dict[str, object]:
-        return {"folder": path_text(self.path)}
+        return folder_partition(self.path)
 
     def path_of(self, file: LogFile) -> str:
         """The path for messages, in which bytes that are not text are replaced."""
@@ -335,6 +335,11 @@ class FolderPositions:
         if listed != self._listed and (listed or self._listed):
             self._listed = listed
             self.changes.insert(0, (self.partition, {"files": listed}))
+
+
+def folder_partition(path: str) -> dict[str, object]:
+    """The source partition of a folder."""
+    return {"folder": path_text(path)}
 
 
 def _may_be_copy(other: LogFile, file: LogFile) -> bool:

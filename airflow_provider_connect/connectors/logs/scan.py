@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import partial
 
-from airflow_provider_connect.connectors.logs.files import Failures, FolderFiles, LogFile, PathPattern, path_text
-from airflow_provider_connect.connectors.logs.folder_positions import FolderPositions, Unread
+from airflow_provider_connect.connectors.logs.files import PATHS, Failures, FolderFiles, LogFile, PathPattern, path_text
+from airflow_provider_connect.connectors.logs.folder_positions import Change, FolderPositions, Unread, folder_partition
 from airflow_provider_connect.connectors.logs.settings import COMPLETE_MS, END, KEEPS_MS, START, LogSettings, has_open_entries
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.config_def import Config
@@ -17,22 +17,28 @@ from airflow_provider_connect.sdk.connector import OffsetReader
 
 
 class FolderScan:
-    """Lists the folders of a task repeatedly, and keeps their positions between scans."""
+    """Lists the folders of a task repeatedly, and keeps their positions between scans.
+
+    With ``start.from=end``, an entry of ``paths`` has an offset from its first scan on, even if the scan finds nothing. Files and folders
+    that appear later are read from their start."""
 
     def __init__(self, config: Config, allowed: AllowedPaths, offset: OffsetReader) -> None:
         self._settings = LogSettings.of(config)
         self._config, self._allowed, self._offset = config, allowed, offset
         self._positions: dict[str, FolderPositions] = {}
         self._files: dict[str, FolderFiles] = {}
+        self._scanned: set[str] = set()  # entries of ``paths``
         self.failures: Failures = {}
+        self.changes: list[Change] = []
         self.has_seen_files = False
 
     def unread(self) -> Iterator[tuple[AllowedFolder, FolderPositions, list[Unread]]]:
-        """Each folder with its unread files. After the call, ``failures`` has the folders and files that could not be read."""
-        self.failures = {}
-        number, count = self._settings.share
+        """Each folder with its unread files. After the call, ``failures`` has the folders and files that could not be read, and ``changes``
+        has the offsets of entries of ``paths`` that were scanned for the first time. Commit them last."""
+        self.failures, self.changes = {}, []
+        new = self._new_entries()
         for path, (folder, patterns) in self._folders().items():
-            if zlib.crc32(os.fsencode(path)) % count != number:
+            if not self._is_own(path):
                 continue
             positions = self._folder_positions(path, folder)
             try:
@@ -41,9 +47,10 @@ class FolderScan:
                 self.failures[path_text(path)] = error
                 continue
             self.has_seen_files = self.has_seen_files or bool(files)
-            unread = positions.unread(files, time.time_ns() // 1000, skips_old=self._config[START] == END)
+            unread = positions.unread(files, time.time_ns() // 1000, skips_old=any(each in new.values() for each in patterns))
             self.failures |= positions.failures
             yield folder, positions, unread
+        self._note_scanned(new)
 
     def links(self) -> list[str]:
         """The included links whose targets are not in a folder of this share, and so are not read."""
@@ -68,6 +75,28 @@ class FolderScan:
     def folders(self) -> list[str]:
         """The paths of the listed folders of this share."""
         return list(self._positions)
+
+    def _new_entries(self) -> dict[str, PathPattern]:
+        """With ``start.from=end``, the entries of ``paths`` that no scan has covered yet, by the folder of their offsets."""
+        if self._config[START] != END:
+            return {}
+        entries = {self._root(each) if each.is_one_folder else each.written: each for each in self._settings.patterns}
+        return {name: each for name, each in entries.items() if name not in self._scanned and not self._offset(folder_partition(name))}
+
+    def _note_scanned(self, entries: Mapping[str, PathPattern]) -> None:
+        """Note that a scan has covered these entries. An entry whose first folder could not be listed stays new."""
+        for name in [name for name, each in entries.items() if path_text(self._root(each)) not in self.failures]:
+            self._scanned.add(name)
+            has_offset = name in self._positions and self._positions[name].known
+            if self._is_own(name) and not has_offset:
+                self.changes.append((folder_partition(name), {"files": []}))
+
+    def _root(self, entry: PathPattern) -> str:
+        return self._allowed.folder(PATHS, entry.root).path
+
+    def _is_own(self, path: str) -> bool:
+        number, count = self._settings.share
+        return zlib.crc32(os.fsencode(path)) % count == number
 
     def _folders(self) -> dict[str, tuple[AllowedFolder, list[PathPattern]]]:
         found: dict[str, tuple[AllowedFolder, list[PathPattern]]] = {}

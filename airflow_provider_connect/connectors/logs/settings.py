@@ -44,7 +44,8 @@ CONFIG_DEF = ConfigDef(
         Type.STRING,
         BEGINNING,
         validator=OneOf(BEGINNING, END),
-        doc="Start of files that exist when a folder is read for the first time",
+        doc="Start of files that exist when their entry of <code>paths</code> is read for the first time. Later files are read from the "
+        "beginning.",
     ),
     ConfigKey(
         FOLLOW,

@@ -169,6 +169,8 @@ class LogSourceTask(SourceTask):
                 changes, positions.changes = positions.changes, []
                 self._ready.append([self._marker(*change) for change in changes])
             self._unread.extend((folder, positions, each) for each in unread)
+        if self._scan.changes:
+            self._ready.append([self._marker(*change) for change in self._scan.changes])
         if links := set(self._scan.links()) - self._links:
             self._links |= links
             log.warning("%s", links_text(sorted(links)))
@@ -339,10 +341,10 @@ class LogSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool | None:
-        """Whether a file has changed since it was read to its end. Also true if a file cannot be read, because a run would report this.
-        Lists the folders."""
+        """Whether a file has changed since it was read to its end. Also true if a file cannot be read, because a run would report this, and
+        if a run would note that it found nothing (``start.from=end``). Lists the folders."""
         scan = FolderScan(config, self.allowed_paths, offsets)
-        if any(unread for _, _, unread in scan.unread()) or scan.failures:
+        if any(unread for _, _, unread in scan.unread()) or scan.failures or scan.changes:
             return True
         self._report_missing(config, scan, has_files=scan.has_seen_files)
         return False

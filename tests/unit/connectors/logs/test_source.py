@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.connectors.logs import folder_positions
+from airflow_provider_connect.connectors.logs.files import FolderFiles
 from airflow_provider_connect.connectors.logs.source import LogSourceConnector
 from airflow_provider_connect.data.records import SourceRecord
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException
@@ -280,6 +281,57 @@ def test_files_may_begin_at_their_ends(logs: Logs) -> None:
     logs.write(" and its rest\nnew\n")
     logs.write("new too\n", logs.folder / "c.log")
     assert logs.read() == ["new", "new too"]
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_log_that_appears_after_a_first_run_without_files_has_no_old_lines(logs: Logs, *, exists: bool) -> None:
+    logs.config["start.from"] = "end"
+    if not exists:
+        logs.folder.rmdir()
+    assert logs.has_new_data() is True  # the first run notes that it found nothing
+    assert logs.read() == []
+    assert logs.has_new_data() is False
+    logs.folder.mkdir(exist_ok=True)
+    logs.write("first\n")
+    assert logs.read() == ["first"]
+
+
+def test_a_folder_that_appears_after_the_first_run_has_no_old_lines(logs: Logs) -> None:
+    logs.config |= {"start.from": "end", "paths": f"{logs.folder}/*/*.log"}
+    for name in ("a", "b"):
+        (logs.folder / name).mkdir()
+        logs.write(f"{name} 1\n", logs.folder / name / "app.log")
+        assert logs.read() == ([] if name == "a" else ["b 1"])
+    logs.write("a 2\n", logs.folder / "a" / "app.log")
+    assert logs.read() == ["a 2"]
+
+
+@pytest.mark.parametrize("path", ["x/*.log", "*/*.log", "**/*.log"])
+def test_a_path_that_is_added_begins_at_the_end(logs: Logs, path: str) -> None:
+    logs.config["start.from"] = "end"
+    assert logs.read() == []
+    (logs.folder / "x").mkdir()
+    logs.write("old\n", logs.folder / "x" / "app.log")
+    logs.config["paths"] += f",{logs.folder}/{path}"
+    assert logs.read() == []
+    logs.write("new\n", logs.folder / "x" / "app.log")
+    assert logs.read() == ["new"]
+
+
+def test_a_folder_that_cannot_be_listed_at_first_begins_at_the_end(logs: Logs, monkeypatch: pytest.MonkeyPatch) -> None:
+    logs.config["start.from"] = "end"
+    logs.write("old\n")
+    with monkeypatch.context() as patched:
+        patched.setattr(FolderFiles, "list_files", refuse_listing)
+        with pytest.raises(ConnectException, match="Cannot read"):
+            logs.read()
+    assert logs.read() == []
+    logs.write("new\n")
+    assert logs.read() == ["new"]
+
+
+def refuse_listing(*_: object) -> None:
+    raise PermissionError(13, "Permission denied")
 
 
 def test_a_last_line_without_end_is_complete_when_no_process_will_end_it(logs: Logs) -> None:
