@@ -16,6 +16,7 @@ from airflow_provider_connect.connectors.jdbc.database.database_files import add
 from airflow_provider_connect.connectors.jdbc.source.config import (
     CATALOG_PATTERN,
     CONFIG_DEF,
+    FROM_NOW,
     QUERY,
     ROWS_FROM,
     ROWS_TO,
@@ -250,6 +251,8 @@ def _has_unread_rows(
         since = SourceOffset.of(offsets(QUERY_PARTITION))
     else:
         since = SourceOffset.of(known_offset(share.table.name, offsets, is_only=share.is_only))
+    if settings.mode.has_timestamp and settings.timestamp_initial == FROM_NOW and since.timestamp_ns is None:
+        return True  # a run notes the time from which rows are new, even if there are no rows yet
     if settings.mode is Mode.INCREMENTING and share is not None and rows.is_stored:
         progress, _, greatest = read_progress(database, settings, rows, share, offsets)
         reached = progress.position

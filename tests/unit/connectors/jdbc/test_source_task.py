@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing import MemoryConnectorContext, MemorySourceContext
 from tests.columns import there
+from tests.unit.connectors.jdbc.test_late_rows import BOTH, TIMES, Table
 
 
 @pytest.mark.parametrize("mode", ["bulk", "incrementing"])
@@ -82,3 +83,17 @@ def test_only_rows_of_the_range_are_read(tmp_path: Path, more: dict[str, str], e
             rows += [row["id"] for row in there(piece.value).to_pylist()]
     task.stop()
     assert rows == expected
+
+
+@pytest.mark.parametrize("config", [TIMES, BOTH, {**TIMES, "query": "SELECT * FROM orders"}], ids=["time", "both", "query"])
+def test_a_first_run_from_now_notes_its_time_though_there_is_no_row(tmp_path: Path, config: dict[str, str]) -> None:
+    """Otherwise the run that finds the first row would begin at its own time, after that row."""
+    table = Table(tmp_path / "shop.db", {**config, "timestamp.overlap.ms": "0", "timestamp.initial": "-1"})
+    assert table.has_new_data() is True
+    assert table.run() == []
+    [offset] = table.offsets.values()
+    assert offset["timestamp"] > 0
+    assert table.has_new_data() is False
+    if "query" not in config:
+        table.do("CREATE TABLE payments (id INTEGER PRIMARY KEY NOT NULL, at TIMESTAMP NOT NULL)")
+        assert table.has_new_data() is True
