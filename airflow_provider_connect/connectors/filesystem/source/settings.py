@@ -24,6 +24,8 @@ from airflow_provider_connect.sdk.config_type import parse_instant
 
 TOPIC, PREFIX, GLOB, PATTERN, MANIFEST = "topic", "file.prefix", "file.glob", "file.pattern", "file.manifest"
 _DAY_MS: Final = 86_400_000
+_BEING_COPIED: Final = ("._COPYING_", ".filepart")
+"""The endings of names under which Hadoop's and WinSCP's copies are written, before these are renamed."""
 MINIMUM_AGE, ASCENDING = "file.minimum.age.ms", "file.names.ascending"
 MODIFIED_FROM, MODIFIED_TO = "file.modified.from", "file.modified.to"
 FILE_COMPRESSION, AUTO = "file.compression", "auto"
@@ -185,7 +187,7 @@ class SourceSettings:
             store.check_root(may_be_empty=self.cleanup is Cleanup.DELETE)
 
     def _is_selected(self, path: str) -> bool:
-        if is_hidden(path) or UNFINISHED in path:
+        if is_hidden(path) or UNFINISHED in path or path.endswith(_BEING_COPIED):
             return False
         if self.cleanup is Cleanup.ARCHIVE and path.startswith(f"{self.finished_path}/"):
             return False

@@ -146,8 +146,8 @@ def path_part(text: str) -> str:
 
 
 def is_hidden(path: str) -> bool:
-    """Whether a part of the path starts with ``.`` or ``_``. Such files are not data."""
-    return any(part.startswith((".", "_")) for part in path.split("/"))
+    """Whether a part of the path starts with ``.``, or with ``_`` unless it is ``_field=value``. Such files are not data, as in Spark."""
+    return any(part.startswith(".") or (part.startswith("_") and "=" not in part) for part in path.split("/"))
 
 
 def may_hold_paths_after(folder: str, after: str) -> bool:

@@ -122,3 +122,21 @@ def test_a_null_is_no_default(name: str) -> None:
     [(column, found)] = pieces(file_format(name, None, options), data)
     rows = values_of(column, found)
     assert [row.get_without_default("name") if isinstance(row, Struct) else row["name"] for row in rows] == [None, "x"]
+
+
+def test_folders_of_a_field_whose_name_begins_with_an_underscore_are_read(tmp_path: Path) -> None:
+    """apache/spark 14585, apache/arrow 42160: what had been written was read as nothing."""
+    for folder in ("_year=2026/month=1", "_year=2027/month=2", "_temporary/month=3", ".x=1", "y=1"):
+        (tmp_path / folder).mkdir(parents=True)
+        (tmp_path / folder / "a.json").write_text(f'"{folder}"\n')
+    assert [record.value for record in read(tmp_path).records] == ["_year=2026/month=1", "_year=2027/month=2", "y=1"]
+
+
+@pytest.mark.parametrize("ending", ["._COPYING_", ".filepart"])
+def test_a_file_that_another_program_is_still_copying_is_not_read(tmp_path: Path, ending: str) -> None:
+    """apache/spark 16370: its rows came twice, under this name and under its own."""
+    copied = tmp_path / f"a.json{ending}"
+    copied.write_text("1\n")
+    assert read(tmp_path).records == []
+    copied.rename(tmp_path / "a.json")
+    assert [record.value for record in read(tmp_path).records] == [1]
