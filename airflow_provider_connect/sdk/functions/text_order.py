@@ -1,10 +1,12 @@
 """The order of a cursor's texts. Texts that are all integers, or all instants, are compared as what they are.
 
-As texts, "9" is greater than "10", and "00.500Z" is less than "00Z".
+As texts, "9" is greater than "10", and "00.500Z" is less than "00Z". Texts that contain numbers, such as "A-9" and "A-10", are compared as
+texts, unless this would skip a text that follows.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -14,12 +16,15 @@ from airflow_provider_connect.errors import DataException
 
 _INTEGER: Final = "^-?[0-9]{1,38}$"
 _INSTANT: Final = "^[0-9]{4}-[0-9]{2}-[0-9]{2}([T ][0-9]{2}:[0-9]{2}(:[0-9]{2}([.,][0-9]{1,9})?)?(Z|[+-][0-9]{2}(:?[0-9]{2})?)?)?$"
+_LONGEST: Final = 38  # digits of a number in a text
+_DIGITS: Final = re.compile(r"[0-9]+")
 _OFFSET: Final = ":[0-9.,]+(Z|[+-][0-9]{2}(:?[0-9]{2})?)$"
 
 
 def order_keys(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
     """A value for each text, without nulls. These values have the texts' order: integers, nanoseconds or microseconds since 1970, or the
-    texts themselves. Raises DataException for texts of several kinds, unless all have the same length."""
+    texts themselves. Raises DataException for texts of several kinds, unless all have the same length, and for a text that is before the
+    first one only as text."""
     instants, integers = (pc.match_substring_regex(texts, pattern) for pattern in (_INSTANT, _INTEGER))
     if pc.all(instants, min_count=0).as_py():
         return _nanoseconds(texts)
@@ -34,7 +39,23 @@ def order_keys(texts: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
                     f"{one!r:.100} is {kind}, {other!r:.100} is not, and they have no common order. To compare them as texts, declare the "
                     "field as a string with schema="
                 )
+        _refuse_skipped_numbers(texts)
     return texts
+
+
+def _refuse_skipped_numbers(texts: pa.Array | pa.ChunkedArray) -> None:
+    """Raise DataException for a text that is before the first one, but after it by its number. Does nothing if the other texts are not in
+    the order of their numbers: then their order is that of texts."""
+    if not pc.any(pc.less(texts, texts[0])).as_py():
+        return
+    first, *others = texts.to_pylist()
+    start, *numbers = (_DIGITS.sub(lambda match: match[0].zfill(_LONGEST), text) for text in (first, *others))
+    skipped = [text for text, number in zip(others, numbers, strict=True) if text < first and number > start]
+    if skipped and numbers == sorted(numbers):
+        raise DataException(
+            f"{skipped[0]!r:.100} is after {first!r:.100} by its number, and before it as text. Use a number or a time as the cursor. To "
+            "compare them as texts, declare the field as a string with schema="
+        )
 
 
 def keys_of(values: Sequence[Any]) -> list[Any]:

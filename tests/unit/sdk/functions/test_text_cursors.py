@@ -62,6 +62,33 @@ def test_rows_of_equal_times_stay_together() -> None:
     ]
 
 
+def test_numbered_texts_of_a_source_that_returns_only_new_rows_are_refused_instead_of_skipped() -> None:
+    there = [{"at": "INV-999"}]
+
+    @source(cursor="at")
+    def rows() -> Iterator[Any]:
+        yield list(there)
+
+    done = run(rows(), {"topic": "t"})
+    there[:] = [{"at": "INV-1000"}]
+    with pytest.raises(ConnectException, match="declare the field as a string with schema="):
+        run(rows(), {"topic": "t"}, offsets=done.offsets)
+
+
+def test_numbered_texts_in_the_order_of_texts_are_read() -> None:
+    texts = ["item-1", "item-10", "item-2"]
+    assert read_one_by_one(["item-2"]) == ["item-2"]
+
+    @source(cursor="at")
+    def rows() -> Iterator[Any]:
+        yield [{"at": text} for text in texts]
+
+    done = run(rows(), {"topic": "t"})
+    assert [record.value["at"] for record in done.records] == texts
+    texts.append("item-20")
+    assert [record.value["at"] for record in run(rows(), {"topic": "t"}, offsets=done.offsets).records] == ["item-20"]
+
+
 def test_texts_that_a_schema_declares_have_the_order_of_texts() -> None:
     schema = pa.schema([("at", pa.string())])
     assert read_one_by_one(["10", "11", "9"], schema=schema) == ["10", "11", "9"]
@@ -76,6 +103,8 @@ def test_texts_that_a_schema_declares_have_the_order_of_texts() -> None:
         (["2026-01-01T00:00:00Z", "yesterday"], "is a time, 'yesterday' is not"),
         (["2026-01-01T00:00:00Z", "2026-01-01T00:00:01"], "has an offset from UTC, .* has none"),
         (["2026-13-01"], "a time cannot be read"),
+        (["INV-998", "INV-999", "INV-1000"], "the cursor 'at': 'INV-1000' is after 'INV-999' by its number, and before it as text"),
+        (["v1.9.1", "v1.10"], "'v1.10' is after 'v1.9.1' by its number"),
     ],
 )
 def test_texts_without_a_common_order_are_refused(texts: list[str], message: str) -> None:

@@ -11,6 +11,7 @@ from airflow_provider_connect.sdk import ExactlyOnceSupport, rest_source
 from airflow_provider_connect.sdk.http.pages import SinglePage
 from airflow_provider_connect.sdk.http.resource import Incremental, Resource
 from airflow_provider_connect.sdk.testing import partition_key, run
+from tests.reaching import reaching
 from tests.unit.sdk.functions.test_text_cursors import HALF, NUMBERS, TIMES
 from tests.unit.sdk.http.api import Answered, Api, Asked
 
@@ -34,6 +35,19 @@ def test_a_resource_of_an_api(api: Api, texts: list[str], is_sorted: bool) -> No
         delivered += [record.value["at"] for record in done.records if is_sorted or record.value["at"] == texts[count - 1]]
         assert done.offsets[partition_key({"partition": "rows"})][name] == texts[count - 1]
     assert delivered == texts
+
+
+def test_a_numbered_text_that_a_check_cannot_compare_starts_a_run_which_refuses_it(api: Api) -> None:
+    there = [{"at": "INV-999"}]
+    api.answer = lambda _: there
+    resource = Resource("rows", "/rows", incremental=Incremental("at", "since"))
+    connector = reaching(rest_source("Shop", base_url=api.url, resources=[resource])())
+    config = {"topic": "t", "base.url": api.url}
+    offsets = run(type(connector)(), config).offsets
+    there[:] = [{"at": "INV-1000"}]
+    assert connector.check_for_new_data(config, lambda partition: offsets.get(partition_key(partition))) is None
+    with pytest.raises(ConnectException, match="'INV-1000' is after 'INV-999' by its number"):
+        run(type(connector)(), config, offsets=offsets)
 
 
 @pytest.mark.parametrize("is_sorted", [True, False])
