@@ -34,7 +34,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import datas
 from airflow_provider_connect.connectors.filesystem.stores.store import Store, StoredFile, join_path
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.schema import Schema
-from airflow_provider_connect.errors import ConfigException, DataException, RetriableException
+from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.config_def import Config, ConfigKey, Type
 from airflow_provider_connect.sdk.datasets import Dataset
@@ -43,7 +43,8 @@ from airflow_provider_connect.sdk.task import SourceTask
 log = logging.getLogger(__name__)
 
 NUMBER, COUNT = "task.number", "task.count"
-_MOST_REFUSED: Final = 20  # a store that refuses access to more files probably refuses it to all
+TOLERANCE: Final = "errors.tolerance"
+_MOST_LEFT: Final = 20  # if more files cannot be read, probably none can
 MAX_UNCLEAN: Final = 1000
 """Maximum number of files that wait for a commit before they are archived or deleted, because their names are in one offset."""
 
@@ -53,7 +54,8 @@ class FileSystemSourceTask(SourceTask):
 
     Files are archived or deleted in ``commit``, when all their records are in Kafka. Until then their names are in this task's own offset,
     written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice. A file to which the store
-    refuses access costs no other: the task fails with its error when the others are read.
+    refuses access, or with an error that fails the task, costs no other: the task fails with its error when the others are read. If names
+    are ascending, so that the order of files may matter, such an error fails the task at once.
     """
 
     config_def = CONFIG_DEF.with_keys(
@@ -79,7 +81,8 @@ class FileSystemSourceTask(SourceTask):
         self._store = open_store(config, self.allowed_paths)
         self._reader: PartReader | None = None
         self._part: Part | None = None
-        self._refused: dict[str, ConfigException] = {}  # by path
+        self._left: dict[str, ConnectException] = {}  # the errors of files that were left, by path
+        self._leaves_errors = not self._settings.is_ascending and str(config.originals.get(TOLERANCE, "none")).lower() != "all"
         self._path = ""  # path of the current file
         self._before = ""  # the path after which the listing restarts after an error
         self._work = self._list_work()
@@ -124,11 +127,16 @@ class FileSystemSourceTask(SourceTask):
             except ConfigException as error:
                 self._leave_file(error)
                 continue
+            except DataException as error:
+                if not self._leaves_errors:
+                    raise
+                self._leave_file(error)
+                continue
             if batches:
                 return batches
         self._forget_inherited(list(self._inherited))  # files that were not listed no longer exist
         self._warn_skipped()
-        self._raise_refusals()
+        self._raise_errors()
         return None
 
     def _next_step(self) -> Callable[[], list[Batch]] | None:
@@ -138,21 +146,22 @@ class FileSystemSourceTask(SourceTask):
         work = next(self._work, None)
         return None if work is None else partial(self._start_work, work)
 
-    def _leave_file(self, error: ConfigException) -> None:
+    def _leave_file(self, error: ConnectException) -> None:
         """Keep the error of the current file, so that the next one is read."""
         self._close_part()
-        self._refused[self._path] = error
-        if len(self._refused) == _MOST_REFUSED:
-            self._raise_refusals()
+        self._left.setdefault(self._path, error)
+        if len(self._left) == _MOST_LEFT:
+            self._raise_errors()
 
-    def _raise_refusals(self) -> None:
+    def _raise_errors(self) -> None:
         """Raise the errors of the files that were left, as one."""
-        errors = list(self._refused.values())
+        errors, self._left = list(self._left.values()), {}
         if len(errors) == 1:
             raise errors[0]
         if errors:
             texts = [error.message for error in errors]
-            raise ConfigException("\n".join((f"{len(errors)} files could not be read:", *texts)), errors=texts)
+            text = "\n".join((f"{len(errors)} files could not be read:", *texts))
+            raise DataException(text) if any(isinstance(error, DataException) for error in errors) else ConfigException(text, errors=texts)
 
     def _warn_skipped(self) -> None:
         assert self._store is not None

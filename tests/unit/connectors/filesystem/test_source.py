@@ -6,6 +6,7 @@ import errno
 import gzip
 import json
 import os
+import re
 import shutil
 import tempfile
 import time
@@ -517,6 +518,7 @@ def test_row_groups_of_parquet_are_splits(folder: Folder) -> None:
 
 
 def test_a_broken_line_is_named_and_the_others_are_read(folder: Folder) -> None:
+    folder.config["errors.tolerance"] = "all"
     folder.add("a.json", 2)
     (folder.path / "b.json").write_text('{"n":7}\nno json\n{"n":8}\n')
     assert numbers(folder.run()) == [0, 1, 7, 8]
@@ -528,11 +530,42 @@ def test_a_broken_line_is_named_and_the_others_are_read(folder: Folder) -> None:
 def test_the_rest_of_a_broken_file_is_passed_over(folder: Folder) -> None:
     file = folder.add("a.json.gz", 50_000)
     file.write_bytes(file.read_bytes()[:-1000])
-    folder.config["batch.max.rows"] = "100000"
+    folder.config |= {"batch.max.rows": "100000", "errors.tolerance": "all"}
     assert len(folder.run()) == 49533
     [error] = folder.skipped
     assert "File a.json.gz, after record 49533: The rest of the file cannot be read" in str(error)
     assert not folder.has_new_data()
+
+
+@pytest.mark.parametrize("policy", ["none", "archive"])
+def test_a_file_whose_error_fails_the_task_costs_no_other(folder: Folder, policy: str) -> None:
+    """airbytehq/airbyte 32589, streamthoughts/kafka-connect-file-pulse 232: one broken file held up all files after it."""
+    folder.config["cleanup.policy"] = policy
+    for name in ("a", "c", "e"):
+        folder.add(f"{name}.json", 2)
+    broken = [folder.path / f"{name}.json" for name in ("b", "d")]
+    for file in broken:
+        file.write_text('{"n":7}\nno json\n{"n":8}\n')
+    assert numbers(folder.run()) == [0, 1, 7, 8, 2, 3, 7, 8, 4, 5]
+    [error] = folder.skipped
+    assert re.search(r"2 files could not be read:\nFile b\.json, after record 2.*\nFile d\.json, after record 2", error.message)
+    assert folder.has_new_data()
+    folder.skipped.clear()
+    broken[1].unlink()
+    folder.add("f.json", 1)
+    assert numbers(folder.run()) == [6]
+    [error] = folder.skipped
+    assert error.message.startswith("File b.json, after record 2: The line b'no json'")
+
+
+def test_with_ascending_names_an_error_fails_the_task_before_later_files(folder: Folder) -> None:
+    folder.config["file.names.ascending"] = "true"
+    (folder.path / "a.json").write_text("no json\n")
+    folder.add("b.json")
+    [each] = folder.tasks()
+    with pytest.raises(DataException, match="no json"):
+        each.poll()
+    each.stop()
 
 
 def test_where_a_broken_line_ends_the_run_it_comes_again(folder: Folder) -> None:
