@@ -148,7 +148,7 @@ CONFIG_DEF = ConfigDef(
         ROTATE_SCHEDULE_MS,
         Type.LONG,
         NO_LIMIT,
-        doc="They end at each multiple of this many milliseconds since midnight in timezone. -1: no limit.",
+        doc="They end at each multiple of this many milliseconds since midnight in timezone, and at midnight. -1: no limit.",
     ),
     ConfigKey(
         PARTITIONER,

@@ -212,6 +212,30 @@ def test_a_schedule_counts_from_midnight_of_its_zone() -> None:
     assert rotation.room(batch(pa.nulls(1))) == 0
 
 
+@pytest.mark.parametrize(
+    ("period", "first", "end"),
+    [
+        (7 * HOUR, "2026-07-02T19:30:00Z", "2026-07-02T22:00:00Z"),  # 21:30 in Berlin; the next multiple, 28:00, is on the next day
+        (48 * HOUR, "2026-07-02T10:00:00Z", "2026-07-02T22:00:00Z"),
+        ((1 << 63) - 1, "2026-07-02T10:00:00Z", "2026-07-02T22:00:00Z"),
+        (24 * HOUR, "2026-03-28T23:30:00Z", "2026-03-29T22:00:00Z"),  # a day of 23 hours
+        (24 * HOUR, "2026-10-24T22:30:00Z", "2026-10-25T23:00:00Z"),  # a day of 25 hours
+        (6 * HOUR, "2026-10-24T22:30:00Z", "2026-10-25T05:00:00Z"),
+        (HOUR // 6, "2026-10-25T01:05:00Z", "2026-10-25T01:10:00Z"),  # 02:05, for the second time
+        (HOUR // 6, "2026-03-29T00:55:00Z", "2026-03-29T01:00:00Z"),  # 01:55; there is no 02:00
+    ],
+)
+def test_a_schedule_counts_from_each_midnight_by_the_clock(period: int, first: str, end: str) -> None:
+    """confluentinc/kafka-connect-storage-cloud 375: on a day of 25 hours, each record became a file of its own."""
+    now = [ms(first)]
+    rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, schedule_ms=period)
+    rotation.add(batch(pa.nulls(1)))
+    now[0] = ms(end) - 1
+    assert not rotation.is_due()
+    now[0] += 1
+    assert rotation.is_due()
+
+
 def test_files_of_a_run_that_stays_end_although_it_does_not() -> None:
     now = [0]
     rotation = Rotation(Timestamps(), lambda: now[0], BERLIN, open_ms=5000)

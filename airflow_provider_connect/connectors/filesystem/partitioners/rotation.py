@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps, local_ms
+from airflow_provider_connect.connectors.filesystem.partitioners.timestamps import Timestamps
 from airflow_provider_connect.data.arrow import pa, pc
 from airflow_provider_connect.sdk.batch import Batch
 
 NO_LIMIT: Final = -1
+_DAY_MS: Final = 86_400_000
 
 
 @dataclass(slots=True)
@@ -54,8 +56,7 @@ class Rotation:
             self._first_ms = self.now_ms() if times is None else _first(times)
         if self._deadline_ms is None and (self.schedule_ms > 0 or self.open_ms > 0):
             now = self.now_ms()
-            left = self.schedule_ms - local_ms(now, self.zone) % self.schedule_ms if self.schedule_ms > 0 else self.open_ms
-            self._deadline_ms = now + left
+            self._deadline_ms = _next_multiple(now, self.schedule_ms, self.zone) if self.schedule_ms > 0 else now + self.open_ms
 
     def is_full(self, bytes_written: int) -> bool:
         """Whether the open files end after the records written so far."""
@@ -79,3 +80,13 @@ class Rotation:
 
 def _first(times: pa.Array) -> int:
     return int(times[0].as_py())
+
+
+def _next_multiple(now_ms: int, period_ms: int, zone: ZoneInfo) -> int:
+    """The next multiple of a period since midnight by the clock of ``zone``, at the latest the next midnight."""
+    local = datetime.datetime.fromtimestamp(now_ms / 1000, zone).replace(tzinfo=None, fold=0)
+    midnight, day = local.replace(hour=0, minute=0, second=0, microsecond=0), datetime.timedelta(days=1)
+    period = datetime.timedelta(milliseconds=min(period_ms, _DAY_MS))
+    reading = midnight + min(((local - midnight) // period + 1) * period, day)
+    first, second = (round(reading.replace(tzinfo=zone, fold=fold).timestamp() * 1000) for fold in (0, 1))
+    return first if first > now_ms else second  # when clocks are put back, they show the same time twice
