@@ -107,7 +107,12 @@ def test_a_config_of_the_sink_for_s3_is_understood(caplog: pytest.LogCaptureFixt
 )
 @pytest.mark.parametrize(
     ("format", "codec", "extension"),
-    [("json.JsonFormat", "gzip", ".json.gz"), ("bytearray.ByteArrayFormat", "gzip", ".bin.gz"), ("json.JsonFormat", "none", ".json")],
+    [
+        ("json.JsonFormat", "gzip", ".json.gz"),
+        ("bytearray.ByteArrayFormat", "gzip", ".bin.gz"),
+        ("json.JsonFormat", "none", ".json"),
+        ("csv", "gzip", ".csv.gz"),
+    ],
 )
 def test_each_sink_names_the_codec_of_text_by_its_own_setting(name: str, prefix: str, format: str, codec: str, extension: str) -> None:
     given = {
@@ -120,6 +125,11 @@ def test_each_sink_names_the_codec_of_text_by_its_own_setting(name: str, prefix:
     config = FileSystemSinkConnector.config_def.parse(given)
     assert format_of(config).extension == extension
     assert unused_settings(config) == [f"{prefix}.compression.level"]
+
+
+def test_a_codec_of_another_format_is_named_as_unused() -> None:
+    given = {**SINK_FOR_S3, "s3.compression.type": "gzip", "avro.codec": "snappy"}
+    assert {"s3.compression.type", "avro.codec"} <= set(unused_settings(FileSystemSinkConnector.config_def.parse(given)))
 
 
 def test_what_is_asked_for_in_vain_is_refused() -> None:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
@@ -48,7 +47,11 @@ DEFAULT, FIELD, TIME, DAILY, HOURLY = (
 _DAY, _HOUR = "'year'=YYYY/'month'=MM/'day'=dd", "'year'=YYYY/'month'=MM/'day'=dd/'hour'=HH"
 _PERIODS: Final[Mapping[str, tuple[int, str]]] = {DAILY: (86_400_000, _DAY), HOURLY: (3_600_000, _HOUR)}
 _TEXT_CODEC_KEYS: Final = ("s3.compression.type", "gcs.compression.type", "az.compression.type")
-_CODECS: Final = {"json": _TEXT_CODEC_KEYS, "bytes": _TEXT_CODEC_KEYS, "parquet": ("parquet.codec",), "avro": ("avro.codec",)}
+_CODECS: Final[Mapping[str, Sequence[str]]] = {
+    **dict.fromkeys(("json", "csv", "bytes"), _TEXT_CODEC_KEYS),
+    "parquet": ("parquet.codec",),
+    "avro": ("avro.codec",),
+}
 """The settings of the well-known sinks that name a codec, by format."""
 _FOREIGN_PREFIXES: Final = (
     *("avro.", "az.", "azblob.", "behavior.on.", "confluent.", "connect.meta.data", "directory.delim", "enhanced.avro."),
@@ -258,8 +261,8 @@ def format_of(config: Config) -> FileFormat:
 
 
 def unused_settings(config: Config) -> list[str]:
-    """The settings of the well-known sinks in the config that have no effect here."""
-    read = {*CONFIG_DEF.keys, *chain(*_CODECS.values()), "format.class"}
+    """The settings of the well-known sinks in the config that have no effect here, or not with this format."""
+    read = {*CONFIG_DEF.keys, *_CODECS.get(format_name(config[FORMAT]), ()), "format.class"}
     return sorted(key for key in config.originals if key.startswith(_FOREIGN_PREFIXES) and key not in read)
 
 
