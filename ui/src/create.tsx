@@ -4,7 +4,7 @@ import { useState } from "react";
 import { Link, useSearchParams } from "react-router-dom";
 import { change, type Config, type ConnectorClass, errorText } from "./api";
 import { ConfigForm, useValidation, ValidationSummary } from "./form";
-import { Notice, Problem, type Message, useTitle, Loading } from "./components";
+import { FieldError, Notice, Problem, type Message, useTitle, Loading } from "./components";
 import { usePolling } from "./polling";
 import { useDryRun } from "./preview";
 import { shortClass } from "./format";
@@ -96,7 +96,7 @@ function NewConnectorForm({ className }: { className: string }) {
         </Field.Label>
         <Input size="sm" value={typed} onChange={(event) => setTyped(event.target.value)} />
         <Field.HelperText>Its DAG, consumer group and offsets are named after it.</Field.HelperText>
-        <Field.ErrorText>{error}</Field.ErrorText>
+        <FieldError>{error}</FieldError>
       </Field.Root>
       <ConfigForm config={config} set={setConfig} checked={checked} error={isForbidden ? undefined : error} />
       <Notice message={message} clear={() => setMessage(null)} />

@@ -2,6 +2,7 @@
 import { Field, Input, NativeSelect, Textarea } from "@chakra-ui/react";
 import type { ReactNode } from "react";
 import type { Config } from "./api";
+import { FieldError } from "./components";
 
 /** `options`: each value with its label. */
 export function SelectField({ label, value, options, set }: { label: string; value: string; options: (readonly [string, string])[]; set: (value: string) => void }) {
@@ -53,7 +54,7 @@ export function SettingsField({ label, placeholder, text, set, children }: { lab
       <Field.Label>{label}</Field.Label>
       <Textarea size="sm" fontFamily="mono" rows={4} spellCheck={false} placeholder={placeholder} value={text} onChange={(event) => set(event.target.value)} />
       <Field.HelperText>{children}</Field.HelperText>
-      <Field.ErrorText>{error}</Field.ErrorText>
+      <FieldError>{error}</FieldError>
     </Field.Root>
   );
 }

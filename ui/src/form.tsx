@@ -2,7 +2,7 @@
 import { Alert, Box, Button, Field, Heading, HStack, Input, NativeSelect, Text } from "@chakra-ui/react";
 import { useEffect, useMemo, useState } from "react";
 import { ApiError, type ValidationResult, type Config, type Definition, errorText, validate, type Value } from "./api";
-import { Problem } from "./components";
+import { FieldError, Problem } from "./components";
 import { stripHtml } from "./format";
 
 const DEBOUNCE_MS = 400;
@@ -108,7 +108,7 @@ export function ConfigForm({ config, stored = NO_CONFIG, set, checked, error }: 
               ) : (
                 <Input size="sm" autoComplete="off" value={config[key] ?? ""} onChange={(event) => put(key, event.target.value)} />
               )}
-              {errors.get(key)?.map((error) => <Field.ErrorText key={error}>{error}</Field.ErrorText>)}
+              {errors.get(key)?.map((error) => <FieldError key={error}>{error}</FieldError>)}
             </Field.Root>
             <Button size="xs" variant="outline" alignSelf="end" onClick={() => put(key, undefined)}>
               Remove <span className="connect-hidden">{key}</span>
@@ -233,7 +233,7 @@ function Setting({ of: { definition, value }, given, isStored, put }: SettingPro
       ) : null}
       {definition.documentation ? <Field.HelperText>{stripHtml(definition.documentation)}</Field.HelperText> : null}
       {value.errors.map((each) => (
-        <Field.ErrorText key={each}>{each}</Field.ErrorText>
+        <FieldError key={each}>{each}</FieldError>
       ))}
     </Field.Root>
   );

@@ -283,6 +283,7 @@ def test_a_connector_is_made_by_the_form(page: Page, airflow: Airflow, tmp_path:
     page.get_by_label("Name of another setting").fill("fil")
     page.get_by_role("button", name="Add setting").click()
     expect(page.get_by_text(re.compile("did you mean", re.IGNORECASE))).to_be_visible()
+    assert serious(page) == []
     page.get_by_role("button", name="Remove fil").click()
     expect(page.get_by_text("No errors")).to_be_visible()
     page.get_by_label("Name of another setting").fill("airflow.schedule")
