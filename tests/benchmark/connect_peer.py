@@ -17,6 +17,7 @@ from tests.benchmark.contestants import Contestant
 from tests.benchmark.measure import Cost, StandingProcess
 from tests.benchmark.works import PEERS
 from tests.java_libraries import PINS
+from tests.waiting import HANG_SECONDS
 
 VERSION = KAFKA_CONNECT
 HEAP = "2g"
@@ -87,7 +88,7 @@ class ConnectWorker:
         finally:
             self._process.terminate()
             try:
-                self._process.wait(30)
+                self._process.wait(HANG_SECONDS)
             except subprocess.TimeoutExpired:
                 self._process.kill()
                 self._process.wait()
@@ -109,7 +110,7 @@ class ConnectWorker:
         """The JSON answer of the REST API. Raises urllib.error.HTTPError for a refusal."""
         data = None if body is None else json.dumps(body).encode()
         asked = urllib.request.Request(f"{self.url}{path}", data=data, method=method, headers={"Content-Type": "application/json"})
-        with urllib.request.urlopen(asked, timeout=90) as answer:
+        with urllib.request.urlopen(asked, timeout=HANG_SECONDS) as answer:
             text = answer.read()
         return json.loads(text) if text else None
 
@@ -123,7 +124,7 @@ class ConnectWorker:
         return [str(self._java.executable), *options, "org.apache.kafka.connect.cli.ConnectDistributed", str(properties)]
 
     def _wait_until_it_answers(self) -> None:
-        until = time.monotonic() + 180
+        until = time.monotonic() + HANG_SECONDS
         while True:
             try:
                 self.request("GET", "/connectors")
@@ -175,7 +176,7 @@ class ConnectRun:
         return cost
 
     def _wait_until_gone(self) -> None:
-        until = time.monotonic() + 60
+        until = time.monotonic() + HANG_SECONDS
         while self._connector in str(self._worker.request("GET", "/connectors")):
             if time.monotonic() > until:
                 raise TimeoutError(f"Kafka Connect did not delete {self._connector} in 60 s")

@@ -8,6 +8,7 @@ from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, OffsetSpec
 
 from tests.benchmark.topics import QUIET
+from tests.waiting import HANG_SECONDS
 
 _TAIL = 8  # records read back to see whether the last one is among them; the marker of a transaction takes an offset too
 _AT_ONCE = 2000
@@ -65,7 +66,7 @@ class TopicDestination:
         partition = TopicPartition(self._topic, 0)
         newest = OffsetSpec.latest()  # type: ignore[no-untyped-call]
         asked = self._admin.list_offsets({partition: newest}, isolation_level=IsolationLevel.READ_COMMITTED)
-        return int(asked[partition].result(10).offset)
+        return int(asked[partition].result(HANG_SECONDS).offset)
 
     def _messages(self, first: int) -> Iterator[list[Message]]:
         """All records from an offset to the end. Nothing is fetched before and after, in the time of a race."""

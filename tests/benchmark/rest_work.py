@@ -30,6 +30,7 @@ from airflow_provider_connect.runtime.stores.status_store import StatusWriter
 from tests.benchmark.connect_peer import ConnectWorker
 from tests.benchmark.measure import tree_seconds
 from tests.benchmark.race import Run
+from tests.waiting import HANG_SECONDS
 
 WORK, TITLE = "REST", "REST: every connector with its config and its state"
 CONNECT, OURS, LIST = "connect-default", "ours", "ours, the page's list"
@@ -146,7 +147,7 @@ def _write(settings: WorkerSettings, numbers: range, config: Mapping[str, str]) 
         for name in map(_name, numbers):
             statuses.put_connector(ConnectorStatus(name, State.PAUSED, "127.0.0.1:8083", version="1.0"))
             statuses.put_task(TaskStatus(name, 0, State.PAUSED, "127.0.0.1:8083", version="1.0"))
-        if not statuses.flush(60):
+        if not statuses.flush(HANG_SECONDS):
             raise RuntimeError("the statuses could not be written")
 
 

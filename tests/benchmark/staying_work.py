@@ -30,13 +30,13 @@ from tests.benchmark.measure import cpu_seconds_of, proportional_bytes, with_des
 from tests.benchmark.race import Run
 from tests.benchmark.topics import QUIET, Topics
 from tests.benchmark.works import STRINGS
+from tests.waiting import HANG_SECONDS
 
 WORK, TITLE = "staying", "staying: how late records arrive in runs that stay, and what 30 sinks at rest cost"
 CONNECT, OURS, OURS_AND_TASK, SERVICES = "connect-default", "ours", "ours, with Airflow's task", "Airflow's services"
 SINKS = int(os.environ.get("CONNECT_BENCH_SINKS", "30"))
 _APPLICATION = "bench"
 _REST_SECONDS, _MEASURED_SECONDS = 120.0, 60.0
-_LIMIT_SECONDS = 180.0
 _WARM_UP, _WARM_UP_RATE, _FIRST = range(5), 5.0, 1000
 _RECORDS = {1: 10, 100: 500}  # by records a second
 _POSTS = 5
@@ -160,12 +160,12 @@ class _Course:
             name = self._name(side)
             with self.topics.topic(name) as topic:
                 self._send(topic)("0")
-                self._producer.flush(30)
+                self._producer.flush(HANG_SECONDS)
                 config = self.sink(topic, name)
                 with closing(FileArrivals(Path(config["file"]))) as arrivals:
                     begun = time.monotonic()
                     side.client.create_connector(name, {**config, **side.more})
-                    until = begun + _LIMIT_SECONDS
+                    until = begun + HANG_SECONDS
                     while "0" not in arrivals.receive(0.5):
                         if time.monotonic() > until:
                             raise TimeoutError(f"{name} has delivered nothing")
@@ -266,7 +266,7 @@ def _our_side(stack: Stack) -> _Side:
     assert stack.airflow is not None
     airflow, state = stack.airflow, stack.state() or {}
     login = {"username": USERNAME, "password": airflow.password}
-    token = httpx.post(f"{airflow.url}/auth/token", json=login, timeout=60).json()["access_token"]
+    token = httpx.post(f"{airflow.url}/auth/token", json=login, timeout=HANG_SECONDS).json()["access_token"]
 
     def processes() -> Mapping[str, set[int]]:
         (file,) = (stack.folder / "runs").glob(f"{application_dag_id(_APPLICATION)}-*/*/try-*/{PID_FILE}")
@@ -289,14 +289,14 @@ def _ms(seconds: float) -> str:
 
 def _wait_until(condition: Callable[[], bool], what: str) -> None:
     """Raises TimeoutError if it takes too long. A refusal of the API, for example during a rebalance, is no answer yet."""
-    until = time.monotonic() + _LIMIT_SECONDS
+    until = time.monotonic() + HANG_SECONDS
     while True:
         try:
             if condition():
                 return
         except ConnectException as error:
             if time.monotonic() > until:
-                raise TimeoutError(f"not within {_LIMIT_SECONDS:.0f} s: {what}") from error
+                raise TimeoutError(f"not within {HANG_SECONDS:.0f} s: {what}") from error
         if time.monotonic() > until:
-            raise TimeoutError(f"not within {_LIMIT_SECONDS:.0f} s: {what}")
+            raise TimeoutError(f"not within {HANG_SECONDS:.0f} s: {what}")
         time.sleep(0.2)

@@ -8,6 +8,8 @@ from pathlib import Path
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from tests.waiting import HANG_SECONDS
+
 _BUFFERED_LINES = 100_000
 QUIET = {"log_level": 0}  # a client notes on standard error when its broker goes, as it does at the end of a race
 
@@ -23,12 +25,12 @@ class Topics:
     def topic(self, name: str) -> Iterator[str]:
         """A new topic for the time of the ``with``."""
         settings = {"file.delete.delay.ms": "1000"}
-        self._admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1, config=settings)])[name].result(30)
+        self._admin.create_topics([NewTopic(name, num_partitions=1, replication_factor=1, config=settings)])[name].result(HANG_SECONDS)
         self._wait_until(name, exists=True)
         try:
             yield name
         finally:
-            self._admin.delete_topics([name])[name].result(30)
+            self._admin.delete_topics([name])[name].result(HANG_SECONDS)
             self._wait_until(name, exists=False)
 
     def fill(self, name: str, lines: Path) -> None:
@@ -48,11 +50,11 @@ class Topics:
         with lines.open("rb") as file:
             while texts := file.readlines(_BUFFERED_LINES * 100):
                 producer.produce_batch(name, [{"value": text[:-1]} for text in texts])
-                if producer.flush(120):
+                if producer.flush(HANG_SECONDS):
                     raise KafkaException(f"not every line of {lines} was written to {name}")
 
     def _wait_until(self, name: str, *, exists: bool) -> None:
-        until = time.monotonic() + 30
+        until = time.monotonic() + HANG_SECONDS
         while (name in self._admin.list_topics(timeout=10).topics) is not exists:
             if time.monotonic() > until:
                 raise TimeoutError(f"topic {name} is {'not there' if exists else 'still there'} after 30 s")
