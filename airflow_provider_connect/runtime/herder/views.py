@@ -84,7 +84,7 @@ class ConnectorViews:
             (sum(_has_failed(statuses, name) for name in started), "connectors have FAILED, or a task of theirs"),
             (
                 sum(name in configs.notes for name in started),
-                "running connectors need attention: what they read is not there, or cannot be read",
+                "running connectors need attention: what they use is not there, cannot be read, or does not answer",
             ),
             (sum(name in warnings for name in started), "running connectors need attention: all records of their last run failed"),
         ):

@@ -194,13 +194,14 @@ class ConfigChanges(Closing):
 
         self.change(decide)
 
-    def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str]) -> None:
-        """Writes a note about what is missing for the connector with the raw config ``of``. None: nothing is missing. Does nothing if the
-        same note is set, or the config has changed."""
+    def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str], instead_of: str | None = None) -> None:
+        """Writes a note about what the connector with the raw config ``of`` waits for. None: for nothing. Does nothing if the same note is
+        set, or the config has changed. ``instead_of``: also does nothing unless this note is set."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            is_current = state.connector_config(connector) == dict(of)
-            return [NoteRecord(connector, note)] if is_current and state.notes.get(connector) != note else []
+            known = state.notes.get(connector)
+            is_current = state.connector_config(connector) == dict(of) and instead_of in (None, known)
+            return [NoteRecord(connector, note)] if is_current and known != note else []
 
         self.change(decide)
 

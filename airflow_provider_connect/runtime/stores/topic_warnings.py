@@ -1,11 +1,9 @@
-"""Warnings about the configs and replicas of topics, with a fix for each: rules over plain values.
+"""Warnings about the configs and replicas of topics: rules over plain values.
 
 Knows nothing of brokers: ``TopicAdmin`` reads the configs.
 """
 
 from collections.abc import Mapping
-
-from airflow_provider_connect.runtime.config.internal_topics import COMPACTED_SOON
 
 _HOUR_MS = 3_600_000
 
@@ -32,9 +30,7 @@ def compaction_warning(topic: str, configs: Mapping[str, str | None]) -> str:
     lag_ms, segment_ms = (float(configs.get(name) or "inf") for name in ("max.compaction.lag.ms", "segment.ms"))
     if min(lag_ms, segment_ms) <= _HOUR_MS:
         return ""
-    wanted = ",".join(f"{name}={value}" for name, value in COMPACTED_SOON.items())
     return (
         f"Topic {topic} keeps replaced records for longer than an hour (segment.ms={configs.get('segment.ms')}, "
-        f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer: "
-        f"kafka-configs.sh --alter --entity-type topics --entity-name {topic} --add-config {wanted}"
+        f"max.compaction.lag.ms={configs.get('max.compaction.lag.ms')}), and each run makes it longer"
     )

@@ -38,12 +38,14 @@ def warn_missing(connector: str, missing: str | None) -> None:
         log.warning("Connector %s waits: %s", connector, missing)
 
 
-def note_missing(open_store: Callable[[], ConfigChanges], connector: str, missing: str | None, *, of: Mapping[str, str]) -> None:
+def note_missing(
+    open_store: Callable[[], ConfigChanges], connector: str, missing: str | None, *, of: Mapping[str, str], instead_of: str | None = None
+) -> None:
     """Write a note about what the connector with the raw config ``of`` waits for to the config topic. None: nothing is missing. Lists show
-    the note. Never fails a run."""
+    the note. ``instead_of``: see ``ConfigChanges.put_note``. Never fails a run."""
     try:
         with open_store() as store:
-            store.put_note(connector, missing, of=of)
+            store.put_note(connector, missing, of=of, instead_of=instead_of)
     except ConnectException as error:
         log.warning("Connector %s: %s, which could not be noted: %s", connector, missing or "Nothing is missing", error.message)
 

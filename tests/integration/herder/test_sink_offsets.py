@@ -87,7 +87,7 @@ def test_offsets_beyond_the_end_are_taken_as_by_kafka_connect_and_shown(
     found = environment.readiness()
     assert (found.state, str(found.missing).startswith(text)) == ("work", True)
     assert herder.health_warnings() == [
-        "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+        "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."
     ]
     environment.run()
     assert f"Offset 1000 is 995 after the end of {unique}-0, 5. auto.offset.reset decides: the connector goes on at 0" in caplog.text

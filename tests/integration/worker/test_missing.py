@@ -3,6 +3,7 @@ the same."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -15,8 +16,10 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.run import RunState
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.worker.preview.process import _answer
+from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send_pairs
+from tests.waiting import wait_until
 
 
 def note(environment: RunEnvironment) -> str | None:
@@ -35,7 +38,7 @@ def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) 
         status = herder.connector_status(environment.connector)
         assert (status.connector.state, status.note) == ("RUNNING", missing)
         assert herder.health_warnings() == [
-            "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+            "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."
         ]
         assert [found.note for _, found in herder.listed() if found is not None] == [missing]
         herder.pause(environment.connector)
@@ -50,6 +53,24 @@ def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) 
         environment.put_config({**config, "file": f"{environment.file}2"})
         assert note(environment) is None, "a note is about the config before it"
         assert (environment.readiness().state, note(environment)) == ("work", missing.replace(".txt", ".txt2")), "without a plan, too"
+
+
+def test_a_call_that_does_not_return_is_noted_with_its_line_until_it_does(
+    environment: RunEnvironment, unique: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LongCalls.__init__, "__kwdefaults__", {"first_seconds": 0.2})
+    make_topic(environment.bootstrap, unique)
+    send_pairs(environment.bootstrap, unique, [("1", "one")])
+    asks, gate = (environment.file.with_suffix(suffix) for suffix in (".asks", ".gate"))
+    run = environment.start(environment.slow_sink(unique, asks=str(asks), gate=str(gate)))
+    try:
+        wait_until(asks.exists, "the call is made")
+        noted = f"Connector {environment.connector}, task 0: no batch has ended for .*; its thread is at plugins.py:.* in put"
+        wait_until(lambda: re.fullmatch(noted, note(environment) or ""), "the call is noted")
+    finally:
+        gate.touch()
+    assert run.wait().state is RunState.DONE
+    assert note(environment) is None
 
 
 @pytest.mark.parametrize("kind", ["files", "logs", "tables"])
@@ -162,7 +183,7 @@ def test_every_connector_waits_in_the_same_way(environment: RunEnvironment, kind
         status = herder.connector_status(environment.connector)
         assert {status.connector.state, *(task.state for task in status.tasks)} == {"RUNNING"}
         assert herder.health_warnings() == [
-            "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+            "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."
         ]
 
 

@@ -64,7 +64,7 @@ def test_connects_own_answers_do_not_have_it_and_health_counts(
     assert "note" not in shown
     assert NOTE not in json.dumps([str(views) for views in client.expanded(info=True, status=True).values()])
     assert client.health().message.endswith(
-        "1 running connectors need attention: what they read is not there, or cannot be read (airflow connect top)."
+        "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."
     )
     environment.herder.stop("c")
     assert "attention" not in client.health().message

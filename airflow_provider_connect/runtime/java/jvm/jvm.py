@@ -233,7 +233,10 @@ class Jvm:
         _ = self.cpu_seconds
         if self._process is not None:
             if note_exit(self._class_data, self._process.poll()):
-                log.warning("A JVM of Java plugins crashed, so its archive of classes is deleted; java.prepare builds it again")
+                log.warning(
+                    "A JVM of Java plugins crashed, so its archive of classes is deleted; python -m "
+                    "airflow_provider_connect.runtime.java.prepare builds it again"
+                )
             self._process.kill()
             self._process.wait()
             self._noted_exit()

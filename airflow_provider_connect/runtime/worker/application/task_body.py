@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 from airflow_provider_connect.errors import (
@@ -45,6 +46,7 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.runtime.worker.errors.traces import without_framework
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
+from airflow_provider_connect.runtime.worker.missing import note_missing, shortened_note
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
@@ -310,6 +312,12 @@ class _Values:
         return self.resolved_at + ttl_ms / 1000
 
 
+def _note_call(host: TaskHost, payload: TaskPayload, mask: Mask, call: str | None, instead_of: str | None) -> None:
+    """Note the call that the connector waits for. See ``LongCalls``."""
+    texts = [None if text is None else shortened_note(mask(text)) for text in (call, instead_of)]
+    note_missing(host.backing.configs, payload.connector, texts[0], of=payload.connector_config, instead_of=texts[1])
+
+
 def _max_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:
     """How long the task may run. The worker's setting does not limit a backfill, because a backfill has only one run."""
     if connector.is_backfill and connector.batch_max_duration_ms is None:
@@ -349,7 +357,7 @@ def _environment(
         deadline = time.monotonic() + seconds
         stop = StopSignal(FollowedConfig(follower), host.connection, now=time.monotonic, deadline=deadline, expiry=values.expiry(checked))
         try:
-            with LongCalls(stop, f"Connector {payload.connector}, task {payload.task}"):
+            with LongCalls(stop, f"Connector {payload.connector}, task {payload.task}", note=partial(_note_call, host, payload, mask)):
                 yield TaskEnvironment(
                     payload=payload,
                     settings=settings,

@@ -1,6 +1,6 @@
 """Warns while a task's thread does not return to its loop. A warning contains the time since the last return, and the current line.
 
-Neither the end of a run's time nor a signal interrupts a call of a plugin, so the log names the call.
+Neither the end of a run's time nor a signal interrupts a call of a plugin, so the log and the connector's note name the call.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from itertools import takewhile
 from pathlib import Path
 from types import TracebackType
@@ -24,11 +25,16 @@ _PACKAGE = os.path.join(Path(__file__).parents[3], "")
 log = logging.getLogger(__name__)
 
 
-class LongCalls:
-    """Watches the thread that enters it, until the thread leaves. The thread's loop polls ``stop`` between batches."""
+Note = Callable[[str | None, str | None], None]
+"""Called with the new note and with the note that it replaces. None: no note, and any note."""
 
-    def __init__(self, stop: StopSignal, title: str, *, first_seconds: float = FIRST_SECONDS) -> None:
-        self._stop, self._title, self._first = stop, title, first_seconds
+
+class LongCalls:
+    """Watches the thread that enters it, until the thread leaves. The thread's loop polls ``stop`` between batches. ``note`` is called with
+    each warning, and with None when the thread has returned."""
+
+    def __init__(self, stop: StopSignal, title: str, *, note: Note, first_seconds: float = FIRST_SECONDS) -> None:
+        self._stop, self._title, self._note, self._first = stop, title, note, first_seconds
         self._watched = threading.get_ident()
         self._left = threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"long-calls-{title}", daemon=True)
@@ -43,14 +49,21 @@ class LongCalls:
 
     def _watch(self) -> None:
         entered = time.monotonic()
-        since, limit = entered, self._first
+        since, limit, noted = entered, self._first, None
         while not self._left.wait(max(since + limit - time.monotonic(), 0.0)):
             asked = self._stop.polled_at or entered
             if asked > since:
                 since, limit = asked, self._first
+                if noted is not None:
+                    self._note(None, noted)
+                    noted = None
                 continue
-            log.warning("%s: no batch has ended for %.0f s; its thread is at %s", self._title, limit, line_of(self._watched))
+            noted = f"{self._title}: no batch has ended for {limit:.0f} s; its thread is at {line_of(self._watched)}"
+            log.warning("%s", noted)
+            self._note(noted, None)
             limit *= 2
+        if noted is not None:
+            self._note(None, noted)
 
 
 def line_of(thread: int) -> str:
