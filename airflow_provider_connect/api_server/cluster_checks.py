@@ -103,19 +103,21 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
     partitions = admin.partitions(topics)
     for name in topics.keys() - partitions.keys():
         if not settings.internal_topics_creation_enable:
-            yield wrong("topics", missing_text(name, topics[name].setting, topics[name].partitions), _creation_command(topics[name]))
+            text = missing_text(name, topics[name].setting, topics[name].partitions)
+            yield wrong("topics", text, _creation_command(topics[name], settings.bootstrap_servers))
             continue
         yield warning(
             "topics", f"Topic {name} ({topics[name].setting}) does not exist yet; the API server creates it", "airflow api-server"
         )
     for name, configs in admin.configs(partitions).items() if partitions else ():
-        alter = f"kafka-configs.sh --alter --entity-type topics --entity-name {name} --add-config "
+        servers = settings.bootstrap_servers
+        alter = f"kafka-configs.sh --bootstrap-server {servers} --alter --entity-type topics --entity-name {name} --add-config "
         if (policy := cleanup_policy(configs)) != "compact":
             text = f"Topic {name} has cleanup.policy={policy}, and loses {topics[name].purpose}"
             yield wrong("topics", text, alter + "cleanup.policy=compact")
         elif slow := compaction_warning(name, configs):
             wanted = ",".join(f"{key}={value}" for key, value in COMPACTED_SOON.items())
-            yield warning("topics", slow.partition(": kafka-configs.sh")[0], alter + wanted)
+            yield warning("topics", slow, alter + wanted)
     if (count := partitions.get(settings.config_topic, 1)) != 1:
         fix = "name another topic in config.storage.topic, or one of one partition"
         yield wrong("topics", f"Topic {settings.config_topic} has {count} partitions; the order of configs needs exactly one", fix)
@@ -125,18 +127,19 @@ def _topics(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float])
         yield ok("topics", ", ".join(f"{name} ({count})" for name, count in sorted(partitions.items())))
 
 
-def _creation_command(topic: InternalTopic) -> str:
+def _creation_command(topic: InternalTopic, servers: str) -> str:
     """The command that creates the topic."""
     given = "".join(f" --config {key}={value}" for key, value in topic.configs.items())
     counts = {"partitions": topic.partitions, "replication-factor": topic.replication_factor}
     wanted = "".join(f" --{key} {count}" for key, count in counts.items() if count > 0)
-    return f"kafka-topics.sh --create --topic {topic.name}{wanted}{given}"
+    return f"kafka-topics.sh --bootstrap-server {servers} --create --topic {topic.name}{wanted}{given}"
 
 
 def _rights(settings: WorkerSettings, admin: TopicAdmin, _: Callable[[], float]) -> Iterator[Finding]:
     lacking = admin.missing_rights(topic.name for topic in settings.internal_topics)
     for topic, operations in lacking.items():
-        fix = f"kafka-acls.sh --add --allow-principal User:… --topic {topic} " + " ".join(f"--operation {name}" for name in operations)
+        command = f"kafka-acls.sh --bootstrap-server {settings.bootstrap_servers} --add --allow-principal User:… --topic {topic} "
+        fix = command + " ".join(f"--operation {name}" for name in operations)
         yield wrong("rights", f"The worker's user may not {', '.join(operations)} topic {topic}", fix)
     if not lacking:
         yield ok("rights", "the worker's user may read and write the internal topics")

@@ -119,7 +119,8 @@ def test_topics_that_others_have_made_and_a_clock_that_is_ahead(bootstrap: str, 
     (missing,) = (each for each in kafka_findings(manual) if settings.offset_topic in each.text)
     assert missing.outcome is Outcome.WRONG
     assert missing.fix.startswith(
-        f"kafka-topics.sh --create --topic {settings.offset_topic} --partitions 5 --replication-factor 1 --config "
+        f"kafka-topics.sh --bootstrap-server {bootstrap} --create --topic {settings.offset_topic} --partitions 5 --replication-factor 1 "
+        "--config "
     )
     assert " --config cleanup.policy=compact" in missing.fix
     assert "in the future: the clocks of Airflow's hosts differ" in found(findings, "clock", Outcome.WARNING)[0]
@@ -137,7 +138,7 @@ def test_rights_that_the_worker_lacks(guarded: str, unique: str) -> None:
     (lacking,) = found(kafka_findings(settings), "rights", Outcome.WRONG)
     assert lacking == (
         f"The worker's user may not Write topic {settings.status_topic} → "
-        f"kafka-acls.sh --add --allow-principal User:… --topic {settings.status_topic} --operation Write"
+        f"kafka-acls.sh --bootstrap-server {guarded} --add --allow-principal User:… --topic {settings.status_topic} --operation Write"
     )
 
 
