@@ -109,7 +109,10 @@ def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
     drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
     text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"
     if found.held_bytes is None:
-        fix = f"{drop}    # then airflow connect stop {name}, airflow connect offsets reset {name}: the next run takes a snapshot"
+        fix = (
+            f"airflow connect stop {name}    # then {drop}, airflow connect offsets reset {name}, airflow connect resume {name}: "
+            "the next run takes a snapshot"
+        )
         return wrong(_SUBJECT, f"{text} has lost the WAL that it needs, and changes with it", fix)
     text += f" holds back {found.held_bytes} bytes of WAL; max_slot_wal_keep_size is {found.limit}"
     if target is not TargetState.STARTED:
