@@ -164,7 +164,10 @@ class _Writer:
         if first is schema:
             return None
         if dataclasses.replace(first, optional=False, default=None) != dataclasses.replace(schema, optional=False, default=None):
-            raise DataException(f"Two different schemas are named {full}; Avro's names must differ. Rename one with SetSchemaMetadata.")
+            raise DataException(
+                f"Two different schemas are named {full}; Avro's names must differ. Rename one where the records come from, or flatten the "
+                "value (transformation Flatten, delimiter=_)."
+            )
         return full.rpartition(".")[2] if own == space else full
 
     def _record(self, schema: Schema, space: str) -> Any:

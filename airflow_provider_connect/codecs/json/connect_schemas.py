@@ -62,7 +62,9 @@ def _type_of(schema: Schema, rules: JsonSchemaRules) -> dict[str, Any]:
         return {"type": "array", "items": _node(schema.value_schema, rules)}
     if schema.type is SchemaType.MAP:
         if schema.key_schema is None or schema.key_schema != STRING_SCHEMA or schema.value_schema is None:
-            raise DataException("JSON's maps have keys of text that are never null; cast the keys, or write Avro")
+            raise DataException(
+                "JSON's maps have keys of text that are never null; cast the map (transformation SqlTransform), or write Avro"
+            )
         return {"type": "object", "connect.type": "map", "additionalProperties": _node(schema.value_schema, rules)}
     return _scalar(schema, rules)
 

@@ -268,7 +268,10 @@ class _Types:
     def is_new(self, name: str, schema: Schema) -> bool:
         bare = dataclasses.replace(schema, optional=False, default=None, doc=None, version=None, parameters=_without_tag(schema))
         if self.schemas.setdefault(name, bare) != bare:
-            raise DataException(f"Two different schemas in one struct are named {name}. Rename one with SetSchemaMetadata.")
+            raise DataException(
+                f"Two different schemas in one struct are named {name}. Rename one where the records come from, or flatten the value "
+                "(transformation Flatten, delimiter=_)."
+            )
         return name not in self.lines and name not in self.enums
 
 

@@ -11,6 +11,8 @@ from airflow_provider_connect.data.arrow import pa
 log = logging.getLogger(__name__)
 
 _MOST_WARNED: Final = 100
+_RENAMES, _EXCLUDES, _IN_A_STRUCT = "ReplaceField$Value, renames", "ReplaceField$Value, exclude", "SqlTransform, struct_pack"
+"""How a field is renamed or left out. ReplaceField does not reach the fields of a struct in the value."""
 
 
 class UnwrittenFields:
@@ -31,17 +33,21 @@ class UnwrittenFields:
             self.values += count
             if count and (table, path) not in self._warned and len(self._warned) < _MOST_WARNED:
                 self._warned.add((table, path))
-                self._warn(table, path, [name for name in schema.names if name not in rows.column_names])
+                empty = [name for name in schema.names if name not in rows.column_names]
+                self._warn(table, path, empty, is_inner=path not in rows.column_names)
 
-    def _warn(self, table: str, path: str, empty: list[str]) -> None:
+    def _warn(self, table: str, path: str, empty: list[str], *, is_inner: bool) -> None:
+        renames, excludes = (_IN_A_STRUCT, _IN_A_STRUCT) if is_inner else (_RENAMES, _EXCLUDES)
         log.warning(
             "Connector %s: values of field %s are not written, because table %s has no such column%s. If the column was renamed, rename "
-            "the field (transformation ReplaceField$Value, renames)%s. If the field is new, set %s=true, or add the column. If it is not "
-            "wanted, leave it out (ReplaceField$Value, exclude)",
+            "the field (transformation %s)%s. If the field is new, set %s=true, or add the column. If it is not wanted, leave it out "
+            "(transformation %s)",
             self._connector,
             path,
             table,
             f"; its columns without a field, which become null: {', '.join(empty[:10])}" if empty else "",
+            renames,
             self._alias,
             self._evolve,
+            excludes,
         )

@@ -162,7 +162,7 @@ class LineSettings:
         if isinstance(form, PatternFormat) and time is not None and time.field is not None and f"<{time.field}>" not in form.pattern:
             raise ConfigException.of(TIME_FIELD, time.field, f"Lines of format {form.name} have no such field.")
         if form.name == "text" and time is not None and time.field is not None:
-            raise ConfigException.of(TIME_FIELD, time.field, f"Text has no fields. Set {TIME_PATTERN}.")
+            raise ConfigException.of(TIME_FIELD, time.field, f"Text has no fields. Set {TIME_PATTERN} instead.")
         return cls(encoding, Limits(config[LINE_BYTES], config[PIECE_BYTES]), entries, form, time)
 
 

@@ -160,10 +160,8 @@ def check_struct(schema: Schema | None, name: str) -> Schema:
     """The schema of values that become columns of a file. Raises DataException."""
     if schema is None or schema.type is not SchemaType.STRUCT:
         found = "values without a schema" if schema is None else f"values of type {schema.type.name}"
-        raise DataException(
-            f"{name} files need structs with a schema, and these are {found}. Use a converter that reads schemas, or HoistField, or the "
-            "format json"
-        )
+        remedy = "a converter that reads schemas" if schema is None else "the transformation HoistField"
+        raise DataException(f"{name} files need structs with a schema, and these are {found}. Use {remedy}, or the format json")
     if not schema.fields:
         raise DataException(f"{name} files need structs with at least one field, and this struct has none")
     return schema

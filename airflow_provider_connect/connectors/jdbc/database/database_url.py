@@ -36,7 +36,7 @@ _IN_BRACKETS: Final = re.compile(r"\[[0-9A-Fa-f:.]++(?:%25[\w.-]++)?\](?::[0-9]+
 _OPTION_OF_PATH: Final = re.compile(r";[^;=]*+=")
 _OPTION_NAME: Final = re.compile(r"[A-Za-z][\w.-]*+")
 
-_SQL_SERVER: Final = "jdbc:sqlserver://host:1433;databaseName=name, with encrypt=true instead of ssl=require"
+_SQL_SERVER: Final = "jdbc:sqlserver://host:1433;databaseName=name, with encrypt=true;trustServerCertificate=true instead of ssl=require"
 _INSTEAD: Final = {"jtds": _SQL_SERVER, "microsoft": _SQL_SERVER, "aws-wrapper": "the URL without aws-wrapper:"}
 _VARIABLE: Final = re.compile(r"\s*\$(?:\w+|\{[^}]*\})\s*")
 _SQLALCHEMY_DRIVERS: Final = {

@@ -37,6 +37,18 @@ class RecordColumn:
     field: int | None = None
     is_key: bool = False
 
+    @property
+    def left_out(self) -> str:
+        """The advice that removes the column."""
+        return f"name other fields in {PK_FIELDS}" if self.is_key else "leave the field out (fields.whitelist)"
+
+    @property
+    def without_type(self) -> str:
+        """The advice for a column that has no type in the database."""
+        if self.schema.type is SchemaType.STRUCT:
+            return f"Flatten the value (transformation Flatten), or {self.left_out}"
+        return f"Make the field text (transformation SqlTransform, CAST(… AS VARCHAR)), or {self.left_out}"
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:

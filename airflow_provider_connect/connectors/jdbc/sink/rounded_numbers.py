@@ -36,15 +36,28 @@ class RoundedNumbers:
             if count and (str(table.name), name) not in self._warned:
                 self._warned.add((str(table.name), name))
                 log.warning(
-                    "Connector %s: column %s of table %s (%s) rounds numbers of records (%s), such as %s. For exact numbers, give the "
-                    "column more digits, or set auto.evolve=true for decimals. To round on purpose, cast the field (transformation Cast)",
+                    "Connector %s: column %s of table %s (%s) rounds numbers of records (%s), such as %s. For exact numbers, %s. "
+                    "To round on purpose, %s",
                     self._connector,
                     name,
                     table.name,
                     table.declared.get(name) or (target.type_name if target is not None else ""),
                     column.type,
                     column[pc.index(rounded, True).as_py()].as_py(),
+                    *remedies(column.type, target.kind if target is not None else ColumnKind.DECIMAL),
                 )
+
+
+def remedies(given: pa.DataType, kind: ColumnKind) -> tuple[str, str]:
+    """What keeps the numbers of this type exact that a column of ``kind`` rounds, and what rounds them before. Cast makes no decimals."""
+    if kind is ColumnKind.DECIMAL:
+        evolved = ", or set auto.evolve=true" if pa.types.is_decimal(given) else ""
+        return f"give the column more digits{evolved}", "round the field (transformation SqlTransform, CAST(… AS DECIMAL(…, …)))"
+    if pa.types.is_float64(given):
+        exact = "make the column a double, or set auto.evolve=true"
+    else:
+        exact = f"make the column {'a decimal' if pa.types.is_decimal(given) else 'an integer of 64 bits'}"
+    return exact, f"cast the field to {kind} (transformation Cast)"
 
 
 def _rounded(column: pa.ChunkedArray, target: Column, *, rounds_decimals: bool) -> pa.ChunkedArray | None:

@@ -149,7 +149,7 @@ class SinkSession:
             try:
                 dialect.column_type(column.schema)
             except ConnectException as error:
-                text = f"Column {column.name}: {error}. Leave the field out by fields.whitelist, or flatten it"
+                text = f"Column {column.name}: {error}. {column.without_type}"
                 raise DataException(f"Records of topic {batch.topic} cannot be rows: {text}") from error
         return layout
 

@@ -33,6 +33,8 @@ _BITS: Final[Mapping[str, int]] = {
     SchemaType.FLOAT32: 32,
     SchemaType.FLOAT64: 64,
 }
+_TIMES: Final = (DATE, TIME, TIMESTAMP)
+_TIME_KINDS: Final = (ColumnKind.DATE, ColumnKind.TIME, *TIMESTAMPS)
 _OF_DEBEZIUM: Final = "io.debezium.time."
 _EXACT_AS_DOUBLE: Final = 32  # the width of integers, in bits, that doubles represent exactly
 
@@ -83,7 +85,7 @@ def _definition(column: RecordColumn, dialect: Dialect) -> str:
     try:
         type = dialect.column_type(column.schema, is_key=column.is_key)
     except ConnectException as error:
-        raise ConnectException(f"Column {column.name}: {error}. Leave the field out by fields.whitelist, or flatten it") from error
+        raise ConnectException(f"Column {column.name}: {error}. {column.without_type}") from error
     text = f"{dialect.quoted(column.name)} {type}"
     if column.schema.default is not None and not column.is_key:
         return f"{text} DEFAULT {dialect.literal(column.schema, column.schema.default)}"
@@ -97,7 +99,7 @@ def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings
             continue
         text = (
             f"Column {column.name} of table {table.name} is {table.declared.get(column.name, target.type_name)}, which accepts no values "
-            f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or {_conversion(column.schema)}"
+            f"of type {column.schema.name or column.schema.type.name}. Change the column's type, or {_conversion(column, target.kind)}"
         )
         is_fixed = dialect.has_fixed_types and target.kind is ColumnKind.DATE  # the column's type cannot change
         if is_fixed or wider_schema(target, column.schema) is None:
@@ -106,15 +108,31 @@ def _refuse_conflicts(layout: Layout, table: TargetTable, settings: SinkSettings
             raise ConfigException.of(AUTO_EVOLVE, "false", f"{text}, or set {AUTO_EVOLVE} to true.")
 
 
-def _conversion(schema: Schema) -> str:
-    """The advice for a field of another type than its column."""
+def _conversion(column: RecordColumn, kind: ColumnKind) -> str:
+    """The advice for a field of another type than its column, which is of ``kind``."""
+    schema = column.schema
     if schema.name is not None and schema.name.startswith(_OF_DEBEZIUM):
         return "set time.precision.mode=connect in Debezium's source, which then writes Kafka Connect's types"
-    if schema.logical_name in {DATE, TIME, TIMESTAMP}:
+    if not _is_convertible(schema, kind):
+        return column.left_out
+    if schema.logical_name in _TIMES or (kind in _TIME_KINDS and schema.type is SchemaType.INT64):
         return "convert the field (transformation TimestampConverter)"
-    if schema.type in {SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT}:
-        return "leave the field out (fields.whitelist)"
+    if kind in _TIME_KINDS:
+        return "cast the field to int64 and convert it (transformations Cast and TimestampConverter)"
     return "cast the field (transformation Cast)"
+
+
+def _is_convertible(schema: Schema, kind: ColumnKind) -> bool:
+    """Whether Cast or TimestampConverter makes values of ``schema`` fit. Cast makes numbers, booleans and texts, of bytes only texts."""
+    if schema.type in {SchemaType.ARRAY, SchemaType.MAP, SchemaType.STRUCT} or kind is ColumnKind.BYTES:
+        return False
+    if schema.type is SchemaType.BYTES and schema.logical_name != DECIMAL:
+        return kind in (ColumnKind.STRING, ColumnKind.OTHER)
+    return (
+        kind is not ColumnKind.BOOLEAN
+        if schema.logical_name in _TIMES
+        else kind not in _TIME_KINDS or schema.type is not SchemaType.BOOLEAN
+    )
 
 
 def _refuse_missing(missing: Sequence[RecordColumn], table: TargetTable, settings: SinkSettings) -> None:

@@ -138,7 +138,8 @@ class JdbcSourceConnector(SourceConnector):
         if not isinstance(prefix.value, str) or values[QUERY].value:  # the framework checks the topic of a query
             return
         if reason := self.refusal_of_topic(f"{prefix.value}t"):
-            prefix.errors.append(ConfigException.of(TOPIC_PREFIX, prefix.value, f"{reason}, in each topic. {_RENAME}").message)
+            text = f"{reason.rstrip('.')}, in each topic.{_renamed(reason)}"
+            prefix.errors.append(ConfigException.of(TOPIC_PREFIX, prefix.value, text).message)
         elif not tables.errors and isinstance(tables.value, list):
             for name in plain_names(tables.value):
                 topic = f"{prefix.value}{name.rpartition('.')[2]}"  # the name may have the schema or be folded, and has these characters
@@ -221,11 +222,13 @@ def shared_topics(names: Sequence[TableName], prefix: str) -> Iterator[tuple[Tab
             )
 
 
-_RENAME: Final = "Transformation RegexRouter can rename a topic."
+def _renamed(reason: str) -> str:
+    """The advice that helps against Kafka's rule for names alone: a topic that is not for records is refused before transformations."""
+    return " Transformation RegexRouter can rename a topic." if reason.startswith("Topic name is invalid") else ""
 
 
 def _topic_reason(topic: str, reason: str) -> str:
-    return f"Its topic would be {topic}: {reason.rstrip('.')}. Leave the table out by {TABLE_EXCLUDE}. {_RENAME}"
+    return f"Its topic would be {topic}: {reason.rstrip('.')}. Leave the table out by {TABLE_EXCLUDE}.{_renamed(reason)}"
 
 
 def _left_out_text(errors: Mapping[TableName, Sequence[str]]) -> str:

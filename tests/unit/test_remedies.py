@@ -1,0 +1,563 @@
+"""Remedies in messages, carried out without servers: the fault raises the message, the remedy that it names is applied, the fault is gone.
+
+``test_advice`` checks that what any message names is there.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Callable, Mapping, Sequence, Set
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Any, Final
+
+import pyarrow as pa
+import pytest
+
+from airflow_provider_connect.codecs.avro.connect_schemas import avro_schema_text
+from airflow_provider_connect.codecs.json.connect_schemas import JsonSchemaRules, json_schema_text
+from airflow_provider_connect.codecs.json.values import JsonRules
+from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, proto_text
+from airflow_provider_connect.connectors.filesystem.formats.contract import check_struct
+from airflow_provider_connect.connectors.filesystem.partitioners.time_path import TimePath
+from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, TableName
+from airflow_provider_connect.connectors.jdbc.database.database_url import parse_url
+from airflow_provider_connect.connectors.jdbc.dialects.postgresql import Postgresql
+from airflow_provider_connect.connectors.jdbc.sink.layout import build_layout
+from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import RoundedNumbers
+from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF as JDBC_SINK
+from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, accepts, changes
+from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
+from airflow_provider_connect.connectors.logs.settings import CONFIG_DEF as LOGS
+from airflow_provider_connect.connectors.logs.settings import LineSettings
+from airflow_provider_connect.data.columns import column_of
+from airflow_provider_connect.data.schema import (
+    BOOLEAN_SCHEMA,
+    BYTES_SCHEMA,
+    DATE_SCHEMA,
+    FLOAT64_SCHEMA,
+    INT32_SCHEMA,
+    INT64_SCHEMA,
+    STRING_SCHEMA,
+    TIME_SCHEMA,
+    TIMESTAMP_SCHEMA,
+    Schema,
+    decimal_schema,
+)
+from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.config.client_settings import refused_overrides
+from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
+from airflow_provider_connect.runtime.plugins.validation.delivery_checks import group_errors, refusal_of_topics
+from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+
+TABLE: Final = TableName("orders")
+Step = tuple[str, Mapping[str, str]]
+"""A transformation and its settings."""
+
+
+def batch(value: Any, schema: Schema | None) -> Batch:
+    return KafkaBatch("t", column_of([value], schema), value_schema=schema, kafka_partition=0, first_offset=0, next_offset=1)
+
+
+def after(given: Batch, *steps: Step) -> Batch:
+    for name, settings in steps:
+        plugin = PluginCatalog().named(f"org.apache.kafka.connect.transforms.{name}") or PluginCatalog().named(name)
+        transformation: Any = plugin[-1].load()()
+        transformation.configure(transformation.config_def.parse(settings))
+        given = transformation.apply_batch(given)
+    return given
+
+
+def schema_after(value: Any, schema: Schema | None, *steps: Step) -> Schema:
+    found = after(batch(value, schema), *steps).value_schema
+    assert found is not None
+    return found
+
+
+def struct(**fields: Schema) -> Schema:
+    return Schema.struct(fields)
+
+
+def sql(columns: str) -> Step:
+    return "SqlTransform", {"sql": f"SELECT * REPLACE ({columns}) FROM batch"}
+
+
+FLAT: Final[Step] = ("Flatten$Value", {"delimiter": "_"})
+NESTED: Final = struct(f=struct(a=STRING_SCHEMA))
+SAME_NAMES: Final = struct(x=Schema.struct({"a": STRING_SCHEMA}, name="N"), y=Schema.struct({"b": STRING_SCHEMA}, name="N"))
+SAME_VALUES: Final = {"x": {"a": "1"}, "y": {"b": "2"}}
+OUTER: Final = Schema.struct({"x": Schema.struct({"a": STRING_SCHEMA}, name="N")}, name="N")
+LONGS: Final = struct(f=Schema.map(INT32_SCHEMA, INT32_SCHEMA))
+PG: Final = Postgresql()
+
+
+def sink(**settings: str) -> SinkSettings:
+    given = {"connection.url": "jdbc:sqlite:/x.db", **{name.replace("_", "."): value for name, value in settings.items()}}
+    return SinkSettings.of(JDBC_SINK.parse(given))
+
+
+def created(value: Any, schema: Schema, *steps: Step, **settings: str) -> list[str]:
+    """The statements that create a table for a record."""
+    given = sink(auto_create="true", **settings)
+    return changes(build_layout(given, after(batch(value, schema), *steps), str), None, TABLE, given, PG)
+
+
+def fitted(columns: Mapping[str, Column], schema: Schema = NESTED, *, unique: Sequence[str] = (), **settings: str) -> list[str]:
+    """The statements that make a record fit a table."""
+    given = sink(**settings)
+    table = TargetTable(TABLE, columns, (frozenset(unique),) if unique else ())
+    return changes(build_layout(given, batch(None, schema.as_optional()), str), table, TABLE, given, PG)
+
+
+def column(kind: ColumnKind, name: str = "f", **more: Any) -> Column:
+    is_short = kind is ColumnKind.DECIMAL
+    return Column(name, kind, kind.value, precision=10 if is_short else None, scale=2 if is_short else None, **more)
+
+
+def overrides(**worker: str) -> None:
+    settings = WorkerSettings.of({name.replace("_", "."): value for name, value in worker.items()})
+    refused = refused_overrides(settings, {"producer.override.bootstrap.servers": "other:9092"})
+    if refused:
+        raise ConnectException(" ".join(refused.values()))
+
+
+def group(**config: str) -> None:
+    errors = group_errors(WorkerSettings.of({}), {name.replace("_", "."): value for name, value in config.items()})
+    if errors:
+        raise ConnectException(" ".join(errors))
+
+
+def lines(**settings: str) -> LineSettings:
+    given = {name.replace("_", "."): value for name, value in settings.items()}
+    return LineSettings.of(LOGS.parse({"paths": "/x/*.log", "topic": "t", **given}))
+
+
+def statement(text: str, schema: Schema = NESTED) -> Schema:
+    return schema_after({"f": {"a": "x"}}, schema, ("SqlTransform", {"sql": text}))
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """``advice`` is a part of the message of ``fault``."""
+
+    name: str
+    advice: str
+    fault: Callable[[], object]
+    remedied: Callable[[], object]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+CASES: Final = [
+    Case(
+        "a struct for a column",
+        "Flatten the value (transformation Flatten), or leave the field out (fields.whitelist)",
+        lambda: created({"f": {"a": "x"}}, NESTED),
+        lambda: created({"f": {"a": "x"}}, NESTED, FLAT),
+    ),
+    Case(
+        "a map for a column",
+        "Make the field text (transformation SqlTransform, CAST(… AS VARCHAR)), or leave the field out (fields.whitelist)",
+        lambda: created({"f": {1: 2}}, LONGS),
+        lambda: created({"f": {1: 2}}, LONGS, sql("CAST(f AS VARCHAR) AS f")),
+    ),
+    Case(
+        "a map left out",
+        "leave the field out (fields.whitelist)",
+        lambda: created({"f": {1: 2}, "g": 1}, struct(f=LONGS.fields[0].schema, g=INT32_SCHEMA)),
+        lambda: created({"f": {1: 2}, "g": 1}, struct(f=LONGS.fields[0].schema, g=INT32_SCHEMA), fields_whitelist="g"),
+    ),
+    Case(
+        "a map in the key",
+        "or name other fields in pk.fields",
+        lambda: created({"f": {1: 2}, "g": 1}, struct(f=LONGS.fields[0].schema, g=INT32_SCHEMA), pk_mode="record_value", pk_fields="f"),
+        lambda: created({"g": 1}, struct(g=INT32_SCHEMA), pk_mode="record_value", pk_fields="g"),
+    ),
+    Case(
+        "no table",
+        "or set auto.create to true",
+        lambda: changes(build_layout(sink(), batch({"g": 1}, struct(g=INT32_SCHEMA)), str), None, TABLE, sink(), PG),
+        lambda: created({"g": 1}, struct(g=INT32_SCHEMA)),
+    ),
+    Case(
+        "no column",
+        "or set auto.evolve to true",
+        lambda: fitted({"g": column(ColumnKind.INT32, "g")}, struct(f=INT32_SCHEMA.as_optional())),
+        lambda: fitted({"g": column(ColumnKind.INT32, "g")}, struct(f=INT32_SCHEMA.as_optional()), auto_evolve="true"),
+    ),
+    Case(
+        "no column for a required field",
+        "give it a default in the source",
+        lambda: fitted({}, struct(f=INT32_SCHEMA), auto_evolve="true"),
+        lambda: fitted({}, struct(f=INT32_SCHEMA.with_default(0)), auto_evolve="true"),
+    ),
+    Case(
+        "a column without a field",
+        "Give the column a default, make it nullable, or drop it",
+        lambda: fitted({"g": column(ColumnKind.INT32, "g", is_nullable=False)}, struct(f=INT32_SCHEMA.as_optional()), auto_evolve="true"),
+        lambda: [
+            fitted({"g": column(ColumnKind.INT32, "g", **change)}, struct(f=INT32_SCHEMA.as_optional()), auto_evolve="true")
+            for change in ({"is_nullable": False, "default": "0"}, {"is_nullable": True})
+        ],
+    ),
+    Case(
+        "no unique index for an upsert",
+        "which upsert needs. Create one.",
+        lambda: fitted(
+            {"f": column(ColumnKind.INT32)}, struct(f=INT32_SCHEMA), insert_mode="upsert", pk_mode="record_value", pk_fields="f"
+        ),
+        lambda: fitted(
+            {"f": column(ColumnKind.INT32)},
+            struct(f=INT32_SCHEMA),
+            unique=["f"],
+            insert_mode="upsert",
+            pk_mode="record_value",
+            pk_fields="f",
+        ),
+    ),
+    Case(
+        "columnar files of values without a schema",
+        "Use a converter that reads schemas, or the format json",
+        lambda: check_struct(None, "CSV"),
+        lambda: check_struct(NESTED, "CSV"),
+    ),
+    Case(
+        "columnar files of texts",
+        "Use the transformation HoistField, or the format json",
+        lambda: check_struct(STRING_SCHEMA, "CSV"),
+        lambda: check_struct(schema_after("x", STRING_SCHEMA, ("HoistField$Value", {"field": "f"})), "CSV"),
+    ),
+    Case(
+        "two schemas of one name in Protobuf",
+        "flatten the value (transformation Flatten, delimiter=_)",
+        lambda: proto_text(SAME_NAMES),
+        lambda: proto_text(schema_after(SAME_VALUES, SAME_NAMES, FLAT)),
+    ),
+    Case(
+        "two schemas of one name in Avro",
+        "flatten the value (transformation Flatten, delimiter=_)",
+        lambda: avro_schema_text(SAME_NAMES),
+        lambda: avro_schema_text(schema_after(SAME_VALUES, SAME_NAMES, FLAT)),
+    ),
+    Case(
+        "the name of the whole value within it, in Avro",
+        "flatten the value (transformation Flatten, delimiter=_)",
+        lambda: avro_schema_text(OUTER),
+        lambda: avro_schema_text(schema_after({"x": {"a": "1"}}, OUTER, FLAT)),
+    ),
+    Case(
+        "a name that Protobuf cannot have",
+        "set scrub.invalid.names=true",
+        lambda: proto_text(struct(**{"a-b": STRING_SCHEMA})),
+        lambda: proto_text(struct(**{"a-b": STRING_SCHEMA}), ProtobufRules(scrubs_names=True)),
+    ),
+    Case(
+        "a list as a record of Protobuf",
+        "Put it into a struct, as with HoistField",
+        lambda: proto_text(Schema.array(STRING_SCHEMA)),
+        lambda: proto_text(schema_after(["x"], Schema.array(STRING_SCHEMA), ("HoistField$Value", {"field": "f"}))),
+    ),
+    Case(
+        "a map with numbers as keys in JSON",
+        "cast the map (transformation SqlTransform)",
+        lambda: json_schema_text(LONGS, JsonSchemaRules(JsonRules())),
+        lambda: json_schema_text(
+            schema_after({"f": {1: 2}}, LONGS, sql("CAST(f AS MAP(VARCHAR, INTEGER)) AS f")), JsonSchemaRules(JsonRules())
+        ),
+    ),
+    Case(
+        "a URL of jTDS",
+        "with encrypt=true;trustServerCertificate=true",
+        *(
+            (lambda url=url: parse_url(url))
+            for url in (
+                "jdbc:jtds:sqlserver://host:1433/name;ssl=require",
+                "jdbc:sqlserver://host:1433;databaseName=name;encrypt=true;trustServerCertificate=true",
+            )
+        ),
+    ),
+    *(
+        Case(f"the URL {url}", advice, lambda url=url: parse_url(url), lambda good=good: parse_url(good))  # type: ignore[misc]
+        for url, advice, good in [
+            (
+                "jdbc:sqlserver://host:1433;databaseName=name;encrypt=true",
+                "Set it to true",
+                "jdbc:sqlserver://host:1433;databaseName=name;encrypt=true;trustservercertificate=true",
+            ),
+            (
+                "jdbc:sqlserver://host\\a;databaseName=x",
+                "Write the port",
+                "jdbc:sqlserver://host:1433;databaseName=name;encrypt=true;trustServerCertificate=true",
+            ),
+            ("jdbc:aws-wrapper:postgresql://db/shop", "Write the URL without aws-wrapper:", "jdbc:postgresql://db/shop"),
+            (
+                "jdbc:mysql://db/x?trustStore=/x",
+                "serverSslCert=…&ssl_cert=…&ssl_key=…",
+                "jdbc:mysql://db/x?serverSslCert=/a&ssl_cert=/b&ssl_key=/c",
+            ),
+            (
+                "jdbc:postgresql://db/x?trustStore=/x",
+                "sslrootcert=…&sslcert=…&sslkey=…",
+                "jdbc:postgresql://db/x?sslrootcert=/a&sslcert=/b&sslkey=/c",
+            ),
+            ("jdbc:mysql:replication://a,b/x", "Name one host: jdbc:mysql://host:port/database", "jdbc:mysql://a/x"),
+            ("postgresql://u:p@ss@h/d", "%40 is an at sign", "postgresql://u:p%40ss@h/d"),
+            ("jdbc:postgresql://h/d?password=a&b", "write %26 for &", "jdbc:postgresql://h/d?password=a%26b"),
+            ("jdbc:oracle:thin:host", "jdbc:oracle:thin:@//host:1521/service", "jdbc:oracle:thin:@//host:1521/service"),
+            ("jdbc:oracle:thin:@TNS", "or jdbc:oracle:thin:@host:1521:SID", "jdbc:oracle:thin:@host:1521:SID"),
+            ("jdbc:sqlite::memory:", "jdbc:sqlite:/path/to/file.db", "jdbc:sqlite:/path/to/file.db"),
+        ]
+    ),
+    Case(
+        "text in a path of times",
+        "Put text into quotes: 'year'=YYYY.",
+        lambda: TimePath("path.format", "year=YYYY"),
+        lambda: TimePath("path.format", "'year'=YYYY"),
+    ),
+    Case(
+        "a client of another cluster",
+        "ask for the worker setting connector.client.config.override.policy=All",
+        overrides,
+        lambda: overrides(connector_client_config_override_policy="All"),
+    ),
+    Case(
+        "a group that no client can name",
+        "Set consumer.override.group.id, or choose another name.",
+        lambda: group(name="bücher"),
+        lambda: group(**{"name": "bücher", "consumer_override_group_id": "books"}),
+    ),
+    Case(
+        "a deadline without a notifier",
+        "name notifiers in airflow.on.deadline",
+        lambda: dag_settings("orders", {"airflow.deadline.silence": "1h"}),
+        lambda: dag_settings("orders", {"airflow.deadline.silence": "1h", "airflow.on.deadline": "shop"}),
+    ),
+    Case(
+        "a notifier without a deadline",
+        "set one of airflow.deadline.duration",
+        lambda: dag_settings("orders", {"airflow.on.deadline": "shop"}),
+        lambda: dag_settings("orders", {"airflow.deadline.duration": "1h", "airflow.on.deadline": "shop"}),
+    ),
+    Case(
+        "the length of a run that ends",
+        "it has no effect without airflow.schedule=@continuous or airflow.run.idle.timeout: set one of them too",
+        lambda: dag_settings("orders", {"airflow.run.max.duration": "1h"}),
+        lambda: [
+            dag_settings("orders", {"airflow.run.max.duration": "1h", **more})
+            for more in ({"airflow.schedule": "@continuous"}, {"airflow.run.idle.timeout": "1m"})
+        ],
+    ),
+    Case(
+        "the interval of asset events of a run that ends",
+        "set airflow.schedule=@continuous too",
+        lambda: dag_settings("orders", {"airflow.asset.interval": "1m"}),
+        lambda: dag_settings("orders", {"airflow.asset.interval": "1m", "airflow.schedule": "@continuous"}),
+    ),
+    Case(
+        "a schedule in a shared application",
+        "omit it, or write @continuous",
+        lambda: dag_settings("orders", {"airflow.application": "shop", "airflow.schedule": "@daily"}),
+        lambda: [dag_settings("orders", {"airflow.application": "shop", **more}) for more in ({}, {"airflow.schedule": "@continuous"})],
+    ),
+    Case(
+        "a lag of a source",
+        "limit airflow.deadline.silence",
+        lambda: check_definition("orders", {"connector.class": "FileStreamSource", "airflow.deadline.lag": "5"}),
+        lambda: check_definition("orders", {"connector.class": "FileStreamSource", "airflow.deadline.silence": "1h"}),
+    ),
+    Case(
+        "times in lines of text",
+        "Text has no fields. Set timestamp.pattern instead.",
+        lambda: lines(timestamp_field="time"),
+        lambda: lines(timestamp_pattern=r"^(\S+)"),
+    ),
+    Case(
+        "times without a group",
+        r"Put the time into a group: ^(\S+)",
+        lambda: lines(timestamp_pattern=r"^\S+"),
+        lambda: lines(timestamp_pattern=r"^(\S+)"),
+    ),
+    Case(
+        "a pattern without names",
+        r"such as (?P<level>\w+) (?P<text>.*).",
+        lambda: lines(line_format="pattern", line_pattern=r"(\w+) (.*)"),
+        lambda: lines(line_format="pattern", line_pattern=r"(?P<level>\w+) (?P<text>.*)"),
+    ),
+    Case(
+        "an expression in SQL without a name",
+        "write … AS name",
+        lambda: statement("SELECT upper(f.a) FROM batch"),
+        lambda: statement("SELECT upper(f.a) AS a FROM batch"),
+    ),
+    Case(
+        "two columns of one name in SQL",
+        "rename one by AS",
+        lambda: statement("SELECT f.a AS a, upper(f.a) AS a FROM batch"),
+        lambda: statement("SELECT f.a AS a, upper(f.a) AS b FROM batch"),
+    ),
+    Case(
+        "a type that records do not have",
+        "CAST it",
+        lambda: statement("SELECT CAST('1 day' AS INTERVAL) AS a FROM batch"),
+        lambda: statement("SELECT CAST(CAST('1 day' AS INTERVAL) AS VARCHAR) AS a FROM batch"),
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_the_advice_removes_the_fault(case: Case) -> None:
+    with pytest.raises(ConnectException, match=re.escape(case.advice)):
+        case.fault()
+    case.remedied()
+
+
+# What fits a column of another type
+
+SAMPLES: Final[Mapping[str, tuple[Schema, Any]]] = {
+    "int32": (INT32_SCHEMA, 1),
+    "int64": (INT64_SCHEMA, 1),
+    "float64": (FLOAT64_SCHEMA, 1.5),
+    "boolean": (BOOLEAN_SCHEMA, True),
+    "string": (STRING_SCHEMA, "1"),
+    "bytes": (BYTES_SCHEMA, b"1"),
+    "decimal": (decimal_schema(2), Decimal("1.25")),
+    "date": (DATE_SCHEMA, datetime.date(2026, 1, 31)),
+    "time": (TIME_SCHEMA, datetime.time(14)),
+    "timestamp": (TIMESTAMP_SCHEMA, datetime.datetime(2026, 1, 31, 14, tzinfo=datetime.UTC)),
+}
+CASTS: Final = [("Cast$Value", {"spec": f"f:{type}"}) for type in ("int64", "float64", "boolean", "string")]
+CONVERSIONS: Final = [("TimestampConverter$Value", {"field": "f", "target.type": type}) for type in ("unix", "Date", "Time", "Timestamp")]
+TO_TEXT: Final[Step] = ("TimestampConverter$Value", {"field": "f", "target.type": "string", "format": "yyyy-MM-dd"})
+TIME_KINDS: Final = (ColumnKind.DATE, ColumnKind.TIME, *TIMESTAMPS)
+
+
+def steps_of(advice: str, kind: ColumnKind) -> list[list[Step]]:
+    """What a user may do who follows the advice. A number as text is no time."""
+    if "Cast and TimestampConverter" in advice:
+        return [[("Cast$Value", {"spec": "f:int64"}), conversion] for conversion in CONVERSIONS]
+    if "TimestampConverter" in advice:
+        return [[each] for each in (*CONVERSIONS, *([TO_TEXT] if kind not in TIME_KINDS else []))]
+    return [[each] for each in CASTS if kind not in TIME_KINDS]
+
+
+NO_WAY: Final[Mapping[ColumnKind, Set[str]]] = {
+    ColumnKind.BYTES: SAMPLES.keys() - {"bytes"},
+    ColumnKind.BOOLEAN: {"bytes", "date", "time", "timestamp"},
+    **dict.fromkeys(TIME_KINDS, frozenset({"boolean", "bytes"})),
+    **dict.fromkeys((ColumnKind.STRING, ColumnKind.OTHER), frozenset[str]()),
+}
+"""The fields that no transformation makes fit; for other columns bytes."""
+
+
+@pytest.mark.parametrize("kind", ColumnKind)
+def test_a_field_fits_a_column_of_another_type_after_the_transformation_that_is_named(kind: ColumnKind) -> None:
+    there, left_out = column(kind), set()
+    for name, (schema, value) in SAMPLES.items():
+        if is_accepted(there, schema):
+            continue
+        with pytest.raises(ConnectException, match="accepts no values of type") as refused:
+            fitted({"f": there}, struct(f=schema))
+        advice = refused.value.message
+        if "leave the field out" in advice:
+            left_out.add(name)
+        else:
+            assert any(fits(there, schema, value, steps) for steps in steps_of(advice, kind)), f"{name}: {advice}"
+    assert left_out == NO_WAY.get(kind, {"bytes"})
+
+
+def is_accepted(there: Column, schema: Schema) -> bool:
+    return accepts(there, schema, reads_numbers=PG.casts_texts)
+
+
+def fits(there: Column, schema: Schema, value: Any, steps: Sequence[Step]) -> bool:
+    try:
+        found = schema_after({"f": value}, struct(f=schema), *steps).field("f")
+    except ConnectException:
+        return False
+    return found is not None and is_accepted(there, found.schema)
+
+
+# What is rounded, and what is not written
+
+ROUND: Final[Step] = sql("CAST(f AS DECIMAL(10, 2)) AS f")
+
+
+@pytest.mark.parametrize(
+    ("field", "kind", "advice", "step"),
+    [
+        ((decimal_schema(4), Decimal("1.2345")), ColumnKind.DECIMAL, "or set auto.evolve=true. To round on purpose, round", ROUND),
+        (
+            (FLOAT64_SCHEMA, 1.2345),
+            ColumnKind.DECIMAL,
+            "more digits. To round on purpose, round the field (transformation SqlTransform, ",
+            ROUND,
+        ),
+        ((decimal_schema(2), Decimal("12345678901234567.89")), ColumnKind.FLOAT64, "cast the field to float64 (transformation Cast)", None),
+        ((FLOAT64_SCHEMA, 0.1), ColumnKind.FLOAT32, "set auto.evolve=true. To round on purpose, cast the field to float32", None),
+        (
+            (INT64_SCHEMA, (1 << 53) + 1),
+            ColumnKind.FLOAT64,
+            "make the column an integer of 64 bits. To round on purpose, cast the field",
+            None,
+        ),
+    ],
+)
+def test_a_number_that_is_rounded_as_advised_is_not_rounded_by_the_database(
+    field: tuple[Schema, Any], kind: ColumnKind, advice: str, step: Step | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    schema, value = field
+    table = TargetTable(TABLE, {"f": column(kind)})
+    given = batch({"f": value}, struct(f=schema))
+    numbers = RoundedNumbers("sink")
+    numbers.add(table, rows_of(given), rounds_decimals=True)
+    assert numbers.values == 1
+    assert advice in caplog.text
+    numbers.add(table, rows_of(after(given, step or ("Cast$Value", {"spec": f"f:{kind}"}))), rounds_decimals=True)
+    assert numbers.values == 1
+    if "auto.evolve" in advice:
+        assert fitted({"f": column(kind)}, struct(f=schema), auto_evolve="true") != []
+
+
+def rows_of(given: Batch) -> pa.Table:
+    assert given.value is not None
+    return pa.Table.from_struct_array(given.value)
+
+
+@pytest.mark.parametrize(
+    ("path", "advice", "renamed"),
+    [
+        ("a", "transformation ReplaceField$Value, renames", ("ReplaceField$Value", {"renames": "a:c"})),
+        ("a.b", "transformation SqlTransform, struct_pack", sql("struct_pack(c := a.b) AS a")),
+    ],
+)
+def test_a_field_that_is_renamed_as_advised_is_written(path: str, advice: str, renamed: Step, caplog: pytest.LogCaptureFixture) -> None:
+    inner = struct(a=struct(b=STRING_SCHEMA)) if "." in path else struct(a=STRING_SCHEMA)
+    given = batch({"a": {"b": "x"} if "." in path else "x"}, inner)
+    columns = pa.schema([("a", pa.struct([("c", pa.string())]))] if "." in path else [("c", pa.string())])
+    fields = UnwrittenFields("sink", "evolve")
+    fields.add("notes", rows_of(given), columns)
+    assert (fields.values, f"values of field {path} are not written" in caplog.text, advice in caplog.text) == (1, True, True)
+    fields.add("notes", rows_of(after(given, renamed)), columns)
+    assert fields.values == 1
+
+
+@pytest.mark.parametrize(("prefix", "table", "is_named"), [("a b.", "orders", True), ("connect-", "status", False)])
+def test_renaming_a_topic_is_advised_only_where_it_helps(prefix: str, table: str, is_named: bool) -> None:
+    """The worker's own topics are refused before transformations."""
+    config = {"connection.url": "jdbc:sqlite:/x.db", "mode": "bulk", "topic.prefix": prefix, "table.include": table}
+    router = {**config, "transforms": "r", "transforms.r.type": "org.apache.kafka.connect.transforms.RegexRouter"}
+    [error] = topic_errors(config)
+    assert ("RegexRouter can rename" in error) is is_named
+    assert (topic_errors(router) == []) is is_named
+
+
+def topic_errors(config: Mapping[str, str]) -> list[str]:
+    connector = JdbcSourceConnector()
+    connector.refusal_of_topic = refusal_of_topics(WorkerSettings.of({}), config)
+    return [error for value in connector.validate(config) if value.name in ("topic.prefix", "table.include") for error in value.errors]
