@@ -77,7 +77,8 @@ class FileSystemSourceConnector(SourceConnector):
         return ExactlyOnceSupport.SUPPORTED
 
     def has_new_data(self, config: Config, offsets: OffsetReader) -> bool:
-        """Whether a file is unread, or read and not cleaned up. Lists files up to the first such file."""
+        """Whether a file is unread, or read and not cleaned up. Lists files up to the first such file. Also true if a folder cannot be
+        listed, because a run would report this."""
         settings = SourceSettings.of(config)
         progress = Progress(settings, offsets)
         with closing(open_store(config, self.allowed_paths)) as store:
@@ -85,10 +86,10 @@ class FileSystemSourceConnector(SourceConnector):
             for file in settings.files(store, _now_ms(), progress.after):
                 if progress.is_waiting(file):
                     return True
-            skipped = store.skipped.text
+            skipped = store.skipped
         if file is None and not progress.after:
-            self._report_missing(settings, skipped)
-        return False
+            self._report_missing(settings, skipped.text)
+        return bool(skipped.folders)
 
     def _report_missing(self, settings: SourceSettings, skipped: str) -> None:
         """Report that no file is selected. Does nothing if files are removed after they are read, because it is then normal that no file is

@@ -168,11 +168,14 @@ class SourceSettings:
         return file_format(self.format_name, codec, self.options)
 
     def files(self, store: Store, now_ms: int, after: str = "") -> Iterator[StoredFile]:
-        """The selected files after the path ``after``, read or unread, in the order of their paths. Lists the store once, in pages."""
+        """The selected files after the path ``after``, read or unread, in the order of their paths. Lists the store once, in pages. Raises
+        ConfigException for a folder that cannot be listed, if names are ascending."""
         wanted = None if self.manifest is None else _manifest(store, self.manifest)
         is_empty = True
         for file in store.files(self.prefix.rpartition("/")[0], max(after, _before(self.prefix))):
             is_empty = False
+            if self.is_ascending and store.skipped.folders:  # its files would count as read
+                raise next(iter(store.skipped.folders.values()))
             if not file.path.startswith(self.prefix):
                 if file.path > self.prefix:
                     return

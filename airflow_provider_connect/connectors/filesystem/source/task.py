@@ -53,9 +53,9 @@ class FileSystemSourceTask(SourceTask):
     """Each batch has the offset of its file or split; the last batch marks it as finished.
 
     Files are archived or deleted in ``commit``, when all their records are in Kafka. Until then their names are in this task's own offset,
-    written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice. A file to which the store
-    refuses access, or with an error that fails the task, costs no other: the task fails with its error when the others are read. If names
-    are ascending, so that the order of files may matter, such an error fails the task at once.
+    written in the transaction of their last records. So a run after a crash cleans up and reads nothing twice. A file or folder to which
+    the store refuses access, or a file with an error that fails the task, costs no other: the task fails with its error when the others are
+    read. If names are ascending, so that the order of files may matter, such an error fails the task at once.
     """
 
     config_def = CONFIG_DEF.with_keys(
@@ -135,7 +135,7 @@ class FileSystemSourceTask(SourceTask):
             if batches:
                 return batches
         self._forget_inherited(list(self._inherited))  # files that were not listed no longer exist
-        self._warn_skipped()
+        self._report_skipped()
         self._raise_errors()
         return None
 
@@ -163,11 +163,15 @@ class FileSystemSourceTask(SourceTask):
             text = "\n".join((f"{len(errors)} files could not be read:", *texts))
             raise DataException(text) if any(isinstance(error, DataException) for error in errors) else ConfigException(text, errors=texts)
 
-    def _warn_skipped(self) -> None:
+    def _report_skipped(self) -> None:
+        """Done by the first task, because all tasks list the same files."""
         assert self._store is not None
-        if self._store.skipped.text and self._config[NUMBER] == 0:
-            log.warning("%s: %s", self._settings.url, self._store.skipped.text)
-        self._store.skipped.clear()
+        skipped = self._store.skipped
+        if skipped.text and self._config[NUMBER] == 0:
+            log.warning("%s: %s", self._settings.url, skipped.text)
+        if self._config[NUMBER] == 0:
+            self._left.update((f"{folder}/", error) for folder, error in skipped.folders.items())
+        skipped.clear()
 
     def _start_work(self, work: Work) -> list[Batch]:
         """Open a part, or return the offsets to commit for work without reading."""

@@ -162,7 +162,13 @@ class LocalStore:
             if not path.endswith("/"):
                 yield _stored_file(path, status)
             elif may_hold_paths_after(path, after):
-                yield from self._files(path.rstrip("/"), after)
+                yield from self._files_below(path.rstrip("/"), after)
+
+    def _files_below(self, folder: str, after: str) -> Iterator[StoredFile]:
+        try:
+            yield from self._files(folder, after)
+        except PermissionError as error:
+            self.skipped.refuse(folder, self._refusal(folder, error))
 
     def _leaves_store(self, link: str) -> bool:
         """Whether a link's target is outside the store or hidden, so that it is not read under its own path."""
@@ -212,11 +218,15 @@ class LocalStore:
             reason = f"There is no folder {self._root.path}. Create it, or set another path."
             raise ConfigException.of(self._root.key, self._root.given, reason) from None
         except OSError as error:
-            where = os.path.join(self._root.path, path)
             if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENAMETOOLONG, errno.ENOTDIR, errno.EISDIR):
-                reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Fix that, or set another path."
-                raise ConfigException.of(self._root.key, self._root.given, reason) from error
+                raise self._refusal(path, error) from error
+            where = os.path.join(self._root.path, path)
             raise RetriableException(f"{where} cannot be used now: {error.strerror or error}") from error
+
+    def _refusal(self, path: str, error: OSError) -> ConfigException:
+        where = os.path.join(self._root.path, path)
+        reason = f"User {os.geteuid()} cannot use {where}: {error.strerror}. Fix that, or set another path."
+        return ConfigException.of(self._root.key, self._root.given, reason)
 
 
 def _is_text(path: str) -> bool:

@@ -128,7 +128,15 @@ class SftpStore:
             if not path.endswith("/"):
                 yield StoredFile(path, status.size, status.mtime * 1000)
             elif may_hold_paths_after(path, after):
-                yield from self.files(path.rstrip("/"), after)
+                yield from self._files_below(path.rstrip("/"), after)
+
+    def _files_below(self, folder: str, after: str) -> Iterator[StoredFile]:
+        try:
+            yield from self.files(folder, after)
+        except ConfigException as error:
+            if not isinstance(error.__cause__, asyncssh.SFTPPermissionDenied):
+                raise
+            self.skipped.refuse(folder, error)
 
     def _leaves_store(self, link: str) -> bool:
         """Whether a link's target is outside the store or hidden, so that it is not read under its own path. Some servers cannot resolve a

@@ -12,11 +12,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol
 
+from airflow_provider_connect.errors import ConfigException
+
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{[\]^]""")
 UNFINISHED: Final = ".unfinished-"
 """Part of temporary names in ``create``, for stores that need two steps."""
 
 
+_OF_FILE_SYSTEM: Final = "lost+found"
 PROBE_FILE: Final = ".connect-check"
 """This file is read to check access to a store. It need not exist."""
 
@@ -40,18 +43,25 @@ class StoredFile:
 
 @dataclass(slots=True)
 class SkippedFiles:
-    """Files that listings of a store have skipped: files whose names are not valid paths, and links out of the store, which are not
-    followed."""
+    """Files that listings of a store have skipped: files whose names are not valid paths, links out of the store, which are not followed,
+    and folders to which the store refuses access, with the errors. Folders that hold no data are left out."""
 
     names: set[str] = field(default_factory=set)
     links: set[str] = field(default_factory=set)
+    folders: dict[str, ConfigException] = field(default_factory=dict)
 
     def add(self, name: str) -> None:
         self.names.add(name.encode(errors="backslashreplace").decode())
 
+    def refuse(self, folder: str, error: ConfigException) -> None:
+        """Note that the folder cannot be listed."""
+        if not is_hidden(folder) and folder.rpartition("/")[2] != _OF_FILE_SYSTEM:
+            self.folders[folder] = error
+
     def clear(self) -> None:
         self.names.clear()
         self.links.clear()
+        self.folders.clear()
 
     @property
     def text(self) -> str:
@@ -124,7 +134,8 @@ class Store(Protocol):
         ...
 
     def files(self, folder: str = "", after: str = "") -> Iterator[StoredFile]:
-        """All files below a folder that come after the path ``after``, in the order of their paths. Empty if the folder does not exist."""
+        """All files below a folder that come after the path ``after``, in the order of their paths. Empty if the folder does not exist.
+        Folders below it to which the store refuses access are added to ``skipped``."""
         ...
 
     def check_root(self, *, may_be_empty: bool) -> None:

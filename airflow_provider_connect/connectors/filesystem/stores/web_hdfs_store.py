@@ -109,7 +109,15 @@ class WebHdfsStore:
                 if path > after:
                     yield _stored_file(path, each)
             elif may_hold_paths_after(path, after):
-                yield from self.files(path.rstrip("/"), after)
+                yield from self._files_below(path.rstrip("/"), after)
+
+    def _files_below(self, folder: str, after: str) -> Iterator[StoredFile]:
+        try:
+            yield from self.files(folder, after)
+        except ConfigException as error:
+            if not isinstance(error.__cause__, PermissionError):
+                raise
+            self.skipped.refuse(folder, error)
 
     def check_root(self, *, may_be_empty: bool) -> None:
         if self.file("") is None:

@@ -28,7 +28,7 @@ from airflow_provider_connect.connectors.filesystem.stores.location import open_
 from airflow_provider_connect.connectors.filesystem.stores.store import StoredFile
 from airflow_provider_connect.data.columns import values_of
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
-from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedPaths
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED, AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.batch import Batch
 from airflow_provider_connect.sdk.testing.contexts import MemoryConnectorContext, MemorySourceContext, Offsets, partition_key
 
@@ -625,6 +625,37 @@ def test_a_file_that_the_user_may_not_read_costs_no_other(world_readable: Folder
     with pytest.raises(ConfigException, match=r"cannot use \S*c\.json: Permission denied"):
         folder.run()
     assert folder.committed[10:] == folder.written[5:10]
+
+
+def test_a_folder_that_the_user_may_not_list_costs_no_other(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
+    """nextcloud/server 29514, navidrome/navidrome 328, IrosTheBeggar/mStream 209: a scan ended at lost+found, or at hidden snapshots."""
+    allowed, refused = AllowedFolder.names, {"lost+found", ".snapshots", "b/.snapshots"}
+
+    def names(self: AllowedFolder) -> list[str]:
+        if self.path.removeprefix(f"{folder.path}/") in refused:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return allowed(self)
+
+    monkeypatch.setattr(AllowedFolder, "names", names)
+    for name in ("a.json", "b/a.json", "x/a.json", "y/y/a.json", "z.json"):
+        folder.add(name, 1)
+    for name in (*refused, "x/deep"):
+        (folder.path / name).mkdir()
+    assert sorted(numbers(folder.run(2))) == [0, 1, 2, 3, 4]
+    assert not folder.has_new_data()
+    refused |= {"x", "y/y"}
+    folder.add("zz.json", 1)
+    assert folder.has_new_data()
+    with pytest.raises(ConfigException, match=r"2 files could not be read:\n.*/x: Permission denied.*\n.*/y/y: Permission denied"):
+        folder.run()
+    assert sorted(numbers(folder.committed)) == [0, 1, 2, 3, 4, 5]
+    assert folder.has_new_data()
+    folder.config["file.names.ascending"] = "true"  # a later file must not mark the folder's files as read
+    with pytest.raises(ConfigException, match=r"/x: Permission denied"):
+        folder.run()
+    refused |= {str(folder.path)}
+    with pytest.raises(ConfigException, match="Permission denied"):
+        folder.tasks()
 
 
 def test_a_store_that_cannot_be_reached_for_a_while_loses_and_doubles_nothing(folder: Folder, monkeypatch: pytest.MonkeyPatch) -> None:
