@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 
 
 def lazy_names(package: str) -> tuple[Callable[[str], object], list[str]]:
-    """``__getattr__`` and ``__all__`` of a package, from the lines ``from … import … as …`` of its ``__init__.pyi``.
+    """Returns ``__getattr__`` and ``__all__`` of a package, from the lines ``from … import … as …`` of its ``__init__.pyi``.
 
     The package's loader reads the file, because the package may be in a zip.
     """

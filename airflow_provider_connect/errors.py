@@ -1,9 +1,10 @@
-"""Every exception that this package raises, with its HTTP status and whether the call may be retried.
+"""The exceptions of this package, each with its HTTP status and whether the call may be retried. More specific ones are subclasses in the
+modules that raise them.
 
 ::
 
     ConnectException                     500  root of all
-    ├── ConfigException                  400  a setting is wrong: name, value and reason; all of them in .errors
+    ├── ConfigException                  400  a setting is wrong: name, value and reason; all reasons in .errors
     │   ├── MissingException             400  a connector's source or destination is missing, and it cannot wait: its tasks FAIL
     │   └── WorkerSettingsException      500  the worker's own settings are wrong; an admin may correct them, so a retry may succeed
     ├── BadRequestException              400  the request is invalid in the current state
@@ -25,7 +26,12 @@
     └── TaskException                    500  ends a task, whose status becomes FAILED
         ├── TaskMemoryException          500  its process reached task.memory.max, or could not get memory
         ├── FencedException              500  a newer claim took over: the task ends without another write
+        │   ├── PausedException          500  the connector was paused before its task began
         │   └── TransactionExpiredException  500  the broker probably aborted a transaction that took too long
+        ├── RetriesExhaustedException    500  a temporary cause outlasted the retries of a call
+        ├── ChangedInputException        500  others have changed what a sink reads; a retry continues from what is there now
+        ├── JavaException                500  Java code raised an exception; .trace is Java's
+        │   └── JavaRecordException      500  a Java task's record is too large for its producer or topic
         └── TooManyTasksException        500  a connector asked for more tasks than tasks.max allows
 
 Classes have the names of Kafka Connect's classes, if there are such classes. Foreign errors are translated once, in the module that calls

@@ -90,7 +90,7 @@ def load_notifier(name: str, defined: Mapping[str, NotifierSettings]) -> Any:  #
 
 
 def notice_context(connector: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    """A notifier's context: plain values, without secrets. ``ti`` has the values that default templates of Airflow's notifiers use."""
+    """A notifier's context: plain values, without secrets. Its ``ti`` has the values that default templates of Airflow's notifiers use."""
     ti, task = context["ti"], context.get("task")
     error = str(context.get("exception") or _NO_REPORT)
     trace = getattr(task, "failure_trace", None) or error

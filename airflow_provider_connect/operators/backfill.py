@@ -21,8 +21,8 @@ _DIGITS = 16
 class BackfillOperator(ConnectVerbOperator):
     """Creates a backfill of a sink's ``ranges``, and waits until they are delivered. Returns the backfill's name.
 
-    Each range is ``{"topic": …, "partition": …, "from": …, "to": …}``. ``from`` and ``to`` (exclusive) are offsets (numbers) or instants
-    (ISO 8601 texts with a time zone). An omitted key does not limit the range. ``config`` has the settings that differ from the
+    Each range is ``{"topic": …, "partition": …, "from": …, "to": …}``. The ends ``from`` and ``to`` (exclusive) are offsets (numbers) or
+    instants (ISO 8601 texts with a time zone). An omitted key does not limit the range. ``config`` has the settings that differ from the
     connector's; None removes a setting. For a source, omit ``ranges``, limit the backfill by settings in ``config``, and set
     ``wait=False``.
 

@@ -116,7 +116,7 @@ class UpdateConnectorOperator(_ConfigOperator):
 class ValidateConfigOperator(_ConfigOperator):
     """Validates ``config`` with the cluster's plugin. If it has errors, the task fails without a retry.
 
-    The failure names each invalid key with its errors. Nothing is written. ``connector`` is the name that the connector would have. The
+    The failure names each invalid key with its errors. Nothing is written. The connector of the name ``connector`` need not exist. The
     operator sends one request, so ``wait`` and ``deferrable`` have no effect.
     """
 

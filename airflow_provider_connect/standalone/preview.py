@@ -107,7 +107,7 @@ def _outcome(task: PreviewedTask) -> str:
 
 
 def _visible_fields(record: PreviewedRecord) -> Mapping[str, object]:
-    """The existing fields of a record. ``offset`` is the offset in the topic, or the source offset."""
+    """The existing fields of a record. Its ``offset`` is the offset in the topic, or the source offset."""
     offset = record.source_offset if record.offset is None else record.offset
     there = {"partition": record.partition, "offset": offset, "timestamp": record.timestamp, "headers": list(record.headers) or None}
     known = {name: value for name, value in there.items() if value is not None}

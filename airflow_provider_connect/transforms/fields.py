@@ -154,7 +154,7 @@ def _check_renames(_name: str, value: Any) -> None:
 
 
 class ReplaceField(OneSide):
-    """Removes, selects and renames fields. ``exclude`` has precedence over ``include``; both use the names before renaming."""
+    """Removes, selects and renames fields. The setting ``exclude`` has precedence over ``include``; both use the names before renaming."""
 
     config_def = ConfigDef(
         ConfigKey(

@@ -30,7 +30,7 @@ _SETTINGS: Final[dict[str, str | bool | int | float | list[str]]] = {
 
 
 class Sandbox:
-    """One database. ``sql_query`` checks its statements first; the settings here are the second line of defence."""
+    """One database. The module ``sql_query`` checks its statements first; the settings here are the second line of defence."""
 
     def __init__(self) -> None:
         self._connection = duckdb.connect(":memory:", config=_SETTINGS)

@@ -159,6 +159,14 @@ def test_every_path_that_the_architecture_names_is_there() -> None:
     assert [path for path in named if not (ROOT / path).exists() and not (PACKAGE / path).exists()] == []
 
 
+def test_a_module_has_every_symbol_that_the_architecture_finds_in_it() -> None:
+    found = re.findall(r"`(\w+)` (?:in|of) `([\w/]+\.py)`", ARCHITECTURE.read_text(encoding="utf-8"))
+    assert len(found) > 10
+    modules = {path: (PACKAGE / path).read_text(encoding="utf-8") for _, path in found}
+    defines = r"^ *(?:async def |def |class )?{}\b(?:[(:]| = |\[)"
+    assert [(symbol, path) for symbol, path in found if not re.search(defines.format(symbol), modules[path], re.MULTILINE)] == []
+
+
 @pytest.mark.parametrize("walk", [*TO_AND_FROM_THE_BROKER, "A source's commit", "A sink's commit", "3. A config's way", "Pause", "Stop"])
 def test_a_walk_of_the_architecture_goes_from_module_to_module_without_a_gap(walk: str) -> None:
     text = sections(ARCHITECTURE.read_text(encoding="utf-8"))[walk]

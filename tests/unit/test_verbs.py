@@ -86,6 +86,14 @@ def test_clients_have_the_defaults_of_the_table() -> None:
                 assert taken[argument].default == parameter.default, (verb.name, name)
 
 
+def test_the_herder_has_the_defaults_of_the_table() -> None:
+    for verb in VERBS.values():
+        taken = inspect.signature(getattr(Herder, verb.name)).parameters if hasattr(Herder, verb.name) else {}
+        for name, parameter in verb.query.items():
+            if (argument := argument_of(name)) in taken and taken[argument].default is not inspect.Parameter.empty:
+                assert taken[argument].default == parameter.default, (verb.name, name)
+
+
 def test_query_parameters_are_read_as_they_are_sent() -> None:
     verb = VERBS["restart_connector"]
     for arguments in ({"include_tasks": True, "only_failed": False}, {"include_tasks": False, "only_failed": True}):

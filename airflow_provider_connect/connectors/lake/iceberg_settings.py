@@ -204,7 +204,7 @@ def _unsupported_options(config: Config) -> Iterator[ConfigException]:
 
 
 def catalog_kind(config: Config) -> str:
-    """``sql``, ``rest`` or ``hive``."""
+    """The kind of the catalog: ``sql``, ``rest`` or ``hive``."""
     kind = _KINDS.get((config[CATALOG_TYPE] or "").lower()) or _JAVA_CATALOGS.get(config[CATALOG_IMPL] or "")
     if kind is None:
         raise ConfigException.of(CATALOG_TYPE, config[CATALOG_TYPE], "Set it to jdbc (or sql), rest or hive.")

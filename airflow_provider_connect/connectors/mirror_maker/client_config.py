@@ -46,7 +46,7 @@ def client_config(config: Config, side: str, kind: ClientKind, allowed: AllowedP
 
 
 def isolation_level(config: Config, side: str = "source") -> str:
-    """``read_committed``, unless the consumer's settings set another level."""
+    """The level of the consumer's settings, or ``read_committed``."""
     return _java(config.originals, side, ClientKind.CONSUMER)[1].get(_ISOLATION, "read_committed").strip()
 
 

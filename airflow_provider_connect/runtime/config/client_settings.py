@@ -1,6 +1,6 @@
 """The settings of every client of a worker: built-in ones, and those that it inherits by Kafka Connect's rules (contract §2.1, §4.5).
 
-``sdk.kafka_settings`` converts them to librdkafka's settings.
+``kafka_client.settings`` converts them to librdkafka's settings.
 """
 
 from collections.abc import Iterable, Mapping

@@ -396,7 +396,7 @@ class Herder:
         """Give the connector the config of an earlier revision. See ``ConnectorHistory.roll_back``."""
         return self._written(name, self._history.roll_back(name, revision, restore, author or self._author))
 
-    def offsets_history(self, name: str, *, limit: int = 100, before: int | None = None) -> OffsetHistory:
+    def offsets_history(self, name: str, *, limit: int = 50, before: int | None = None) -> OffsetHistory:
         """The changes of the connector's offsets, the newest first. ``limit`` counts partitions."""
         return self._history.offsets(name, limit=limit, before=before)
 

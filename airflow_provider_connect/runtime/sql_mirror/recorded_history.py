@@ -35,7 +35,7 @@ class RecordedHistory:
         self._sessions = sessions
 
     def config_lines(self, connector: str, *, limit: int, before: int | None = None) -> Page:
-        """The newest lines below line ``before``. ``old`` and ``new`` are complete configs as JSON, with secrets hidden."""
+        """The newest lines below line ``before``. In a line, ``old`` and ``new`` are complete configs as JSON, with secrets hidden."""
         with self._sessions() as database:
             return _page(database, _of(connector, Kind.CONFIG), limit, before)
 

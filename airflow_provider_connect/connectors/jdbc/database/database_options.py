@@ -26,7 +26,7 @@ _NO_FILES: Final = ("system", "")  # values of ``sslrootcert`` that are not a pa
 
 
 def file_options(dialect: Dialect, options: Mapping[str, str]) -> dict[str, str]:
-    """The options that have a path of the host, with their paths. ``database_files`` checks each path."""
+    """The options that have a path of the host, with their paths. The module ``database_files`` checks each path."""
     return {name: value for name, value in options.items() if name in dialect.options.files and value not in _NO_FILES}
 
 

@@ -38,7 +38,7 @@ def own_client_settings(class_name: str, config: Mapping[str, str], worker: Mapp
 def history_settings(config: Mapping[str, str], worker: Mapping[str, str], internal: Collection[str]) -> dict[str, str]:
     """The settings that the history's clients need in addition to ``config``. If the history is on the worker's cluster, these are the
     login of the ``worker``, from its settings ``producer.*`` and ``consumer.*``. Raises ConfigException for a history on an ``internal``
-    topic. ``rules`` refuse a history that is not on a topic, and settings of its clients that do more than tune the clients."""
+    topic. The module ``rules`` refuses a history that is not on a topic, and settings of its clients that do more than tune the clients."""
     refuse_internal(HISTORY_TOPIC, config.get(HISTORY_TOPIC, ""), internal)
     servers = config.get(HISTORY_SERVERS, "")
     logins = {client: login(worker, client, servers) for client in ("producer", "consumer")}

@@ -58,7 +58,7 @@ def _with_offsets(column: pa.Array | None) -> pa.Array | None:
 
 
 def _data_bytes(column: pa.Array) -> int:
-    """The size of the values in bytes, from the column's offsets. ``nbytes`` also counts other bytes if the column is a slice."""
+    """The size of the values in bytes, from the column's offsets. Arrow's ``nbytes`` also counts other bytes if the column is a slice."""
     offsets = column.buffers()[1]
     if len(column) == 0 or offsets is None:
         return 0

@@ -45,7 +45,7 @@ class TaskFence(Protocol):
 
 class MemoryFence:
     """The fence around a task in this process. Entering starts the watching process. ``at`` may be called for each batch, and costs a
-    microsecond. ``wire`` is the descriptor of the connection that notifies the driver. None: only the log is written."""
+    microsecond. ``connection`` is the descriptor of the connection that notifies the driver. None: only the log is written."""
 
     def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
         self._note = {"title": title, "task": str(task), "at": _START, "remedy": _REMEDY}

@@ -26,8 +26,8 @@ and in one row of the SQL mirror's history, for which MySQL allows 16 MiB."""
 class PlanningContext:
     """A connector's context while it generates task configs. ``read`` reads its offsets, once, when the connector first requests an offset.
 
-    ``settle_seconds`` of ``read`` bounds the wait for an open transaction. None: the timeout of any answer applies. ``take_over`` ends a
-    transaction that hides some offsets: its owner was killed, or is fenced by this plan."""
+    The argument of ``read`` is the limit of the wait for an open transaction, in seconds. None: the timeout of any answer applies.
+    ``take_over`` ends a transaction that hides some offsets: its owner was killed, or is fenced by this plan."""
 
     def __init__(
         self,
