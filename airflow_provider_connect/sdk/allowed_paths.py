@@ -23,6 +23,9 @@ SETTING: Final = "connectors.allowed.paths"
 DATA_FOLDER: Final = "connect-data"
 """The name of the default folder. It is below the worker's folder (``AIRFLOW_HOME``, or the folder of ``worker.properties``)."""
 
+LOST_AND_FOUND: Final = "lost+found"
+"""The name of a file system's own folder, which only root may list."""
+
 LONGEST_PATH: Final = 4095
 LONGEST_NAME: Final = 255
 """Linux's limits, in bytes."""

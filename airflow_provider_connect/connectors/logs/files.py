@@ -15,7 +15,7 @@ from typing import BinaryIO, Final, cast
 
 from airflow_provider_connect.connectors.logs.gzip_content import GzipContent
 from airflow_provider_connect.errors import ConfigException
-from airflow_provider_connect.sdk.allowed_paths import AllowedFolder, AllowedPaths
+from airflow_provider_connect.sdk.allowed_paths import LOST_AND_FOUND, AllowedFolder, AllowedPaths
 from airflow_provider_connect.sdk.bounded_regex import BoundedRegex
 
 PATHS: Final = "paths"
@@ -233,7 +233,7 @@ def _below(folder: AllowedFolder, patterns: Sequence[BoundedRegex | None], failu
         yield from _below(folder, rest, failures)
     try:
         with _open_listing(folder) as (entries, _):
-            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False))
+            names = sorted(entry.name for entry in entries if entry.is_dir(follow_symlinks=False) and entry.name != LOST_AND_FOUND)
     except OSError as error:
         failures[path_text(folder.path)] = error
         return

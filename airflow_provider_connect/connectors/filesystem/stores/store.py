@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, Final, Protocol
 
 from airflow_provider_connect.errors import ConfigException
+from airflow_provider_connect.sdk.allowed_paths import LOST_AND_FOUND
 
 _SPECIAL: Final = re.compile(r"""[\x00-\x1f\x7f"#%'*/:=?\\{[\]^]""")
 UNFINISHED: Final = ".unfinished-"
 """Part of temporary names in ``create``, for stores that need two steps."""
 
 
-_OF_FILE_SYSTEM: Final = "lost+found"
 PROBE_FILE: Final = ".connect-check"
 """This file is read to check access to a store. It need not exist."""
 
@@ -55,7 +55,7 @@ class SkippedFiles:
 
     def refuse(self, folder: str, error: ConfigException) -> None:
         """Note that the folder cannot be listed."""
-        if not is_hidden(folder) and folder.rpartition("/")[2] != _OF_FILE_SYSTEM:
+        if not is_hidden(folder) and folder.rpartition("/")[2] != LOST_AND_FOUND:
             self.folders[folder] = error
 
     def clear(self) -> None:

@@ -60,6 +60,18 @@ def break_folder(monkeypatch: pytest.MonkeyPatch, folder: Path, number: int) -> 
     monkeypatch.setattr(AllowedFolder, "open", broken)
 
 
+@pytest.mark.parametrize("pattern", ["*/*.log", "**/*.log"])
+def test_a_file_system_s_own_folder_is_not_listed(logs: Logs, monkeypatch: pytest.MonkeyPatch, pattern: str) -> None:
+    """navidrome/navidrome 328: only root may list it, so a scan of a whole file system failed."""
+    for name in ("a", "lost+found"):
+        (logs.folder / name).mkdir()
+    logs.write("one\n", logs.folder / "a" / "app.log")
+    logs.config["paths"] = f"{logs.folder}/{pattern}"
+    break_folder(monkeypatch, logs.folder / "lost+found", errno.EACCES)
+    assert logs.read() == ["one"]
+    assert logs.has_new_data() is False
+
+
 @pytest.fixture(params=["false", "true"], ids=["bounded", "follow"])
 def folders(request: pytest.FixtureRequest, logs: Logs) -> Logs:
     """Three folders with a line each."""
