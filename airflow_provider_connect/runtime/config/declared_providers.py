@@ -83,9 +83,10 @@ class DeclaredProvider(ConfigProvider):
             return ""
         if not self.has_rules and self.is_public(key):
             return ""
+        every = "" if self.has_rules else f" ({DEFAULT_ACCESS}=allow lets every connector read everything)"  # rules go before the default
         return (
             f"no {prefix}.access setting of the worker lets this connector read it; change the variable, or ask for the setting "
-            f"{prefix}.access.{connector or '.*'}={location} ({DEFAULT_ACCESS}=allow lets every connector read everything)"
+            f"{prefix}.access.{_as_pattern(connector or '') or '.*'}={_as_pattern(location)}{every}"
         )
 
     def get(self, path: str, keys: Iterable[str]) -> ConfigData:
@@ -116,6 +117,11 @@ class DeclaredProvider(ConfigProvider):
     def _note(self, ttl_ms: int | None) -> None:
         if ttl_ms is not None:
             self.shortest_ttl_ms = ttl_ms if self.shortest_ttl_ms is None else min(ttl_ms, self.shortest_ttl_ms)
+
+
+def _as_pattern(text: str) -> str:
+    """A regular expression for ``text``, which is the text itself for most."""
+    return text if re.fullmatch(r"[\w ./:,@-]*", text) else re.escape(text)
 
 
 class Providers(dict[str, DeclaredProvider]):
