@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,6 +31,7 @@ from airflow_provider_connect.connectors.jdbc.sink.settings import CONFIG_DEF as
 from airflow_provider_connect.connectors.jdbc.sink.settings import SinkSettings
 from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, accepts, changes
 from airflow_provider_connect.connectors.jdbc.source.connector import JdbcSourceConnector
+from airflow_provider_connect.connectors.jdbc.source.settings import SourceSettings
 from airflow_provider_connect.connectors.lake.unwritten_fields import UnwrittenFields
 from airflow_provider_connect.connectors.logs.settings import CONFIG_DEF as LOGS
 from airflow_provider_connect.connectors.logs.settings import LineSettings
@@ -48,11 +50,15 @@ from airflow_provider_connect.data.schema import (
     decimal_schema,
 )
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.rest.access import Access
+from airflow_provider_connect.rest.server import RestListener, create_access
 from airflow_provider_connect.runtime.config.client_settings import refused_overrides
+from airflow_provider_connect.runtime.config.config_providers import resolve
 from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import group_errors, refusal_of_topics
+from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 
 TABLE: Final = TableName("orders")
@@ -130,6 +136,37 @@ def group(**config: str) -> None:
     errors = group_errors(WorkerSettings.of({}), {name.replace("_", "."): value for name, value in config.items()})
     if errors:
         raise ConnectException(" ".join(errors))
+
+
+HOST: Final = "${env:HOST}"
+OPEN: Final = {"config.providers.access.default": "allow"}
+RULES: Final = {**OPEN, "config.providers.env.access.others": ".*"}
+"""With a rule, the default no longer applies."""
+
+
+def resolved(variable: str, worker: Mapping[str, str] = MappingProxyType({}), key: str = "connection.url", **more: str) -> dict[str, str]:
+    env = {"config.providers": "env", "config.providers.env.class": "EnvVarConfigProvider"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"HOST": "db.example.org", "A*B": "db.example.org", "SHORT": "db"}.items():
+            patch.setenv(name, value)
+        found = resolve({key: variable}, WorkerSettings.of({**env, **worker, **more}).config_providers("orders"))
+    assert "$" not in found[key]
+    return found
+
+
+def bounded(**settings: str) -> None:
+    given = {"connection.url": "jdbc:sqlite:/x.db", "mode": "bulk", "topic.prefix": "t.", **settings}
+    SourceSettings.of(JdbcSourceConnector.config_def.parse(given), ALL_ALLOWED)
+
+
+def access(listener: str, anonymous: str = "false") -> Access:
+    worker = {"listeners": listener, "rest.anonymous.access": anonymous}
+    return create_access(worker, RestListener.of(worker))
+
+
+def tombstone() -> Batch:
+    key = struct(id=INT32_SCHEMA)
+    return KafkaBatch("t", pa.nulls(1), key=column_of([{"id": 1}], key), key_schema=key, kafka_partition=0, first_offset=0, next_offset=1)
 
 
 def lines(**settings: str) -> LineSettings:
@@ -220,6 +257,12 @@ CASES: Final = [
             pk_mode="record_value",
             pk_fields="f",
         ),
+    ),
+    Case(
+        "records without a value",
+        "Set delete.enabled to true to delete the rows of their keys",
+        lambda: build_layout(sink(pk_mode="record_key"), tombstone(), str),
+        lambda: build_layout(sink(pk_mode="record_key", delete_enabled="true"), tombstone(), str),
     ),
     Case(
         "columnar files of values without a schema",
@@ -332,6 +375,45 @@ CASES: Final = [
         lambda: group(name="bücher"),
         lambda: group(**{"name": "bücher", "consumer_override_group_id": "books"}),
     ),
+    *(
+        Case(f"a variable, {name}", advice, lambda given=given: resolved(*given), lambda given=given, rule=rule: resolved(*given, **rule))  # type: ignore[misc]
+        for name, advice, given, rule in [
+            ("no rule", "(config.providers.access.default=allow", (HOST,), {"config.providers.access.default": "allow"}),
+            (
+                "no rule of this connector",
+                "config.providers.env.access.orders=HOST",
+                (HOST, RULES),
+                {"config.providers.env.access.orders": "HOST"},
+            ),
+            (
+                "a name with a star",
+                r"config.providers.env.access.orders=A\*B",
+                ("${env:A*B}", RULES),
+                {"config.providers.env.access.orders": r"A\*B"},
+            ),
+            ("in a topic", "config.providers.env.public.keys=HOST", (HOST, OPEN, "topics"), {"config.providers.env.public.keys": "HOST"}),
+            ("in a topic, all", "(config.providers.env.secret=false", (HOST, OPEN, "topics"), {"config.providers.env.secret": "false"}),
+            (
+                "a short value",
+                "config.providers.env.public.keys=SHORT",
+                ("${env:SHORT}", {"config.providers.env.access.orders": ".*"}),
+                {"config.providers.env.public.keys": "SHORT"},
+            ),
+        ]
+    ),
+    Case(
+        "rows of a mode without order",
+        "remove it and bound the rows in a query",
+        lambda: bounded(**{"rows.from": "5"}),
+        lambda: bounded(query="SELECT * FROM orders WHERE id >= 5", **{"topic.prefix": "orders"}),
+    ),
+    *(
+        Case("a server that is open to all", advice, lambda: access("http://0.0.0.0:8083"), lambda more=more: access(**more))  # type: ignore[misc]
+        for advice, more in [
+            ("listen on 127.0.0.1", {"listener": "http://127.0.0.1:8083"}),
+            ("or set rest.anonymous.access=true", {"listener": "http://0.0.0.0:8083", "anonymous": "true"}),
+        ]
+    ),
     Case(
         "a deadline without a notifier",
         "name notifiers in airflow.on.deadline",
@@ -415,6 +497,13 @@ def test_the_advice_removes_the_fault(case: Case) -> None:
     with pytest.raises(ConnectException, match=re.escape(case.advice)):
         case.fault()
     case.remedied()
+
+
+@pytest.mark.parametrize(("worker", "is_advised"), [({}, True), (RULES, False)])
+def test_the_default_of_access_is_advised_only_where_it_applies(worker: Mapping[str, str], is_advised: bool) -> None:
+    with pytest.raises(ConnectException) as refused:
+        resolved(HOST, worker)
+    assert ("config.providers.access.default=allow" in refused.value.message) is is_advised
 
 
 # What fits a column of another type

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from airflow_provider_connect.connectors.jdbc.sink.settings import KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
+from airflow_provider_connect.connectors.jdbc.sink.settings import DELETE_ENABLED, KAFKA_FIELDS, PK_FIELDS, PK_MODE, PkMode, SinkSettings
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.data.schema import INT32_SCHEMA, INT64_SCHEMA, STRING_SCHEMA, Schema, SchemaType
@@ -111,9 +111,15 @@ def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], 
     value = batch.value_schema
     if is_all_deletes(batch) and has_deletes:
         value = None
-    elif value is None or value.type is not SchemaType.STRUCT:
+    elif is_all_deletes(batch) and value is None:
         raise DataException(
-            f"Records of topic {batch.topic} cannot be rows: their value {_named(value, batch)}, not a struct with a schema. "
+            f"Records of topic {batch.topic} cannot be rows: their value is null. Set {DELETE_ENABLED} to true to delete the rows of their "
+            "keys, or leave them out (transformation Filter with the predicate RecordIsTombstone)."
+        )
+    elif value is None or value.type is not SchemaType.STRUCT:
+        kind = "has no schema" if value is None else f"is {value.type.name}"
+        raise DataException(
+            f"Records of topic {batch.topic} cannot be rows: their value {kind}, not a struct with a schema. "
             "Use a converter that gives schemas: JsonConverter with schemas.enable=true, or Avro."
         )
     columns = [replace(column, name=name_of(column.name)) for column in _key_columns(settings, batch, value)]
@@ -126,12 +132,6 @@ def build_layout(settings: SinkSettings, batch: Batch, name_of: Callable[[str], 
     if not columns:
         raise DataException(f"Records of topic {batch.topic} have no field to write: see fields.whitelist")
     return Layout(tuple(columns), batch.key_schema, None if value is None else value.as_optional(), has_deletes)
-
-
-def _named(schema: Schema | None, batch: Batch) -> str:
-    if schema is not None:
-        return f"is {schema.type.name}"
-    return "is null" if is_all_deletes(batch) else "has no schema"
 
 
 def _key_columns(settings: SinkSettings, batch: Batch, value: Schema | None) -> Iterator[RecordColumn]:

@@ -162,9 +162,8 @@ def _bound(mode: Mode, name: str, text: str | None) -> int | None:
     if text is None:
         return None
     if mode is Mode.BULK:
-        raise ConfigException.of(
-            name, text[:_SHOWN], f"Mode {mode} has no column that rows are ordered by. Choose another mode, or a query."
-        )
+        reason = f"Mode {mode} has no column that rows are ordered by. Choose another mode, or remove it and bound the rows in a {QUERY}."
+        raise ConfigException.of(name, text[:_SHOWN], reason)
     if not mode.has_timestamp:
         if _NUMBER.fullmatch(text.strip()) is None:
             raise ConfigException.of(name, text[:_SHOWN], "It must be a whole number of the incrementing column.")
