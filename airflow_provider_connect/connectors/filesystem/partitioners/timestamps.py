@@ -85,15 +85,31 @@ def _as_ms(values: pa.Array) -> Any:  # Any: pyarrow's casts
 
 
 _DATE, _FINER = r"^(\d{4}-\d\d-\d\d)Z?$", r"(\.\d{3})\d+"
+_ZONE: Final = r"(?:Z|[T ]\d\d(?::?\d\d)*(?:\.\d+)?[+-]\d\d(?::?\d\d)?)$"
+_INTEGER, _FRACTION = r"^-?[0-9]{1,19}$", r"^(-?[0-9]{1,19})\.[0-9]+$"
+_OTHER_FORMS: Final = ((r"(:\d\d),(\d)", r"\1.\2"), (r"z$", "Z"), (r" ([+-][\d:]+)$", r"\1"))
+"""Parts of ISO 8601 that Arrow does not read, and what it reads instead."""
 
 
 def _parse_texts(values: pa.Array) -> pa.Array:
-    """Parse ISO 8601 texts, including dates, and texts of digits, which are milliseconds. A time without a zone is UTC."""
+    """Parse ISO 8601 texts, including dates, and texts of numbers, which are milliseconds. A time without a zone is UTC. Fractions of
+    numbers are cut, as in Java."""
     if pc.all(pc.utf8_is_decimal(values), min_count=0).as_py():
         return values.cast(pa.int64()).cast(pa.timestamp("ms"))
+    try:
+        return _parse_times(values)
+    except pa.ArrowInvalid:  # rarer forms
+        whole = pc.replace_substring_regex(values, _FRACTION, r"\1")
+        if pc.all(pc.match_substring_regex(whole, _INTEGER), min_count=0).as_py():
+            return whole.cast(pa.int64()).cast(pa.timestamp("ms"))
+        for pattern, replacement in _OTHER_FORMS:
+            values = pc.replace_substring_regex(values, pattern, replacement)
+        return _parse_times(values)
+
+
+def _parse_times(values: pa.Array) -> pa.Array:
     texts = pc.replace_substring_regex(pc.replace_substring_regex(values, _DATE, r"\1T00:00"), _FINER, r"\1")
-    has_zone = pc.match_substring_regex(texts, r"T?\d\d:.*[+-]\d\d:?\d\d$|Z$|\d[T ]\d\d[+-]\d\d$")
-    zoned = pc.if_else(has_zone, texts, pc.binary_join_element_wise(texts, "Z", ""))
+    zoned = pc.if_else(pc.match_substring_regex(texts, _ZONE), texts, pc.binary_join_element_wise(texts, "Z", ""))
     return zoned.cast(pa.timestamp("ms", "UTC"))
 
 
