@@ -261,7 +261,7 @@ def _options(settings: Mapping[str, Any]) -> dict[str, str]:
 
 def _manifest(store: Store, path: str) -> frozenset[str]:
     try:
-        return frozenset(line.strip() for line in store.read(path).decode().splitlines())
+        return frozenset(line.strip() for line in store.read(path).decode("utf-8-sig").splitlines())
     except FileNotFoundError:
         raise ConfigException.of(MANIFEST, path, "There is no such file below the URL. Create it, or set another path.") from None
     except UnicodeDecodeError as error:

@@ -140,3 +140,11 @@ def test_a_file_that_another_program_is_still_copying_is_not_read(tmp_path: Path
     assert read(tmp_path).records == []
     copied.rename(tmp_path / "a.json")
     assert [record.value for record in read(tmp_path).records] == [1]
+
+
+def test_a_manifest_may_begin_with_a_mark_and_have_any_line_ends(tmp_path: Path) -> None:
+    """opensearch-project/data-prepper 2471: a mark became part of the first name."""
+    for name in ("a", "b", "c"):
+        (tmp_path / f"{name}.json").write_text(f'"{name}"\n')
+    (tmp_path / "list.txt").write_bytes(b"\xef\xbb\xbfa.json\r\nb.json\r\n")
+    assert [record.value for record in read(tmp_path, file_manifest="list.txt").records] == ["a", "b"]
