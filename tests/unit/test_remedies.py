@@ -52,12 +52,14 @@ from airflow_provider_connect.data.schema import (
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.server import RestListener, create_access
-from airflow_provider_connect.runtime.config.client_settings import refused_overrides
+from airflow_provider_connect.runtime.config.client_settings import client_config, refused_overrides
 from airflow_provider_connect.runtime.config.config_providers import resolve
 from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import group_errors, refusal_of_topics
+from airflow_provider_connect.runtime.worker.delivery.kafka_reader import BATCH_BYTES, FORCED_SETTINGS, READER_SETTINGS
+from airflow_provider_connect.runtime.worker.task.memory_fence import REMEDY
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 
@@ -650,3 +652,10 @@ def topic_errors(config: Mapping[str, str]) -> list[str]:
     connector = JdbcSourceConnector()
     connector.refusal_of_topic = refusal_of_topics(WorkerSettings.of({}), config)
     return [error for value in connector.validate(config) if value.name in ("topic.prefix", "table.include") for error in value.errors]
+
+
+def test_the_setting_for_smaller_batches_of_a_sink_is_that_of_its_reader() -> None:
+    """A batch holds what has arrived in the reader's queue; the size of a fetch does not limit it."""
+    [name] = re.findall(r"consumer\.override\.([a-z.]+)", REMEDY)
+    config = {**READER_SETTINGS, **client_config(WorkerSettings.of({}), "consumer", {name: "500"}), **FORCED_SETTINGS}
+    assert (READER_SETTINGS[name], config[name]) == (str(BATCH_BYTES >> 10), "500")

@@ -29,9 +29,10 @@ _PROGRAM: Final = Path(__file__).with_name("memory_watch.py")
 _START: Final = "its start, before its first record"
 _END_SECONDS: Final = 5.0
 _LONGEST_POSITION: Final = 500
-_REMEDY: Final = (
-    "Give it smaller batches (batch.max.rows, consumer.override.max.partition.fetch.bytes or the like of the connector), find the record "
-    "or file that expands, or raise task.memory.max: in the connector up to the worker's, above that in the worker's settings."
+REMEDY: Final = (
+    "Give it smaller batches (of a source batch.max.rows or the like, of a sink consumer.override.queued.max.messages.kbytes, 32768 by "
+    "default), find the record or file that expands, or raise task.memory.max: in the connector up to the worker's, above that in the "
+    "worker's settings."
 )
 
 
@@ -48,7 +49,7 @@ class MemoryFence:
     microsecond. ``connection`` is the descriptor of the connection that notifies the driver. None: only the log is written."""
 
     def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
-        self._note = {"title": title, "task": str(task), "at": _START, "remedy": _REMEDY}
+        self._note = {"title": title, "task": str(task), "at": _START, "remedy": REMEDY}
         self._limit = limit
         self._connection = -1 if connection is None else connection
         self._file: int | None = None
