@@ -21,6 +21,7 @@ from airflow.configuration import retrieve_configuration_description
 from airflow_provider_connect.cli.commands import get_connect_cli_commands
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.get_provider_info import get_provider_info
+from airflow_provider_connect.kafka_client import settings as client_settings
 from airflow_provider_connect.kafka_client.keys import client_config_def
 from airflow_provider_connect.runtime.config.client_settings import ClientKind
 from airflow_provider_connect.runtime.config.dag_settings import dag_settings
@@ -134,7 +135,12 @@ def unknown_names(text: str) -> Iterator[str]:
         if name.startswith("airflow_provider_connect."):
             if not is_in_package(name):
                 yield name
-        elif not ({name, own} & keys().keys() or name in worker_keys() or name in airflow_keys() or name in _OF_SERVERS):
+        elif not (
+            {name, own} & (keys().keys() | client_settings._NATIVE)
+            or name in worker_keys()
+            or name in airflow_keys()
+            or name in _OF_SERVERS
+        ):
             yield name
 
 
