@@ -1,5 +1,6 @@
-"""The exceptions of this package, each with its HTTP status and whether the call may be retried. More specific ones are subclasses in the
-modules that raise them.
+"""The exceptions of this package, each with its HTTP status and whether the call may be retried.
+
+More specific exceptions are subclasses of these, in the modules that raise them.
 
 ::
 

@@ -49,6 +49,7 @@ NOT_FOR_AUTHORS = {
     "INTEGER_BITS",
     "LONGEST",  # of a text that an expression makes
     "LONGEST_NAME",  # of a file, for the sink of files
+    "LOST_AND_FOUND",  # of a file system, for sources of files
     "PACKED",  # for the client of registries
     "limit_responses",
     "check_rows",  # for converters, as sdk.expansion
