@@ -16,6 +16,7 @@ from urllib.parse import urlsplit
 
 import httpx
 from airflow.configuration import conf
+from airflow.sdk.exceptions import AirflowNotFoundException
 from airflow.utils.cli import suppress_logs_and_warning
 from packaging.requirements import Requirement
 
@@ -136,7 +137,9 @@ def _java_and_spark() -> Iterator[Finding]:
     try:
         master = spark_master(conn_id)
     except ConnectException as error:
-        yield wrong("spark", error.message, f"airflow connections add {conn_id} --conn-type spark --conn-host 'local[2]'")
+        add = f"airflow connections add {conn_id} --conn-type spark --conn-host 'local[2]'"
+        is_missing = isinstance(error.__cause__, AirflowNotFoundException)  # Airflow adds no Connection in place of another
+        yield wrong("spark", error.message, add if is_missing else f"airflow connections delete {conn_id}    # then {add}")
         return
     try:
         home = find_spark(master)
