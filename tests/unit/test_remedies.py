@@ -6,17 +6,22 @@
 from __future__ import annotations
 
 import datetime
+import json
 import re
-from collections.abc import Callable, Mapping, Sequence, Set
+import sqlite3
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from contextlib import closing
 from dataclasses import dataclass
 from decimal import Decimal
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.codecs.avro.connect_schemas import avro_schema_text
+from airflow_provider_connect.codecs.avro.avro_type import parse_avro
+from airflow_provider_connect.codecs.avro.connect_schemas import AvroRules, avro_schema_text, connect_schema
 from airflow_provider_connect.codecs.json.connect_schemas import JsonSchemaRules, json_schema_text
 from airflow_provider_connect.codecs.json.values import JsonRules
 from airflow_provider_connect.codecs.protobuf.schemas import ProtobufRules, proto_text
@@ -50,9 +55,10 @@ from airflow_provider_connect.data.schema import (
     decimal_schema,
 )
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.kafka_client.settings import librdkafka_config
 from airflow_provider_connect.rest.access import Access
 from airflow_provider_connect.rest.server import RestListener, create_access
-from airflow_provider_connect.runtime.config.client_settings import client_config, refused_overrides
+from airflow_provider_connect.runtime.config.client_settings import ClientKind, client_config, refused_overrides
 from airflow_provider_connect.runtime.config.config_providers import resolve
 from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
@@ -62,6 +68,8 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_reader import BATCH_
 from airflow_provider_connect.runtime.worker.task.memory_fence import REMEDY
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
+from airflow_provider_connect.sdk.functions.source import source
+from airflow_provider_connect.sdk.testing import run
 
 TABLE: Final = TableName("orders")
 Step = tuple[str, Mapping[str, str]]
@@ -164,6 +172,16 @@ def bounded(**settings: str) -> None:
 def access(listener: str, anonymous: str = "false") -> Access:
     worker = {"listeners": listener, "rest.anonymous.access": anonymous}
     return create_access(worker, RestListener.of(worker))
+
+
+UNION: Final = json.dumps([{"type": "record", "name": "N", "namespace": space, "fields": []} for space in ("a", "b")])
+
+
+def rows_read(rows: Sequence[Mapping[str, Any]], **arguments: Any) -> object:
+    def rows_of_function() -> Iterator[Mapping[str, Any]]:
+        yield from rows
+
+    return run(source(**arguments)(rows_of_function)(), {"topic": "t"})
 
 
 def tombstone() -> Batch:
@@ -456,6 +474,36 @@ CASES: Final = [
         lambda: check_definition("orders", {"connector.class": "FileStreamSource", "airflow.deadline.silence": "1h"}),
     ),
     Case(
+        "a Java trust store",
+        "(ssl.truststore.type=PEM)",
+        lambda: librdkafka_config({"ssl.truststore.location": "/x.jks"}, ClientKind.ADMIN),
+        lambda: librdkafka_config({"ssl.truststore.location": "/x.pem", "ssl.truststore.type": "PEM"}, ClientKind.ADMIN),
+    ),
+    Case(
+        "two branches of one name in Avro",
+        "set enhanced.avro.schema.support=true",
+        lambda: connect_schema(parse_avro(UNION)),
+        lambda: connect_schema(parse_avro(UNION), AvroRules(keeps_enums=True)),
+    ),
+    Case(
+        "rows of a function with another type",
+        "set its type with schema=",
+        lambda: rows_read([{"f": 1}, {"f": "x"}]),
+        lambda: rows_read([{"f": 1}, {"f": "x"}], schema=pa.schema([("f", pa.string())])),
+    ),
+    Case(
+        "rows of a function without a cursor's value",
+        "or set on_null_cursor to 'skip' or 'deliver'",
+        lambda: rows_read([{"f": None, "g": 1}], cursor="f"),
+        lambda: [rows_read([{"f": None, "g": 1}], cursor="f", on_null_cursor=word) for word in ("skip", "deliver")],
+    ),
+    Case(
+        "a cursor of times and other texts",
+        "declare the field as a string with schema=",
+        lambda: rows_read([{"f": "2026-01-01"}, {"f": "a"}], cursor="f"),
+        lambda: rows_read([{"f": "2026-01-01"}, {"f": "a"}], cursor="f", schema=pa.schema([("f", pa.string())])),
+    ),
+    Case(
         "times in lines of text",
         "Text has no fields. Set timestamp.pattern instead.",
         lambda: lines(timestamp_field="time"),
@@ -506,6 +554,31 @@ def test_the_default_of_access_is_advised_only_where_it_applies(worker: Mapping[
     with pytest.raises(ConnectException) as refused:
         resolved(HOST, worker)
     assert ("config.providers.access.default=allow" in refused.value.message) is is_advised
+
+
+@pytest.mark.parametrize(
+    ("table", "mode", "advice", "more"),
+    [
+        ("texts", {"mode": "bulk"}, "Name the column in columns.as.text", {"columns.as.text": "n"}),
+        ("nulls", {"mode": "incrementing"}, "or set validate.non.null to false", {"validate.non.null": "false"}),
+        ("nulls,others", {"mode": "incrementing", "validate.non.null": "false"}, "by table.exclude", {"table.exclude": "others"}),
+        ("twice", {"mode": "incrementing"}, "or use mode timestamp+incrementing", {"mode": "timestamp+incrementing"}),
+    ],
+)
+def test_a_table_is_read_after_the_advice(
+    table: str, mode: Mapping[str, str], advice: str, more: Mapping[str, str], tmp_path: Path
+) -> None:
+    with closing(sqlite3.connect(tmp_path / "x.db")) as database:
+        database.executescript(
+            "CREATE TABLE texts (n decimal(9, 2)); INSERT INTO texts VALUES ('abc'); CREATE TABLE nulls (id int);"
+            "CREATE TABLE others (a int);"
+            "CREATE TABLE twice (id int NOT NULL, at timestamp NOT NULL); INSERT INTO twice VALUES (1, '2026-01-01'), (1, '2026-01-02');"
+        )
+    columns = {} if mode["mode"] == "bulk" else {"incrementing.column.name": "id"}
+    config = {"connection.url": f"jdbc:sqlite:{tmp_path}/x.db", "topic.prefix": "t.", "table.include": table, **columns, **mode}
+    with pytest.raises(ConnectException, match=re.escape(advice)):
+        run(JdbcSourceConnector(), config)
+    run(JdbcSourceConnector(), {**config, **more, **({"timestamp.column.name": "at"} if table == "twice" else {})})
 
 
 # What fits a column of another type
