@@ -19,6 +19,7 @@ ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "airflow_provider_connect"
 _FORMAT = re.compile(r"\{\w*\}|%(?:\.\d+)?[srdgf]")
 _WITHOUT_TEXTS = {"annotation", "returns", "ctx", "op", "ops"}
+_CLASS = re.compile(r"^ *class (\w+)", re.MULTILINE)
 _DEEPEST = 8
 
 
@@ -49,14 +50,15 @@ def source() -> Source:
     is_collecting = gc.isenabled()
     gc.disable()
     try:
-        modules = {name: _Module.of(ast.parse(file.read_bytes())) for name, file in _files()}
+        sources = {name: file.read_text(encoding="utf-8") for name, file in _files()}
+        modules = {name: _Module.of(ast.parse(text)) for name, text in sources.items()}
         return Source(
             tuple(
                 Text("/".join(name.split(".")[1:]) + ".py", line, _FORMAT.sub("…", text))
                 for name in modules
                 for line, text in _Texts(modules).of(name)
             ),
-            frozenset(node.name for module in modules.values() for node in _nodes(module.tree) if isinstance(node, ast.ClassDef)),
+            frozenset(name for text in sources.values() for name in _CLASS.findall(text)),
         )
     finally:
         if is_collecting:

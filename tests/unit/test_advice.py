@@ -272,6 +272,19 @@ def refuses(words: list[str]) -> bool:
 _PIP = re.compile(r"\bpip install ([^\n;,()#]*)")
 
 
+_FLAG = re.compile(r"(?<![\w<!-])--[a-z][a-z-]+")
+_FLAGS_OF_OTHERS: Final = {
+    *("--upgrade", "--force-reinstall", "--no-deps", "--target", "--conn-type", "--conn-host"),
+    *("--bootstrap-server", "--create", "--topic", "--config", "--alter", "--entity-type", "--entity-name", "--add-config", "--add"),
+    *("--allow-principal", "--operation"),
+}
+
+
+def unknown_flags(text: str) -> Iterator[str]:
+    """Options that no command of this package declares."""
+    yield from (flag for flag in _FLAG.findall(text) if flag not in _FLAGS_OF_OTHERS and flag not in constants())
+
+
 def unknown_packages(text: str) -> Iterator[str]:
     """Packages that pip is asked for and that neither this package nor one of its requirements is, and extras that they do not have."""
     for rest in _PIP.findall(text):
@@ -398,6 +411,7 @@ CHECKS: Final = (
     unknown_names,
     refused_values,
     unknown_commands,
+    unknown_flags,
     unknown_packages,
     unknown_routes,
     unknown_plugins,
@@ -422,6 +436,7 @@ def test_what_messages_name_is_there(check: Any) -> None:
         (unknown_commands, "airflow connect stop … --nonsense, then", ["airflow connect stop … --nonsense"]),
         (unknown_commands, "call connect-once instead of connect-run x", []),
         (unknown_commands, "kafka-topics.sh --create --topic …", ["kafka-topics.sh --create"]),
+        (unknown_flags, "give it without --conn-ids and --url", ["--conn-ids"]),
         (unknown_packages, "Run: pip install 'airflow-provider-connect[frame]'", ["airflow-provider-connect[frame]"]),
         (unknown_routes, "set the offset (PATCH /connectors/«name»/offset)", ["PATCH /connectors/«name»/offset?"]),
         (unknown_plugins, "rename one (transformation RenameField)", ["RenameField"]),
