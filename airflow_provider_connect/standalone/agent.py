@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.config.masking import Mask, mask_output
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
-from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
 from airflow_provider_connect.standalone.files import open_backing, read_connector_file, read_properties, standalone_settings
 from airflow_provider_connect.standalone.worker import StandaloneWorker
 
@@ -67,8 +67,10 @@ def run_agent(properties: Mapping[str, str], connectors: Sequence[Path], ends: t
         backing = open_backing(settings, opened)
         probe = PluginProbe(settings, idle_seconds=_IDLE_SECONDS)
         opened.callback(probe.close)
-        fence = opened.enter_context(SharedFence("The standalone worker", settings.task_memory_max))
-        worker = StandaloneWorker(settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask, fence=fence)
+        memory_limit = opened.enter_context(SharedMemoryLimit("The standalone worker", settings.task_memory_max))
+        worker = StandaloneWorker(
+            settings, backing, probe, worker_id=f"{listener.host}:{listener.port}", mask=mask, memory_limit=memory_limit
+        )
         opened.enter_context(worker)
         rest = rest_server(settings.values, herder=lambda: worker.herder, info=lambda: server_info(settings))
         opened.enter_context(rest)

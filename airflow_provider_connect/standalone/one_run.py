@@ -132,7 +132,7 @@ def _once(connector: ConnectorFile, properties: Mapping[str, str], previewed: in
     _refuse_early_end()
     try:
         if previewed is None:
-            return _exit_code(run_once(connector, properties, mask, fenced=True))
+            return _exit_code(run_once(connector, properties, mask, has_memory_limit=True))
         settings = _settings(properties)
         warn_open_file_providers(settings.originals)
         with redirect_stdout(sys.stderr):  # output of the connector is not a record
@@ -170,12 +170,12 @@ def _log_broken_locations(connector: ConnectorFile, properties: Mapping[str, str
             log.warning("Plugin location %s: %s", broken.path, broken.reason)
 
 
-def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask, *, fenced: bool = False) -> RunResult:
+def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask, *, has_memory_limit: bool = False) -> RunResult:
     """Run the connector to the end of its data. If this is the main thread, SIGTERM and SIGINT end each task after its current batch, and a
     second signal ends the process.
 
-    ``mask`` gets each secret before the code that uses it is called. With ``fenced``, the process is killed if its tasks need more memory
-    than allowed.
+    ``mask`` gets each secret before the code that uses it is called. With ``has_memory_limit``, the process is killed if its tasks need
+    more memory than allowed.
 
     Raises ConfigException for invalid settings. Raises ConnectException if the state cannot be read.
     """
@@ -183,14 +183,14 @@ def run_once(connector: ConnectorFile, properties: Mapping[str, str], mask: Mask
     warn_open_file_providers(settings.originals)
     mask.add(secret_values(settings.originals, settings.config_providers(), {}))
     with ExitStack() as opened:
-        return _run(connector, settings, open_backing(settings, opened), mask, fenced=fenced)
+        return _run(connector, settings, open_backing(settings, opened), mask, has_memory_limit=has_memory_limit)
 
 
 def _settings(properties: Mapping[str, str]) -> WorkerSettings:
     return standalone_settings(properties) if properties.get(SETTING, "").strip() else WorkerSettings.of(properties)
 
 
-def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask, *, fenced: bool) -> RunResult:
+def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, mask: Mask, *, has_memory_limit: bool) -> RunResult:
     """(1) Check the config. (2) Write it. (3) Run."""
     checked = check_connector(connector.name, connector.config, settings, {}, hide=mask.add)  # 1
     signals = {SIGNAL_CHANNELS: checked.resolved.get(SIGNAL_CHANNELS)}
@@ -206,7 +206,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
             configs.put_connector(connector.name, connector.config)  # 2
     spec = RunSpec(connector.name, settings.originals, run_id=f"connect-run-{int(time.time() * 1000)}")
     java = JavaHost()
-    threads = TaskThreads(mask, java, backing, fenced=fenced)
+    threads = TaskThreads(mask, java, backing, has_memory_limit=has_memory_limit)
     application = Application(spec, lambda: threads.run, host=_LOOPBACK, on_claim=lambda _: None, backing=backing, mask=mask, java=java)
     if threading.current_thread() is threading.main_thread():
         _end_at_signals(application)

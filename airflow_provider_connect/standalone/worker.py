@@ -27,7 +27,7 @@ from airflow_provider_connect.runtime.worker.application.task_loop import TaskLo
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.preview.runner import PreviewRunner
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopEvent, StopReason
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 
@@ -39,14 +39,21 @@ class StandaloneWorker:
     the code that uses it is called. Raises ConfigException."""
 
     def __init__(
-        self, settings: WorkerSettings, backing: Backing, probe: Probe, *, worker_id: str, mask: Mask, fence: SharedFence | None = None
+        self,
+        settings: WorkerSettings,
+        backing: Backing,
+        probe: Probe,
+        *,
+        worker_id: str,
+        mask: Mask,
+        memory_limit: SharedMemoryLimit | None = None,
     ) -> None:
         self.settings = settings
         mask.add(secret_values(settings.originals, settings.config_providers(), {}))
         previewer = PreviewRunner(settings) if isinstance(backing, TopicBacking) else None
         self.counters = TaskCounters()
         backing.ensure()
-        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters, mask=mask, fence=fence)
+        self._hosts = ConnectorHosts(settings, backing, worker_id=worker_id, counters=self.counters, mask=mask, memory_limit=memory_limit)
         self.herder = Herder(
             settings,
             self._hosts,
@@ -92,9 +99,9 @@ class ConnectorHosts:
         worker_id: str,
         counters: TaskCounters,
         mask: Mask,
-        fence: SharedFence | None = None,
+        memory_limit: SharedMemoryLimit | None = None,
     ) -> None:
-        self._fence = fence
+        self._memory_limit = memory_limit
         self._settings = settings
         self._backing = backing
         self._worker_id = worker_id
@@ -138,7 +145,9 @@ class ConnectorHosts:
 
     def _create_task(self, payload: TaskPayload, _: CheckedConnector, on_end: Callable[[], None]) -> StayingTask:
         name = payload.connector
-        host = TaskHost(self._backing, self._worker_id, None, self._counters.watch(name, payload.task), self._mask, fence=self._fence)
+        host = TaskHost(
+            self._backing, self._worker_id, None, self._counters.watch(name, payload.task), self._mask, shared_limit=self._memory_limit
+        )
         named = replace(payload, run_id=f"{payload.run_id}-{payload.claim}")
         return _LocalTask(named, host, on_result=lambda result: self._counters.add(name, result), on_end=on_end)
 

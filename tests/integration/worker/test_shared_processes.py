@@ -30,7 +30,7 @@ from airflow_provider_connect.runtime.worker.application import process_host, sh
 from airflow_provider_connect.runtime.worker.application.process_host import Answer, ProcessHost, Setup
 from airflow_provider_connect.runtime.worker.application.shared_processes import MOST_TASKS, SharedProcess, SharedProcesses
 from airflow_provider_connect.runtime.worker.application.task_processes import TaskProcessLost
-from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
 from tests.integration.java.processes import children
 from tests.integration.worker.environment import RunEnvironment, UnderWay, make_topic, send, values_of
@@ -84,8 +84,8 @@ class Hosted:
 @contextmanager
 def hosted(settings: Mapping[str, str]) -> Iterator[Hosted]:
     ours, theirs = Pipe()
-    with SharedFence("the tests", 8 << 30) as fence:
-        host = ProcessHost(theirs, Setup(settings, {}, ()), fence=fence, mask=Mask())
+    with SharedMemoryLimit("the tests", 8 << 30) as limit:
+        host = ProcessHost(theirs, Setup(settings, {}, ()), memory_limit=limit, mask=Mask())
         thread = threading.Thread(target=host.serve)
         thread.start()
         try:
@@ -276,8 +276,8 @@ def test_the_process_ends_when_the_config_topic_is_lost(environment: RunEnvironm
 
     monkeypatch.setattr(ConfigStream, "poll", lost)
     _, theirs = Pipe()
-    with SharedFence("the tests", 8 << 30) as fence, pytest.raises(LogTruncatedException, match="was recreated"):
-        ProcessHost(theirs, Setup(environment.properties, {}, ()), fence=fence, mask=Mask()).serve()
+    with SharedMemoryLimit("the tests", 8 << 30) as limit, pytest.raises(LogTruncatedException, match="was recreated"):
+        ProcessHost(theirs, Setup(environment.properties, {}, ()), memory_limit=limit, mask=Mask()).serve()
 
 
 def test_settings_that_cannot_be_read_fail_their_task_alone(environment: RunEnvironment) -> None:

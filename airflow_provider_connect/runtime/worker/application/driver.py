@@ -172,7 +172,7 @@ def _report_and_leave(directory: Path, result: RunResult) -> bool:
 
 
 def _here(spec: RunSpec, mask: Mask, java: JavaHost) -> TaskRunner:
-    threads, shared = TaskThreads(mask, java, fenced=True), SharedProcesses(spec.settings, spec.secrets)
+    threads, shared = TaskThreads(mask, java, has_memory_limit=True), SharedProcesses(spec.settings, spec.secrets)
 
     def run(payload: TaskPayload) -> TaskResult:
         if payload.needs_spark:

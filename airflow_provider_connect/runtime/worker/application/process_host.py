@@ -32,7 +32,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 if TYPE_CHECKING:
     from airflow_provider_connect.runtime.config.masking import Mask
     from airflow_provider_connect.runtime.stores.config_stream import ConfigStream
-    from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+    from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
     from airflow_provider_connect.runtime.worker.task.stop_signal import HostConnection
 
 ALIVE_SECONDS: Final = 1.0
@@ -76,12 +76,12 @@ class Answer:
 class ProcessHost:
     """Hosts the tasks that come through ``connection``. ``mask`` receives the secrets of all tasks."""
 
-    def __init__(self, connection: Connection, setup: Setup, *, fence: SharedFence, mask: Mask) -> None:
+    def __init__(self, connection: Connection, setup: Setup, *, memory_limit: SharedMemoryLimit, mask: Mask) -> None:
         from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 
         self._connection = connection
         self._settings = WorkerSettings.of(setup.settings, setup.secrets)
-        self._fence = fence
+        self._memory_limit = memory_limit
         self._mask = mask
         self._sending = threading.Lock()
         self._running: dict[int, _RunningTask] = {}
@@ -168,7 +168,7 @@ class ProcessHost:
         if stream is None:
             return TaskResult(payload.task, stopped_by=StopReason.ASKED_TO_END)
         backing = StreamBacking(self._settings, stream, payload.connector)
-        return run_payload(payload, replace(host, backing=backing, connection=host.connection and task, fence=self._fence))
+        return run_payload(payload, replace(host, backing=backing, connection=host.connection and task, shared_limit=self._memory_limit))
 
     def _opened_stream(self, task: _RunningTask) -> ConfigStream | None:
         """Wait until the config topic can be read. None: the task has to end before that."""
@@ -262,14 +262,14 @@ def main() -> None:
         prepend_native_locations(setup.locations)
     from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings  # after that: plugins may bring compiled code
     from airflow_provider_connect.runtime.worker.application.task_body import own_output
-    from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+    from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
 
     mask = own_output(setup.secrets.values())
     limit = WorkerSettings.of(setup.settings, setup.secrets).task_memory_max
     code = 0
-    with SharedFence("A process of small tasks", limit, most=limit) as fence:
+    with SharedMemoryLimit("A process of small tasks", limit, most=limit) as memory_limit:
         try:
-            ProcessHost(connection, setup, fence=fence, mask=mask).serve()
+            ProcessHost(connection, setup, memory_limit=memory_limit, mask=mask).serve()
         except Exception as error:  # (of the config topic)
             log.error("A process of small tasks ends: %s", mask(message_of(error)))  # noqa: TRY400  (masked)
             code = 1

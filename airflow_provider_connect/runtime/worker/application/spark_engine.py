@@ -42,7 +42,7 @@ class SparkEngine:
         """``mask`` hides the secrets of tasks that run in this process, and masks the process's output. ``is_shared``: the process is not
         killed when tasks that run in it exceed their memory limit, because it hosts other connectors."""
         self._context = _context(application)
-        self._threads = TaskThreads(mask or Mask(), fenced=not is_shared)
+        self._threads = TaskThreads(mask or Mask(), has_memory_limit=not is_shared)
         self._lock = threading.Lock()
         self._archives: dict[tuple[str, ...], str] = {}  # the sent archives, by the locations of their plugins
         self._staying = 0
@@ -147,12 +147,12 @@ def body(
         from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
         if not keeps_log:
-            yield run_payload(payload, fenced=True)
+            yield run_payload(payload, has_memory_limit=True)
             continue
         write_logs()
         kept = KeptLines()
         logging.getLogger().addHandler(kept)
-        yield run_payload(payload, fenced=True)
+        yield run_payload(payload, has_memory_limit=True)
         logging.getLogger().removeHandler(kept)
         yield from kept.lines()
 

@@ -51,7 +51,7 @@ from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
-from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence, TaskFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import MemoryLimit, SharedMemoryLimit, TaskMemoryLimit
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import create_converters
 from airflow_provider_connect.runtime.worker.task.stop_signal import FollowedConfig, HostConnection, StopConnection, StopReason, StopSignal
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload
@@ -71,9 +71,9 @@ _SWITCH_SECONDS = 0.0002  # Arrow's threads request the interpreter constantly: 
 class TaskHost:
     """Where a task runs. ``connection`` None: only the config topic and time end the task. ``watch`` receives the counters of the task when
     it begins. ``mask`` receives the task's secrets, which the process hides in its log and output. ``java`` is the application's host of
-    JVMs, if the task runs in the application's process. ``fenced`` is the number of tasks that share this process. The process is killed
-    when it exceeds the sum of the tasks' memory limits. 0: the process belongs to another program, and is never killed. ``fence`` is the
-    memory fence of a process that hosts tasks of several connectors."""
+    JVMs, if the task runs in the application's process. ``limited_tasks`` is the number of tasks that share this process. The process is
+    killed when it exceeds the sum of the tasks' memory limits. 0: the process belongs to another program, and is never killed.
+    ``shared_limit`` is the memory limit of a process that hosts tasks of several connectors."""
 
     backing: Backing
     worker_id: str
@@ -81,27 +81,29 @@ class TaskHost:
     watch: Callable[[TaskMetrics], None] = lambda _: None
     mask: Mask = field(default_factory=Mask)
     java: JavaHost | None = None
-    fenced: int = 0
-    fence: SharedFence | None = None
+    limited_tasks: int = 0
+    shared_limit: SharedMemoryLimit | None = None
 
     @property
     def cpu_clock(self) -> Callable[[], float]:
         """The CPU time of the task: that of its own thread, if tasks of other connectors share the process."""
-        return time.process_time if self.fence is None else time.thread_time
+        return time.process_time if self.shared_limit is None else time.thread_time
 
 
-def run_task(payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, fenced: bool = False) -> TaskResult:
+def run_task(
+    payload: TaskPayload, host: TaskHost | None = None, *, step: StepHook = unobserved, has_memory_limit: bool = False
+) -> TaskResult:
     """Run the task and return its result. A failure of the task is part of the result, and is never raised.
 
     ``host`` None: the task has a process of its own, keeps its state on the topics, and ends when its driver closes the connection.
-    ``step`` surrounds each step of a commit. ``fenced``: the task's own process is killed when the task exceeds its memory limit.
+    ``step`` surrounds each step of a commit. ``has_memory_limit``: the task's own process is killed when the task exceeds its memory limit.
     """
     settings = WorkerSettings.of(payload.settings, payload.secrets)
-    host = host or own_process_host(payload, fenced=fenced)
+    host = host or own_process_host(payload, has_memory_limit=has_memory_limit)
     host.mask.add(payload.secrets.values())
     started, cpu = time.monotonic(), host.cpu_clock()
-    with _fence(payload, settings, host) as fence:
-        result = _run(payload, settings, host, host.mask, step=step, fence=fence)
+    with _memory_limit(payload, settings, host) as memory_limit:
+        result = _run(payload, settings, host, host.mask, step=step, memory_limit=memory_limit)
     result.seconds = time.monotonic() - started
     result.cpu_seconds += host.cpu_clock() - cpu
     return result
@@ -121,12 +123,15 @@ def rehearse_task(payload: TaskPayload, mask: Mask) -> None:
         create_converters(checked, settings)
 
 
-def own_process_host(payload: TaskPayload, *, fenced: bool = False) -> TaskHost:
-    """The host of a task that has a process of its own. Sets up the log and output of the process. ``fenced``: see ``run_task``."""
+def own_process_host(payload: TaskPayload, *, has_memory_limit: bool = False) -> TaskHost:
+    """The host of a task that has a process of its own. Sets up the log and output of the process. ``has_memory_limit``: see
+    ``run_task``."""
     mask = own_output(payload.secrets.values())
     if payload.known is not None:
         apply_levels(payload.known.log_levels().values())
-    return replace(_executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, fenced=int(fenced))
+    return replace(
+        _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets)), mask=mask, limited_tasks=int(has_memory_limit)
+    )
 
 
 def own_output(secrets: Iterable[str]) -> Mask:
@@ -138,25 +143,25 @@ def own_output(secrets: Iterable[str]) -> Mask:
     return mask
 
 
-def _fence(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskFence | None]:
+def _memory_limit(payload: TaskPayload, settings: WorkerSettings, host: TaskHost) -> AbstractContextManager[TaskMemoryLimit | None]:
     title = f"Task {payload.connector}-{payload.task}"
-    if host.fence is not None:
-        return host.fence.share(title)
-    if not host.fenced:
+    if host.shared_limit is not None:
+        return host.shared_limit.share(title)
+    if not host.limited_tasks:
         return nullcontext()
-    if host.fenced > 1:
-        title += f", in one process with {host.fenced - 1} others,"
+    if host.limited_tasks > 1:
+        title += f", in one process with {host.limited_tasks - 1} others,"
     connection = None if host.connection is None else host.connection.descriptor
-    return MemoryFence(title, payload.task, settings.task_memory_max * host.fenced, connection=connection)
+    return MemoryLimit(title, payload.task, settings.task_memory_max * host.limited_tasks, connection=connection)
 
 
 def driver_host(
-    payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False
+    payload: TaskPayload, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, has_memory_limit: bool = False
 ) -> TaskHost:
     """The host of a task in a thread of the application's driver. The driver hides the secrets of ``mask``. ``java`` has the driver's JVM
     for Java plugins. ``backing`` None: the topics keep the task's state."""
     host = _executor_host(payload, WorkerSettings.of(payload.settings, payload.secrets), backing)
-    return replace(host, mask=mask, java=java, fenced=payload.hosted if fenced else 0)
+    return replace(host, mask=mask, java=java, limited_tasks=payload.hosted if has_memory_limit else 0)
 
 
 def _executor_host(payload: TaskPayload, settings: WorkerSettings, backing: Backing | None = None) -> TaskHost:
@@ -178,7 +183,7 @@ def _driver_connection(payload: TaskPayload) -> StopConnection | None:
 
 
 def _run(
-    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, fence: TaskFence | None
+    payload: TaskPayload, settings: WorkerSettings, host: TaskHost, mask: Mask, *, step: StepHook, memory_limit: TaskMemoryLimit | None
 ) -> TaskResult:
     statuses = host.backing.status_notes(payload.claim)
     counted: list[TaskMetrics] = []
@@ -188,7 +193,9 @@ def _run(
         values = _Values(settings.config_providers(payload.connector), time.monotonic())
         for config in (payload.connector_config, payload.task_config):
             mask.add(secret_values(config, values.providers, payload.secrets))
-        with _environment(payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, fence=fence) as environment:
+        with _environment(
+            payload, settings, host, statuses, values, mask=mask, counted=counted, step=step, memory_limit=memory_limit
+        ) as environment:
             version = environment.checked.plugin.version
             result = _run_until_owned(environment)
             result.records += sum(metrics.records_committed for metrics in counted[:-1])  # delivered before a takeover of the task's id
@@ -336,7 +343,7 @@ def _environment(
     mask: Mask,
     counted: list[TaskMetrics],
     step: StepHook,
-    fence: TaskFence | None,
+    memory_limit: TaskMemoryLimit | None,
 ) -> Iterator[TaskEnvironment]:
     checked = check_connector(
         payload.connector,
@@ -347,8 +354,8 @@ def _environment(
         providers=values.providers,
         hide=mask.add,
     )
-    if fence is not None and host.fenced <= 1:
-        fence.lower(checked.settings.task_memory_max)
+    if memory_limit is not None and host.limited_tasks <= 1:
+        memory_limit.lower(checked.settings.task_memory_max)
     task_config = config_providers.resolve(payload.task_config, values.providers, payload.secrets)
     store = host.backing.configs()
     longest = math.inf if payload.longest_seconds is None else payload.longest_seconds
@@ -375,7 +382,7 @@ def _environment(
                     cpu_clock=host.cpu_clock,
                     step=step,
                     java=host.java,
-                    fence=fence,
+                    memory_limit=memory_limit,
                 )
         finally:
             if host.connection is not None:

@@ -30,18 +30,18 @@ _RENEWED = (None, StopReason.TIME, StopReason.EXPIRED, StopReason.OUTDATED)
 log = logging.getLogger(__name__)
 
 
-def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, fenced: bool = False) -> TaskResult:
+def run_payload(payload: TaskPayload, host: TaskHost | None = None, *, has_memory_limit: bool = False) -> TaskResult:
     """Run the task to its end. If it ``stays``, run it until there is a reason to end. A failure of the task is part of the result, and is
     never raised.
 
-    ``host`` None and ``fenced``: see ``run_task``.
+    ``host`` None and ``has_memory_limit``: see ``run_task``.
     """
     if payload.is_rehearsal:
         rehearse_task(payload, Mask() if host is None else host.mask)
         return TaskResult(payload.task)
     if not payload.stays:
-        return run_task(payload, host, fenced=fenced)
-    host = host or own_process_host(payload, fenced=fenced)
+        return run_task(payload, host, has_memory_limit=has_memory_limit)
+    host = host or own_process_host(payload, has_memory_limit=has_memory_limit)
     if host.connection is None:  # no request to end would reach the task
         trace = trace_of(RetriableException(f"Task {payload.connector}-{payload.task} cannot reach its driver"))
         return TaskResult(payload.task, State.FAILED, trace, retriable=True)

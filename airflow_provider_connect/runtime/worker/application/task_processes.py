@@ -86,7 +86,7 @@ def answer(asked: BinaryIO, descriptor: int) -> None:
         prepend_native_locations(payload.locations)
     from airflow_provider_connect.runtime.worker.application.task_loop import run_payload  # after that: plugins may bring compiled code
 
-    result = run_payload(payload, fenced=True)
+    result = run_payload(payload, has_memory_limit=True)
     with os.fdopen(descriptor, "w") as answered:
         answered.write(RunResult(payload.connector, RunState.DONE, payload.claim, [result]).to_json())
 

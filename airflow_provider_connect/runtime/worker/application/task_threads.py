@@ -21,13 +21,13 @@ _LOADING: Final = threading.Lock()  # a thread that waits for another thread's f
 class TaskThreads:
     """``run`` may be called from several threads at the same time."""
 
-    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, fenced: bool = False) -> None:
+    def __init__(self, mask: Mask, java: JavaHost | None = None, backing: Backing | None = None, *, has_memory_limit: bool = False) -> None:
         """``mask`` hides the secrets of tasks, because they write to this process's output. ``backing`` keeps the tasks' state. None: the
-        topics keep it. ``fenced``: this process belongs to the run alone, and is killed when its tasks exceed their memory limit."""
+        topics keep it. ``has_memory_limit``: this process belongs to the run alone, and is killed when its tasks exceed their limit."""
         self._mask = mask
         self._java = java
         self._backing = backing
-        self._fenced = fenced
+        self._has_memory_limit = has_memory_limit
 
     def run(self, payload: TaskPayload) -> TaskResult:
         """Run the task, and return its result, which may be a failure."""
@@ -35,4 +35,4 @@ class TaskThreads:
             from airflow_provider_connect.runtime.worker.application.task_body import driver_host
             from airflow_provider_connect.runtime.worker.application.task_loop import run_payload
 
-        return run_payload(payload, driver_host(payload, self._mask, self._java, self._backing, fenced=self._fenced))
+        return run_payload(payload, driver_host(payload, self._mask, self._java, self._backing, has_memory_limit=self._has_memory_limit))

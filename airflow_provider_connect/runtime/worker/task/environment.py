@@ -23,7 +23,7 @@ from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.missing import note_missing
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
-from airflow_provider_connect.runtime.worker.task.memory_fence import TaskFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import TaskMemoryLimit
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
 from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayload, require_newest_claim
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
@@ -36,7 +36,7 @@ _UNKNOWN = ""  # the note that the config topic has is not known yet
 class TaskEnvironment:
     """The environment of one task. ``started`` and ``started_cpu`` are seconds of the process's clock and of ``cpu_clock``, which counts
     the CPU time of the task. ``step`` surrounds each step of a commit.
-    ``java`` may contain the JVM of the plan. ``fence`` None: the process that hosts the task has no memory fence."""
+    ``java`` may contain the JVM of the plan. ``memory_limit`` None: the process that hosts the task has no memory limit."""
 
     payload: TaskPayload
     settings: WorkerSettings
@@ -53,7 +53,7 @@ class TaskEnvironment:
     watch: Callable[[TaskMetrics], None]
     step: StepHook
     java: JavaHost | None = None
-    fence: TaskFence | None = None
+    memory_limit: TaskMemoryLimit | None = None
     cpu_clock: Callable[[], float] = time.process_time
     started: float = field(default_factory=time.monotonic)
     started_cpu: float = field(init=False)
@@ -95,9 +95,9 @@ class TaskEnvironment:
         return load_librdkafka() if self.settings.librdkafka_direct_access_enable else None
 
     def note_position(self, position: str) -> None:
-        """Called before the work on each batch, for the report of a task that reaches its memory fence."""
-        if self.fence is not None:
-            self.fence.at(self.mask(position))
+        """Called before the work on each batch, for the report of a task that reaches its memory limit."""
+        if self.memory_limit is not None:
+            self.memory_limit.at(self.mask(position))
 
     def note_missing(self, missing: str | None) -> None:
         """Note what the connector waits for. None: nothing is missing. Called by the tasks of a run that stays, each time they check. Other

@@ -1,7 +1,7 @@
 """The program that watches the memory of one process from outside, and kills it at its limit. Imports the standard library only.
 
 It is a separate process because a single call into compiled code may allocate any amount of memory while no other Python thread runs.
-``memory_fence`` starts it. Its arguments are the watched process, the descriptor of the shared note, the descriptor of the connection to
+``memory_limit`` starts it. Its arguments are the watched process, the descriptor of the shared note, the descriptor of the connection to
 the driver (-1 without one), and the numbers of the signals that halt and kill. It ends when its parent ends. Modules that only the report
 needs are imported in the report's functions. This saves a tenth of a second at the start of ten tasks."""
 
@@ -15,7 +15,7 @@ import time
 LIMIT = struct.Struct("q")
 """The beginning of the note: the limit in bytes. The task and its position follow as JSON."""
 NOTE_BYTES = 4096
-_LOGGER = "airflow_provider_connect.runtime.worker.task.memory_fence"
+_LOGGER = "airflow_provider_connect.runtime.worker.task.memory_limit"
 WATCH_SECONDS, _LONGEST_SECONDS = 0.05, 0.5  # between two looks; the longer, the farther the process is from its limit
 _BYTES_A_SECOND = 8 << 30  # no process allocates faster
 _PS_SECONDS = 0.5

@@ -1,4 +1,4 @@
-"""The fence around this process, and the program that watches it; children are killed in this process's place."""
+"""The memory limit of this process, and the program that watches it; children are killed in this process's place."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.errors import ConfigException
 from airflow_provider_connect.runtime.config.dag_settings import java_heap
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import memory_errors
-from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
+from airflow_provider_connect.runtime.worker.task.memory_limit import MemoryLimit, SharedMemoryLimit
 from airflow_provider_connect.runtime.worker.task.memory_watch import LIMIT, NOTE_BYTES, used_bytes, watch
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection, StopServer
 from tests.waiting import HANG_SECONDS, wait_until
@@ -26,13 +26,13 @@ LONGER_THAN_A_PAUSE_SECONDS = 1.5  # between two looks
 
 EATS = """\
     import sys
-    from airflow_provider_connect.runtime.worker.task.memory_fence import MemoryFence, SharedFence
+    from airflow_provider_connect.runtime.worker.task.memory_limit import MemoryLimit, SharedMemoryLimit
     from airflow_provider_connect.runtime.worker.task.stop_signal import StopConnection
 
     connection = StopConnection(("127.0.0.1", int(sys.argv[1])), sys.argv[2])
-    with MemoryFence("Task c-7", 7, 1 << 40, connection=connection.descriptor) as fence:
-        fence.at("t-3, offsets 5 to 9")
-        fence.lower(200 << 20)
+    with MemoryLimit("Task c-7", 7, 1 << 40, connection=connection.descriptor) as limit:
+        limit.at("t-3, offsets 5 to 9")
+        limit.lower(200 << 20)
         {body}
     print("alive")
 """
@@ -77,19 +77,19 @@ def test_pages_of_files_do_not_count(tmp_path: Path, switch: StopServer) -> None
     assert (ended.returncode, ended.stderr) == (0, "")
 
 
-def test_a_fence_that_is_left_leaves_no_process() -> None:
-    with MemoryFence("Task c-0", 0, 1 << 40) as fence:
-        watching = fence._watching
+def test_a_limit_that_is_left_leaves_no_process() -> None:
+    with MemoryLimit("Task c-0", 0, 1 << 40) as limit:
+        watching = limit._watching
         assert watching is not None
         assert watching.poll() is None
     assert watching.returncode == -9
 
 
 def test_a_process_of_several_connectors_may_hold_what_its_tasks_may_and_names_them() -> None:
-    with SharedFence("The standalone worker", 300 << 20) as shared:
+    with SharedMemoryLimit("The standalone worker", 300 << 20) as shared:
 
         def noted() -> tuple[int, str]:
-            file = shared._fence._file
+            file = shared._of_process._file
             assert file is not None
             data = os.pread(file, NOTE_BYTES, 0)
             return LIMIT.unpack_from(data)[0] >> 20, json.loads(data[LIMIT.size :].rstrip(b"\0"))["at"]
@@ -103,9 +103,9 @@ def test_a_process_of_several_connectors_may_hold_what_its_tasks_may_and_names_t
 
 def test_a_process_of_several_connectors_is_killed_with_their_names() -> None:
     program = """\
-    from airflow_provider_connect.runtime.worker.task.memory_fence import SharedFence
+    from airflow_provider_connect.runtime.worker.task.memory_limit import SharedMemoryLimit
 
-    with SharedFence("The standalone worker", 200 << 20) as shared, shared.share("Task a-0") as share:
+    with SharedMemoryLimit("The standalone worker", 200 << 20) as shared, shared.share("Task a-0") as share:
         share.at("t-3, offsets 5 to 9")
         b"x" * (20 << 30)
     """

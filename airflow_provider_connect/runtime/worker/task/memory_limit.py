@@ -1,4 +1,4 @@
-"""The memory fence of a task: its process is killed when it exceeds ``task.memory.max``, and a report names the reason.
+"""The memory limit of a task: its process is killed when it exceeds ``task.memory.max``, and a report names the reason.
 
 As after any SIGKILL, committed records stay and the rest is delivered again. No code of the task runs at the kill, so no ``except`` of a
 plugin can mistake the kill for the failure of a record.
@@ -36,16 +36,16 @@ REMEDY: Final = (
 )
 
 
-class TaskFence(Protocol):
-    """The part of a fence that its task uses."""
+class TaskMemoryLimit(Protocol):
+    """The part of a limit that its task uses."""
 
     def lower(self, limit: int | None) -> None: ...
 
     def at(self, position: str) -> None: ...
 
 
-class MemoryFence:
-    """The fence around a task in this process. Entering starts the watching process. ``at`` may be called for each batch, and costs a
+class MemoryLimit:
+    """The limit of a task in this process. Entering starts the watching process. ``at`` may be called for each batch, and costs a
     microsecond. ``connection`` is the descriptor of the connection that notifies the driver. None: only the log is written."""
 
     def __init__(self, title: str, task: int, limit: int, *, connection: int | None = None) -> None:
@@ -55,7 +55,7 @@ class MemoryFence:
         self._file: int | None = None
         self._watching: subprocess.Popen[bytes] | None = None
 
-    def __enter__(self) -> MemoryFence:
+    def __enter__(self) -> MemoryLimit:
         self._file = _shared_file()
         self._write()
         passed = [self._file, *([self._connection] if self._connection >= 0 else [])]
@@ -75,7 +75,7 @@ class MemoryFence:
                 preexec_fn=dies_with_parent(own_group=True),  # noqa: PLW1509 - calls the kernel only
             )
         except OSError as error:
-            log.warning("%s runs without a memory fence, which could not be started: %s", self._note["title"], error)
+            log.warning("%s runs without a memory limit, which could not be started: %s", self._note["title"], error)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
@@ -107,27 +107,27 @@ class MemoryFence:
             os.pwrite(self._file, (LIMIT.pack(self._limit) + text).ljust(NOTE_BYTES, b"\0"), 0)
 
 
-class SharedFence:
-    """The fence around a process that hosts tasks of several connectors, each in a thread. Its limit is the sum of the running tasks'
+class SharedMemoryLimit:
+    """The limit of a process that hosts tasks of several connectors, each in a thread. It is the sum of the running tasks'
     limits, at least ``each`` and at most ``most``. A kill ends all of these tasks. The report of the kill names them with their positions,
     the latest position first."""
 
     def __init__(self, title: str, each: int, *, most: float = math.inf) -> None:
-        self._fence = MemoryFence(title, 0, each)
+        self._of_process = MemoryLimit(title, 0, each)
         self._each = each
         self._most = most
         self._lock = Lock()
         self._shares: dict[str, tuple[int, str]] = {}
 
-    def __enter__(self) -> SharedFence:
-        self._fence.__enter__()
+    def __enter__(self) -> SharedMemoryLimit:
+        self._of_process.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._fence.__exit__(kind, error, trace)
+        self._of_process.__exit__(kind, error, trace)
 
     @contextmanager
-    def share(self, task: str) -> Iterator[TaskFence]:
+    def share(self, task: str) -> Iterator[TaskMemoryLimit]:
         """The share of ``task`` while it runs."""
         share = _Share(self, task, self._each)
         share.at(_START)
@@ -144,12 +144,12 @@ class SharedFence:
                 self._shares[task] = share
             limit = int(min(self._most, max(self._each, sum(each for each, _ in self._shares.values()))))
             positions = (f"{name}: {position}" for name, (_, position) in reversed(self._shares.items()))
-            self._fence.set(limit, "; ".join(positions) or "no task")
+            self._of_process.set(limit, "; ".join(positions) or "no task")
 
 
 class _Share:
-    def __init__(self, fence: SharedFence, task: str, limit: int) -> None:
-        self._fence, self._task, self._limit, self._position = fence, task, limit, _START
+    def __init__(self, shared: SharedMemoryLimit, task: str, limit: int) -> None:
+        self._shared, self._task, self._limit, self._position = shared, task, limit, _START
 
     def lower(self, limit: int | None) -> None:
         self._limit = min(self._limit, limit or self._limit)
@@ -157,12 +157,12 @@ class _Share:
 
     def at(self, position: str) -> None:
         self._position = position
-        self._fence.note(self._task, (self._limit, position))
+        self._shared.note(self._task, (self._limit, position))
 
 
 def _shared_file() -> int:
     """An anonymous file, in memory if the system supports it."""
     if hasattr(os, "memfd_create"):
-        return os.memfd_create("connect-memory-fence")
+        return os.memfd_create("connect-memory-limit")
     with tempfile.TemporaryFile() as file:
         return os.dup(file.fileno())
