@@ -365,6 +365,17 @@ def unknown_plugins(text: str) -> Iterator[str]:
     yield from (name for name in names if name not in plugins() and name not in source().classes | _OTHERS)
 
 
+_OF_THIS_PACKAGE = re.compile(r"connector\.class=(\w+) of this package, with (.*)", re.DOTALL)
+_SETTING = re.compile(r"(?<![\w«.$])[a-z]+(?:\.[a-z]+)+(?![\w».*])")
+
+
+def settings_of_others(text: str) -> Iterator[str]:
+    """Settings that the class in the text does not have."""
+    for name, rest in _OF_THIS_PACKAGE.findall(text):
+        there = plugins()[name].config_def.keys if name in plugins() else {}
+        yield from (key for key in _SETTING.findall(rest) if key not in there and key not in foreign())
+
+
 _PAGE = re.compile(r"\bdocs/([\w-]+\.md)(?:#([\w.-]+))?")
 
 
@@ -415,6 +426,7 @@ CHECKS: Final = (
     unknown_packages,
     unknown_routes,
     unknown_plugins,
+    settings_of_others,
     unknown_pages,
     unknown_options,
 )
@@ -442,6 +454,7 @@ def test_what_messages_name_is_there(check: Any) -> None:
         (unknown_plugins, "rename one (transformation RenameField)", ["RenameField"]),
         (unknown_plugins, "flatten it (transformation Flatten, separator=_)", ["Flatten, separator=_"]),
         (unknown_plugins, "the predicate RecordIsNull", ["RecordIsNull"]),
+        (settings_of_others, "connector.class=FileSystemSink of this package, with file.pattern", ["file.pattern"]),
         (unknown_pages, "see docs/sql-transforms.md", ["sql-transforms.md#"]),
         (unknown_options, "name another in option spark_connection of section [connect]", ["[connect] spark_connection"]),
         (unknown_options, "set AIRFLOW_PROVIDER_CONNECT_CACHES to a folder", ["AIRFLOW_PROVIDER_CONNECT_CACHES"]),

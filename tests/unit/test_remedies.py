@@ -62,10 +62,11 @@ from airflow_provider_connect.runtime.config.client_settings import ClientKind, 
 from airflow_provider_connect.runtime.config.config_providers import resolve
 from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.config.rules import refuse, refused_end
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import group_errors, refusal_of_topics
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import BATCH_BYTES, FORCED_SETTINGS, READER_SETTINGS
-from airflow_provider_connect.runtime.worker.task.memory_fence import REMEDY
+from airflow_provider_connect.runtime.worker.task.memory_limit import REMEDY
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
 from airflow_provider_connect.sdk.functions.source import source
@@ -182,6 +183,14 @@ def rows_read(rows: Sequence[Mapping[str, Any]], **arguments: Any) -> object:
         yield from rows
 
     return run(source(**arguments)(rows_of_function)(), {"topic": "t"})
+
+
+def java(config: Mapping[str, str]) -> Mapping[str, str]:
+    """The config, unless it is refused."""
+    refuse(config)
+    if reason := refused_end("io.debezium.connector.postgresql.PostgresConnector", config):
+        raise ConnectException(reason)
+    return config
 
 
 def tombstone() -> Batch:
@@ -502,6 +511,30 @@ CASES: Final = [
         "declare the field as a string with schema=",
         lambda: rows_read([{"f": "2026-01-01"}, {"f": "a"}], cursor="f"),
         lambda: rows_read([{"f": "2026-01-01"}, {"f": "a"}], cursor="f", schema=pa.schema([("f", pa.string())])),
+    ),
+    *(
+        Case(f"{name} of a Java connector", advice, lambda wrong=wrong: java(wrong), lambda right=right: [java(each) for each in right])  # type: ignore[misc]
+        for name, advice, wrong, right in [
+            (
+                "the history",
+                "remove this key, or set io.debezium.storage.kafka.history.KafkaSchemaHistory",
+                {"schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory"},
+                [{"schema.history.internal": "io.debezium.storage.kafka.history.KafkaSchemaHistory"}, {}],
+            ),
+            (
+                "the channel of signals",
+                "set it to source or kafka",
+                {"signal.enabled.channels": "file"},
+                [{"signal.enabled.channels": "source"}, {"signal.enabled.channels": "kafka", "airflow.schedule": "@continuous"}],
+            ),
+            (
+                "the last poll",
+                "set it to poll, or remove airflow.java.poll.timeout",
+                {"airflow.java.poll.timeout": "5s", "transaction.boundary": "interval"},
+                [{"airflow.java.poll.timeout": "5s", "transaction.boundary": "poll"}, {"transaction.boundary": "interval"}],
+            ),
+            ("the end", "set airflow.schedule=@continuous", {"signal.enabled.channels": "kafka"}, [{"airflow.schedule": "@continuous"}]),
+        ]
     ),
     Case(
         "times in lines of text",
