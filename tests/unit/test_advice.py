@@ -12,6 +12,7 @@ import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, Final
 
 import pytest
@@ -45,7 +46,10 @@ FOREIGN: Final[Mapping[str, str]] = {
     "Kafka Connect's REST extension": "rest.basic.auth.credentials.file",
     "Kafka's FileConfigProvider": "allowed.paths",
     "Debezium": "database.dbname database.hostname database.port heartbeat.action.query heartbeat.interval.ms time.precision.mode "
-    "time.precision.mode=connect",
+    "time.precision.mode=connect signal.enabled.channels=kafka read.only=true status.update.interval.ms=200 slot.retry.delay.ms=1000 "
+    "slot.max.retries=60 publication.autocreate.mode=filtered slot.drop.on.stop=true include.schema.changes=false "
+    "snapshot.mode=when_needed",
+    "Spark": "format.option=value",
     "Confluent's connectors": "dest.kafka.* src.kafka.* fs.listing.directory.path aws.s3.* azblob.* gcs.credentials.config kafka.api.* "
     "kafka.auth.mode input.data.format output.data.format finished.path input.file.pattern input.path sftp.host sftp.port "
     "sftp.working.dir topic.whitelist time.interval kafka.connect.datagen kafka.connect.datagen=datagen",
@@ -462,6 +466,18 @@ def test_what_messages_name_is_there(check: Any) -> None:
 )
 def test_a_name_that_is_nowhere_is_found_out(check: Any, text: str, wrong: list[str]) -> None:
     assert list(check(text)) == wrong
+
+
+def values_in(page: str) -> Iterator[str]:
+    """Settings with values between backticks, outside of blocks."""
+    for line, is_prose in site.prose(page):
+        yield from (token for token in re.findall(r"`([^`]+)`", line if is_prose else "") if "=" in token)
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("*.md")), ids=lambda page: page.name)
+def test_values_of_settings_on_a_page_are_accepted(page: Path) -> None:
+    found = (wrong for token in values_in(page.read_text(encoding="utf-8")) for wrong in refused_values(token))
+    assert [wrong for wrong in found if "." in wrong.partition("=")[0]] == []
 
 
 # The messages of the page
