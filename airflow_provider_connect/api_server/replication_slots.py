@@ -5,6 +5,7 @@ A run advances the slot of its connector. A PAUSED or STOPPED connector has no r
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
@@ -108,15 +109,16 @@ def slot_finding(name: str, target: TargetState, found: RetainedWal) -> Finding:
     """The finding for the slot of connector ``name``. Only runs advance a slot, so it is a warning if the connector is not STARTED."""
     drop = f"SELECT pg_drop_replication_slot('{found.slot}')"
     text = f"Connector {name} is {target}: replication slot {found.slot} of {found.server}"
+    word = shlex.quote(name)
     if found.held_bytes is None:
         fix = (
-            f"airflow connect stop {name}    # then {drop}, airflow connect offsets reset {name}, airflow connect resume {name}: "
+            f"airflow connect stop {word}    # then {drop}, airflow connect offsets reset {word}, airflow connect resume {word}: "
             "the next run takes a snapshot"
         )
         return wrong(_SUBJECT, f"{text} has lost the WAL that it needs, and changes with it", fix)
     text += f" holds back {found.held_bytes} bytes of WAL; max_slot_wal_keep_size is {found.limit}"
     if target is not TargetState.STARTED:
-        return warning(_SUBJECT, f"{text}. It grows until a run moves it", f"airflow connect resume {name}    # or, for good: {drop}")
+        return warning(_SUBJECT, f"{text}. It grows until a run moves it", f"airflow connect resume {word}    # or, for good: {drop}")
     if found.held_bytes >= MANY_BYTES:
         return warning(
             _SUBJECT, text, "run it more often, or, if its tables seldom change, set heartbeat.interval.ms and heartbeat.action.query"

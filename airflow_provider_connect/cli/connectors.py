@@ -1,6 +1,7 @@
 """``airflow connect list|get|create|put|patch|delete|status|tasks|pause|resume|stop|restart|topics|workers|offsets|loggers``."""
 
 import json
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -206,7 +207,8 @@ def _require_started(verbs: Verbs, name: str) -> None:
         return
     state = found.connector.state
     if state in (TargetState.PAUSED, TargetState.STOPPED) and not any(task.state == "FAILED" for task in found.tasks):
-        raise BadRequestException(f"Connector {name} is {state}, and a restart would not start it: airflow connect resume {name}")
+        command = f"airflow connect resume {shlex.quote(name)}"
+        raise BadRequestException(f"Connector {name} is {state}, and a restart would not start it: {command}")
 
 
 @connect_command

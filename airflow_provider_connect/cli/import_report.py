@@ -31,18 +31,18 @@ class ImportCandidate:
     warnings: Sequence[str] = field(default_factory=list)
 
 
-def page(found: Sequence[ImportCandidate], source: str) -> str:
+def page(found: Sequence[ImportCandidate], command: str, *, is_live: bool) -> str:
     """The connectors by the next step: (1) ready to run, (2) plugins to install, (3) archives to download, (4) other classes, (5) settings,
-    (6) connectors that cannot be moved."""
+    (6) connectors that cannot be moved. ``command`` lists one connector. ``is_live``: it calls a running Kafka Connect, which has
+    offsets."""
     runs = [each for each in found if not each.errors]
     by_kind: dict[StepKind | None, list[ImportCandidate]] = {}
     for each in found:
         if each.errors:
             by_kind.setdefault(_kind(each), []).append(each)
-    command = f"airflow connect import {source} NAME"
     lines = [f"{len(runs)} of {len(found)} connectors run here as they are, {len(found) - len(runs)} need a step first."]
     sections = [
-        _running(runs, command),
+        _running(runs, command, is_live=is_live),
         _installed(by_kind.get(StepKind.INSTALL, ())),
         _downloaded(by_kind.get(StepKind.DOWNLOAD, ())),
         _renamed(by_kind.get(StepKind.CLASS, ())),
@@ -65,9 +65,10 @@ def _kind(candidate: ImportCandidate) -> StepKind | None:
     return StepKind.DOWNLOAD if step is None else step.kind
 
 
-def _running(runs: Sequence[ImportCandidate], command: str) -> Iterator[str]:
+def _running(runs: Sequence[ImportCandidate], command: str, *, is_live: bool) -> Iterator[str]:
     if runs:
-        yield f"Take over those that run ({len(runs)}): {command} --handover"
+        what = "Take over those that run" if is_live else "Create those that run, STOPPED and without offsets"
+        yield f"{what} ({len(runs)}): {command} {'--handover' if is_live else '--create'}"
         yield _names(each.name for each in runs)
 
 

@@ -13,6 +13,7 @@ import itertools
 import json
 import random
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -163,12 +164,29 @@ def _from(
         }
         print_value(shown, arguments.output)
     elif len(found) > FEW and arguments.output == "table":
-        print(visible(page([_candidate(each) for each in found], source)))
+        command = call_for_one(arguments, None if there is None else there.server.url)
+        print(visible(page([_candidate(each) for each in found], command, is_live=there is not None)))
     else:
         _print_each(found, arguments.output, verbs.plugins())
     if not found:
         print(f"{source} has no connectors", file=sys.stderr)
     return 1 if any(each.problem for each in found) else 0
+
+
+def call_for_one(arguments: Any, server: str | None) -> str:
+    """This call for one connector, NAME, and without passwords. ``server`` is the URL of the other Kafka Connect without its login."""
+    is_file = not arguments.source.startswith(("http://", "https://"))
+    source = arguments.source if is_file or server is None else server
+    options = {
+        "--source-url": server if is_file else None,
+        "--source-user": (arguments.source_user or "").partition(":")[0],
+        "--application": arguments.application,
+        "--url": arguments.url,
+        "--user": (arguments.user or "").partition(":")[0],
+        "--conn-id": arguments.conn_id,
+    }
+    words = ["airflow", "connect", "import", source, "NAME"]  # the name first: argparse accepts none after an option
+    return shlex.join([*words, *(word for option, value in options.items() if value for word in (option, value))])
 
 
 # ── the whole cluster ──
@@ -196,7 +214,9 @@ def _of_cluster(worker: Mapping[str, str], arguments: Any, verbs: Verbs) -> int:
             raise ConfigException(f"The config topic cannot be read with wrong settings: {reasons}. Correct them, or give --source-url URL")
         code = _of_topics(WorkerSettings.of(worker, secrets), application, arguments, verbs, settings)
     if is_list and arguments.output == "table":
-        print(visible(_STEPS.format(file=Path(arguments.source).absolute(), source=arguments.source, application=application)))
+        named = [] if arguments.application is None else ["--application", arguments.application]
+        command = shlex.join(["airflow", "connect", "import", arguments.source, "--takeover", *named])
+        print(visible(_STEPS.format(file=Path(arguments.source).absolute(), command=command, application=application)))
     return code
 
 
@@ -204,7 +224,7 @@ _STEPS: Final = """
 To take over the whole cluster as application {application}: stop Kafka Connect, and set on each host of Airflow
    AIRFLOW__CONNECT__WORKER_PROPERTIES={file}
    AIRFLOW__CONNECT__AIRFLOW_ALLOWED_APPLICATIONS={application}
-then: airflow connect import {source} --takeover"""
+then: {command}"""
 
 
 def _setting(outcome: SettingOutcome) -> dict[str, object]:
@@ -429,7 +449,9 @@ def _check(found: Found, verbs: Verbs, existing: set[str]) -> None:
     if found.problem:
         return
     if found.name in existing and not found.is_begun:
-        found.problem = f"a connector of this name exists here; to import it again, delete it first: airflow connect delete {found.name}"
+        found.problem = (
+            f"a connector of this name exists here; to import it again, delete it first: airflow connect delete {shlex.quote(found.name)}"
+        )
         return
     plugin = found.config.get("connector.class") or ""
     try:
@@ -543,12 +565,12 @@ def _hand_over(found: Found, verbs: Verbs, there: ConnectClient) -> str:
         elif state is TargetState.PAUSED:
             _retried(lambda: verbs.pause(found.name))
     except ConnectException as error:
-        back = f"airflow connect delete {found.name}; then resume it at the other side"
+        back = f"airflow connect delete {shlex.quote(found.name)}; then resume it at the other side"
         advice = "It is STOPPED on both sides, or still runs there. To continue, repeat the command."
         raise ConnectException(f"{error.message}. {advice} To go back: {back}") from error
     note.unlink(missing_ok=True)
     if state is None:
-        return f"is STOPPED on both sides, and has its {count} offsets here; airflow connect resume {found.name} starts it"
+        return f"is STOPPED on both sides, and has its {count} offsets here; airflow connect resume {shlex.quote(found.name)} starts it"
     return f"is STOPPED there, and continues here with {count} offsets"
 
 

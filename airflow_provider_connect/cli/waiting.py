@@ -4,6 +4,7 @@ The run is read from this Airflow's database. A server has no runs, so the comma
 """
 
 import math
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -166,7 +167,7 @@ def of_run(name: str, run: ConnectorRun, failures: list[str], failed_before: lis
     if run.state == "failed":
         if not failures and not is_late:
             return Seen("its run has failed")
-        cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {name}"
+        cause = "\n".join(failures) or f"the reason is in its log: airflow connect logs {shlex.quote(name)}"
         return Seen(f"Run {run.run_id} of connector {name} has failed: {cause}", is_well=False)
     if run.state == "running" and failures not in ([], failed_before):
         return Seen(f"Airflow retries it after: {failures[0]}")

@@ -26,14 +26,15 @@ def test_a_slot_that_no_run_moves_is_a_warning(target: TargetState, held_bytes: 
     assert (found.fix == "") == (outcome is Outcome.OK)
 
 
-def test_the_connector_of_a_lost_slot_runs_again_after_the_commands() -> None:
+@pytest.mark.parametrize(("name", "word"), [("orders", "orders"), ("new orders", "'new orders'")])
+def test_the_connector_of_a_lost_slot_runs_again_after_the_commands(name: str, word: str) -> None:
     """It is STOPPED while its offsets are reset, and the slot cannot be dropped while a run uses it."""
-    fix = slot_finding("orders", TargetState.STARTED, RetainedWal("postgresql://db:5432/shop", "shop_orders", None, "-1")).fix
+    fix = slot_finding(name, TargetState.STARTED, RetainedWal("postgresql://db:5432/shop", "shop_orders", None, "-1")).fix
     commands = [
-        "airflow connect stop orders",
+        f"airflow connect stop {word}",
         "SELECT pg_drop_replication_slot('shop_orders')",
-        "airflow connect offsets reset orders",
-        "airflow connect resume orders",
+        f"airflow connect offsets reset {word}",
+        f"airflow connect resume {word}",
     ]
     found = [fix.find(command) for command in commands]
     assert -1 not in found
