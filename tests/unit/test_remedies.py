@@ -63,9 +63,12 @@ from airflow_provider_connect.runtime.config.config_providers import resolve
 from airflow_provider_connect.runtime.config.dag_settings import check_definition, dag_settings
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.rules import refuse, refused_end
+from airflow_provider_connect.runtime.model.connector_settings import text_errors
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import group_errors, refusal_of_topics
 from airflow_provider_connect.runtime.worker.delivery.kafka_reader import BATCH_BYTES, FORCED_SETTINGS, READER_SETTINGS
+from airflow_provider_connect.runtime.worker.delivery.producer_queue import _Headers
+from airflow_provider_connect.runtime.worker.delivery.raw_batch import HEADERS_TYPE
 from airflow_provider_connect.runtime.worker.task.memory_limit import REMEDY
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
 from airflow_provider_connect.sdk.batch import Batch, KafkaBatch
@@ -765,3 +768,11 @@ def test_the_setting_for_smaller_batches_of_a_sink_is_that_of_its_reader() -> No
     [name] = re.findall(r"consumer\.override\.([a-z.]+)", REMEDY)
     config = {**READER_SETTINGS, **client_config(WorkerSettings.of({}), "consumer", {name: "500"}), **FORCED_SETTINGS}
     assert (READER_SETTINGS[name], config[name]) == (str(BATCH_BYTES >> 10), "500")
+
+
+def test_a_header_that_no_setting_can_name_is_renamed_at_its_origin() -> None:
+    """A setting, such as that of DropHeaders, holds no zero byte."""
+    name = "a\0b"
+    assert text_errors({"transforms.drop.headers": name}) != {}
+    with pytest.raises(ConnectException, match="rename that header where the record comes from"):
+        _Headers(pa.array([[{"key": name, "value": b"x"}]], HEADERS_TYPE))

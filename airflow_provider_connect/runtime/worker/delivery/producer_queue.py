@@ -151,7 +151,9 @@ class _Headers:
         encoded = pc.struct_field(flat, "key").dictionary_encode()
         names = [name.encode() + b"\0" for name in encoded.dictionary.to_pylist()]
         if any(b"\0" in name[:-1] for name in names):
-            raise DataException("The key of a header holds a zero byte, with which librdkafka ends it: rename or drop that header")
+            raise DataException(
+                "The key of a header holds a zero byte, with which librdkafka ends it: rename that header where the record comes from"
+            )
         self._names = np.frombuffer(b"".join(names), np.uint8)  # keep a reference: descriptions point into it
         self._values = _as_binary(pc.struct_field(flat, "value"))
         self._parts = np.zeros((self.count, _WORDS), np.uint64)
