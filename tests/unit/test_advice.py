@@ -468,6 +468,13 @@ def test_a_name_that_is_nowhere_is_found_out(check: Any, text: str, wrong: list[
     assert list(check(text)) == wrong
 
 
+def test_a_message_that_asks_to_set_offsets_asks_to_stop_the_connector() -> None:
+    """Offsets of other connectors are refused."""
+    asking = [each for each in advice() if re.search(r"PATCH /connectors/\S+/offsets", each.text)]
+    assert len(asking) > 5
+    assert [str(each) for each in asking if not re.search(r"\bstop", each.text, re.IGNORECASE)] == []
+
+
 def values_in(page: str) -> Iterator[str]:
     """Settings with values between backticks, outside of blocks."""
     for line, is_prose in site.prose(page):

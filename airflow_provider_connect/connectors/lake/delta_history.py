@@ -79,6 +79,6 @@ def _name(connector: str) -> str:
 
 def _unknown(entry: Mapping[str, Any], reason: str) -> ConnectException:
     return ConnectException(
-        f"The Delta table was restored in its version {entry['version']}, {reason}. Set the offset to continue from "
-        "(PATCH /connectors/«name»/offsets)"
+        f"The Delta table was restored in its version {entry['version']}, {reason}. Stop the connector, and set the offset to continue "
+        "from (PATCH /connectors/«name»/offsets)"
     )

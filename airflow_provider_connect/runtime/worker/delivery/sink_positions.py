@@ -152,15 +152,15 @@ def start_position(
     elif ours and origin is Origin.GROUP and known.destination is not None and offset is not None:
         log.warning(
             "The destination holds %s up to offset %d, and the settings that lead to it were others when %d was committed: the records "
-            "between are taken for those of another destination, and not delivered here. Set the offset to deliver them (PATCH "
-            "/connectors/«name»/offsets)",
+            "between are taken for those of another destination, and not delivered here. To deliver them, stop the connector "
+            "and set its offset (PATCH /connectors/«name»/offsets)",
             *(partition, known.destination, offset),
         )
     if origin is Origin.DESTINATION and offset is not None and offset > known.high:
         raise ConnectException(
             f"The destination holds {partition} up to offset {offset}, and the topic ends at {known.high}: it has lost its end, as after "
-            "the restore of a broker or an unclean election. To deliver it again would double records. Set the offset to go on from "
-            "(PATCH /connectors/«name»/offsets)"
+            "the restore of a broker or an unclean election. To deliver it again would double records. Stop the connector, and set "
+            "the offset to go on from (PATCH /connectors/«name»/offsets)"
         )
     lost = 0
     if offset is None or not known.beginning <= offset <= known.high:
@@ -202,7 +202,7 @@ def _refuse_rollback(partition: TopicPartition, known: KnownOffsets, rollback: R
     if rollback is Rollback.FAIL:
         raise ConnectException(
             f"{text}. Set destination.rollback=redeliver to deliver again what it lacks (records that it still holds come twice then); or "
-            "set the offset to go on from (PATCH /connectors/«name»/offsets)"
+            "stop the connector, and set the offset to go on from (PATCH /connectors/«name»/offsets)"
         )
     log.warning("%s. What it lacks is delivered again", text)
 
