@@ -56,8 +56,8 @@ def ran(monkeypatch: pytest.MonkeyPatch) -> list[TaskPayload]:
     ran: list[TaskPayload] = []
     loaded: list[str] = []
 
-    def run_payload(payload: TaskPayload, *, fenced: bool) -> TaskResult:
-        assert fenced
+    def run_payload(payload: TaskPayload, *, has_memory_limit: bool) -> TaskResult:
+        assert has_memory_limit
         assert loaded == [*payload.locations]
         loaded.clear()
         assert all(Path(path).exists() for path in payload.locations)
