@@ -267,6 +267,7 @@ def test_a_newer_run_takes_over_from_a_task_that_waits_for_its_retry(environment
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])
 def test_a_run_whose_time_is_over_delivers_until_the_next_one_takes_over(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    environment.properties["task.shutdown.graceful.timeout.ms"] = str(int(HANG_SECONDS * 1000))  # as in test_shared_run
     make_topic(environment.bootstrap, unique)
     enough, sent, left = threading.Event(), list[str](), list[RunResult]()
 
