@@ -99,7 +99,7 @@ class StatusComparison:
         self._warnings.end_pass()
 
     def _report_waiting(self, topics: Snapshot, now: float) -> None:
-        """Report the connectors that should stay and whose runs wait for a slot. ``topics`` was read before the database, so a run that
+        """Report the STARTED connectors that should stay and whose runs wait for a slot. ``topics`` was read before the database, so a run that
         starts meanwhile has a newer claim."""
         with self._sessions() as session:
             reasons = waiting_runs(session, datetime.fromtimestamp(now, UTC))
@@ -109,7 +109,7 @@ class StatusComparison:
         for name in topics.configs.connector_configs:
             application = hosted.get(name)
             reason = reasons.get(dag_id_for(name) if application is None else application_dag_id(application))
-            if reason is not None:
+            if reason is not None and _must_run(topics.configs, name):
                 self._warnings.attempt(name, partial(self._control.report_waiting, name, reason, topics.configs.claims.get(name)), "slot")
         self._warnings.end_pass()
 

@@ -44,9 +44,9 @@ class StatusKeeper:
     def put_obstacle(self, snapshot: Snapshot, name: str, obstacle: str) -> None:
         """Write UNASSIGNED, with the reason, for the connector and for its tasks: nothing runs them. FAILED statuses stay FAILED."""
         was = snapshot.statuses.connector(name)
-        if was is None or was.trace != obstacle:
-            _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
         if was is None or was.state is not State.FAILED:
+            if was is None or was.trace != obstacle:
+                _log.warning("Connector %s is UNASSIGNED: %s", name, obstacle)
             self.put_connector(snapshot, name, State.UNASSIGNED, trace=obstacle)
         for number, task in snapshot.statuses.task_map(name).items():
             if task.state is not State.FAILED:

@@ -111,6 +111,15 @@ def test_a_connector_is_reported_with_the_run_that_would_host_it(runs: StayingRu
     assert reason.startswith(f"Run r1 of DAG {dag_id} has not started: {QUEUED}")
 
 
+def test_a_paused_connector_of_a_waiting_application_is_not_reported(runs: StayingRuns) -> None:
+    control = Control({"airflow.application": "crm"})
+    control.configs.target_states["orders"] = TargetState.PAUSED
+    control.statuses.apply(ConnectorStatus("orders", State.PAUSED, "host:1", claim=Claim(4, "topic")))
+    add(runs, application_dag_id("crm"), "queued")
+    StatusComparison(control, runs.sessions, verb_seconds=1, has_bundle=True, now=lambda: START).tick()
+    assert control.reported == []
+
+
 @pytest.mark.parametrize(
     ("dag_id", "state", "is_stale", "ends"),
     [

@@ -199,6 +199,16 @@ class TestAConnectorThatNothingCanRun:
         assert environment.herder.health_warnings() == []
 
 
+def test_the_log_of_a_failed_connector_whose_run_waits_names_no_other_state(
+    running: RunEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    running.herder.refuse_dag("c", "no")
+    for _ in range(2):
+        running.herder.report_waiting("c", "no slot is free", running.configs.read().claims["c"])
+    assert running.states("c")[0] == "FAILED"
+    assert "UNASSIGNED" not in caplog.text
+
+
 def test_a_connector_whose_run_waits_is_unassigned_with_the_reason_until_a_run_starts(running: RunEnvironment) -> None:
     claim = running.configs.read().claims["c"]
     running.herder.report_waiting("c", "no slot is free", claim)

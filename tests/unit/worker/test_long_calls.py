@@ -108,3 +108,20 @@ def test_its_thread_ends_with_the_task() -> None:
     with LongCalls(stop_signal(), "task 7", note=unexpected):
         assert [thread for thread in threading.enumerate() if thread.name == "long-calls-task 7"]
     assert not [thread for thread in threading.enumerate() if thread.name == "long-calls-task 7"]
+
+
+def test_the_tasks_end_does_not_wait_for_a_note_that_kafka_does_not_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(long_calls, "END_SECONDS", 0.1)
+    noted, is_over, written = threading.Event(), threading.Event(), Queue[str | None]()
+
+    def put(note: str | None, _replaced: str | None) -> None:
+        noted.set()
+        is_over.wait(HANG_SECONDS)
+        written.put(note)
+
+    with LongCalls(stop_signal(), "task 0", note=put, first_seconds=0.1):
+        assert noted.wait(HANG_SECONDS)
+    assert written.empty()
+    is_over.set()
+    assert written.get(timeout=HANG_SECONDS) is not None
+    assert written.get(timeout=HANG_SECONDS) is None  # the note goes all the same

@@ -20,6 +20,8 @@ from airflow_provider_connect.runtime.worker.task.stop_signal import StopSignal
 
 FIRST_SECONDS = 60.0
 """The time until the first warning. Each further warning about the same call follows after twice the time."""
+END_SECONDS = 5.0
+"""How long the task's end waits until the note is gone. It is written later if Kafka takes longer to answer."""
 _PACKAGE = os.path.join(Path(__file__).parents[3], "")
 
 log = logging.getLogger(__name__)
@@ -31,7 +33,7 @@ Note = Callable[[str | None, str | None], None]
 
 class LongCalls:
     """Watches the thread that enters it, until the thread leaves. The thread's loop polls ``stop`` between batches. ``note`` is called with
-    each warning, and with None when the thread has returned."""
+    each warning, and with None when the thread has returned. The task's end waits for ``note`` no longer than ``END_SECONDS``."""
 
     def __init__(self, stop: StopSignal, title: str, *, note: Note, first_seconds: float = FIRST_SECONDS) -> None:
         self._stop, self._title, self._note, self._first = stop, title, note, first_seconds
@@ -45,7 +47,7 @@ class LongCalls:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         self._left.set()
-        self._thread.join()
+        self._thread.join(END_SECONDS)
 
     def _watch(self) -> None:
         entered = time.monotonic()
