@@ -28,7 +28,7 @@ assert connector.config["batch.size"] == "7"
 until(status, ["RUNNING", "RUNNING"])
 
 connector.pause()
-until(status, ["PAUSED", "PAUSED"], 30)
+until(status, ["PAUSED", "PAUSED"])
 assert not connector.tasks[0].is_running()
 connector.resume()
 until(status, ["RUNNING", "RUNNING"])

@@ -44,7 +44,7 @@ assert json.loads(connector("get")) == {"connector": name, "state": "RUNNING", "
 assert json.loads(connector("configuration")) == {**config, "name": name}
 assert json.loads(command("task", "list", "--connector", name)) == [{"taskId": 0, "state": "RUNNING", "trace": ""}]
 connector("pause")
-until(found, "PAUSED", 30)
+until(found, "PAUSED")
 until(healthy, 0)
 connector("resume")
 until(found, "RUNNING")

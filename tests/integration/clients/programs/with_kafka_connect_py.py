@@ -28,7 +28,7 @@ check_info(client.list_connectors(expand="info")[name]["info"])
 assert client.list_connectors(pattern=name, state="running") == [name]
 
 client.pause_connector(name)
-until(status, ["PAUSED", "PAUSED"], 30)
+until(status, ["PAUSED", "PAUSED"])
 client.resume_connector(name)
 until(status, ["RUNNING", "RUNNING"])
 assert client.restart_connector(name) is None  # includeTasks=False: 204

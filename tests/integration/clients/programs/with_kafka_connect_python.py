@@ -36,7 +36,7 @@ until(status, ["RUNNING", "RUNNING"])
 connector = client.connectors[name]
 assert dict(connector.config.items()) == {**config, "name": name}
 connector.pause()
-until(status, ["PAUSED", "PAUSED"], 30)
+until(status, ["PAUSED", "PAUSED"])
 connector.resume()
 until(status, ["RUNNING", "RUNNING"])
 connector.restart()

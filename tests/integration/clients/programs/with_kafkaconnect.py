@@ -30,7 +30,7 @@ assert parsed(connect.config(name)) == {**config, "name": name}
 assert parsed(connect.tasks(name))[0]["id"] == {"connector": name, "task": 0}
 until(lambda: parsed(connect.topics(name)), {name: {"topics": [topic]}})
 assert connect.pause(name) == ""
-until(status, ["PAUSED", "PAUSED"], 30)
+until(status, ["PAUSED", "PAUSED"])
 assert connect.resume(name) == ""
 until(status, ["RUNNING", "RUNNING"])
 assert connect.restart(name) == ""
