@@ -5,16 +5,18 @@ from typing import Any
 
 from airflow_provider_connect.cli.connection import Verbs, connect_command
 from airflow_provider_connect.cli.printing import print_rows, print_value, visible
+from airflow_provider_connect.client.conditions import lag_is_unknown
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.hooks.airflow_settings import worker_settings
 from airflow_provider_connect.hooks.connect import ConnectHook
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.page import total_lag
 from airflow_provider_connect.runtime.model.views import ConnectorInfo
 from airflow_provider_connect.runtime.stores.admin_connection import server_info
 from airflow_provider_connect.runtime.stores.sink_lag import sink_lag
 
-Lag = dict[TopicPartition, int]
+Lag = dict[TopicPartition, int | None]
 
 
 @connect_command
@@ -29,6 +31,10 @@ def lag(arguments: Any, verbs: Verbs) -> None:
             if len(names) == 1:
                 raise
             print(visible(f"{name}: {error.message}"), file=sys.stderr)
+            is_unknown = True
+            continue
+        if None in found[name].values():
+            print(visible(f"The lag of {name} {lag_is_unknown(found[name])}"), file=sys.stderr)
             is_unknown = True
     _print(found, arguments.output)
     if is_unknown:
@@ -55,10 +61,12 @@ def _print(found: dict[str, Lag], output: str) -> None:
         for name, lags in found.items()
     }
     if output != "table":
-        print_value([{"name": name, "lag": sum(found[name].values()), "partitions": rows} for name, rows in partitions.items()], output)
+        print_value(
+            [{"name": name, "lag": total_lag(found[name].values()), "partitions": rows} for name, rows in partitions.items()], output
+        )
         return
     rows: list[dict[str, object]] = []
     for name, each in partitions.items():
         rows += [{"name": name, **row} for row in each]
-        rows.append({"name": name, "topic": "all", "partition": None, "lag": sum(found[name].values())})
+        rows.append({"name": name, "topic": "all", "partition": None, "lag": total_lag(found[name].values())})
     print_rows(rows, output)

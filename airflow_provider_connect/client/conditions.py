@@ -14,6 +14,7 @@ from airflow_provider_connect.client.verbs import ConnectVerbs
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, reason_of
 from airflow_provider_connect.runtime.model.backfill_request import Backfill
+from airflow_provider_connect.runtime.model.page import total_lag
 from airflow_provider_connect.runtime.model.replays import Replay
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.upgrades import Upgrade, UpgradeState
@@ -132,18 +133,31 @@ class TopicActive:
 
 @dataclass(frozen=True, slots=True)
 class LagBelow:
-    """The sum of a sink's lags over its partitions is below ``records``. Not a ``Condition``: Connect's API does not report the ends of
-    topics, so the hook also asks Kafka."""
+    """The sum of a sink's lags over its partitions is below ``records``. Not met while a lag is unknown because a committed offset is
+    beyond the end of its partition. Not a ``Condition``: Connect's API does not report the ends of topics, so the hook also asks Kafka."""
 
     connector: str
     records: int
 
-    def evaluate(self, seen: Mapping[TopicPartition, int] | None) -> Verdict:
-        """``seen``: the lag of each partition; None: there is no such connector."""
+    def evaluate(self, seen: Mapping[TopicPartition, int | None] | None) -> Verdict:
+        """``seen``: the lag of each partition, as ``ConnectHook.sink_lag`` returns it; None: there is no such connector."""
         if seen is None:
             return Verdict(False, f"Connector {self.connector} does not exist")
-        lag = sum(seen.values())
+        lag = total_lag(seen.values())
+        if lag is None:
+            return Verdict(False, f"The lag of connector {self.connector} {lag_is_unknown(seen)}")
         return Verdict(lag < self.records, f"Connector {self.connector} has a lag of {lag} records in {len(seen)} partitions")
+
+
+def lag_is_unknown(lags: Mapping[TopicPartition, int | None]) -> str:
+    """The reason why the lag of a sink is unknown in some of its partitions, as the end of a sentence."""
+    unknown = sorted(at for at, lag in lags.items() if lag is None)
+    named = f"{unknown[0].topic}-{unknown[0].partition}"
+    more = f" and {len(unknown) - 1} other{'s' if len(unknown) > 2 else ''}" if len(unknown) > 1 else ""
+    return (
+        f"is unknown in {named}{more}: the committed offset is beyond the end of the partition, because the topic was recreated or "
+        "truncated, or the offset was altered. The next run begins where auto.offset.reset points, by default at the first record"
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,9 +107,10 @@ class ConnectHook(_ConnectionHook, ConnectVerbs):
             seen = None
         return condition.evaluate(seen)
 
-    def sink_lag(self, name: str) -> dict[TopicPartition, int]:
-        """The number of uncommitted records of a sink in each partition. Also asks Kafka, at the brokers of this Connection's worker
-        settings. Raises ConfigException if they are not the Connect cluster's Kafka."""
+    def sink_lag(self, name: str) -> dict[TopicPartition, int | None]:
+        """The number of uncommitted records of a sink in each partition. None: unknown, because the committed offset is beyond the end of
+        the partition. Also asks Kafka, at the brokers of this Connection's worker settings. Raises ConfigException if they are not the
+        Connect cluster's Kafka."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 
         return sink_lag(self.get_settings(), self.server_info(), self.connector_config(name), self.offsets(name))
@@ -168,7 +169,7 @@ class AsyncConnectHook(_ConnectionHook, AsyncConnectVerbs):
             seen = None
         return condition.evaluate(seen)
 
-    async def sink_lag(self, name: str) -> dict[TopicPartition, int]:
+    async def sink_lag(self, name: str) -> dict[TopicPartition, int | None]:
         """As ``ConnectHook.sink_lag``. A thread asks Kafka."""
         from airflow_provider_connect.runtime.stores.sink_lag import sink_lag  # loads the Kafka client
 

@@ -129,6 +129,9 @@ class OffsetSensor(ConnectSensor):
 class SinkLagSensor(ConnectSensor):
     """Waits until a sink's lag, summed over its partitions, is below ``records``. With 1, waits until the sink has caught up.
 
+    If a committed offset is beyond the end of its partition, because the topic was recreated or truncated, the lag is unknown: the sensor
+    logs this, and waits for the run that begins where ``auto.offset.reset`` points.
+
     The sensor reads the end offsets of the topics from Kafka, so the Connection or the worker settings must name the brokers.
     """
 

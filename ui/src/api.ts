@@ -50,7 +50,7 @@ export type Status = {
   tasks: { id: number; state: string; worker_id: string; version?: string; trace?: string }[];
 };
 export type Offset = { partition: Record<string, Json>; offset: Record<string, Json> | null };
-export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number }[]; lag: number; left_out: number };
+export type Lag = { partitions: { topic: string; partition: number; position: number | null; end: number; lag: number | null }[]; lag: number | null; left_out: number };
 /** The largest distance in each step; null: not measured. Empty `distances`: the server keeps no history. */
 export type LagHistory = { from_ms: number; step_ms: number; unit: string | null; distances: (number | null)[] };
 export type Texts = Record<string, string | null>;

@@ -69,15 +69,13 @@ function LagTable({ row }: { row: Row }) {
   );
 }
 
-const isBeyond = ({ position, end }: Lag["partitions"][number]) => position !== null && position > end;
-
 function LagByPartition({ lag }: { lag: Lag }) {
   if (!lag.partitions.length) return <Text p={4}>None of its topics exist yet.</Text>;
-  const beyond = lag.partitions.filter(isBeyond).length;
+  const beyond = lag.partitions.filter((each) => each.lag === null).length;
   return (
     <>
       <Text fontSize="sm" mb={2}>
-        {lag.lag || !beyond ? (lag.lag ? `${exact.format(lag.lag)} records left to read.` : "Caught up.") : ""}
+        {lag.lag === null ? "" : lag.lag ? `${exact.format(lag.lag)} records left to read.` : "Caught up."}
         {beyond ? ` The position of ${beyond === 1 ? "one partition is" : `${beyond} partitions are`} beyond the end, so the lag there is unknown.` : ""}
         {lag.left_out ? ` Only the partitions with the largest lag are shown; ${exact.format(lag.left_out)} others are not.` : ""}
       </Text>
@@ -88,7 +86,7 @@ function LagByPartition({ lag }: { lag: Lag }) {
             <Table.Cell>{each.partition}</Table.Cell>
             <Table.Cell>{each.position === null ? "none" : exact.format(each.position)}</Table.Cell>
             <Table.Cell>{exact.format(each.end)}</Table.Cell>
-            <Table.Cell>{isBeyond(each) ? "unknown" : exact.format(each.lag)}</Table.Cell>
+            <Table.Cell>{each.lag === null ? "unknown" : exact.format(each.lag)}</Table.Cell>
           </Table.Row>
         ))}
       </TitledTable>

@@ -178,5 +178,5 @@ function TwoLines({ first, second, title, isWarning = false }: TwoLinesProps) {
 function lagTitle(row: Row): string {
   if (row.lag !== null) return `${row.lag} records after its committed offsets`;
   if (row.left !== null) return `${row.left} ${row.left_unit ?? "records"} left before the end when it last delivered records`;
-  return row.type === "sink" ? "Unknown: no topic yet, or Kafka has not responded" : "Unknown: this source has not reported its distance from the end, or never does";
+  return row.type === "sink" ? "Unknown: no topic yet, Kafka has not responded, or a committed offset is beyond the end of its partition (tab offsets)" : "Unknown: this source has not reported its distance from the end, or never does";
 }

@@ -11,7 +11,7 @@ from dataclasses import replace
 from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges
+from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges, positions_beyond
 from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, nothing_delivered
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics, refusal_of_topic
@@ -166,7 +166,7 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
     without a position, it counts from the beginning. Topics that were deleted or that the config no longer names do not count.
 
     Few requests for all connectors together. A sink is left out while one of its partitions cannot be read, because the sum would be too
-    small.
+    small, and while a position is beyond the end, because its lag is unknown.
     """
     known = {name: _still_read(configs[name], positions[name]) for name in configs.keys() & positions.keys()}
     topics = _topics(settings, {name: configs[name] for name in known})
@@ -179,7 +179,9 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
         name: {at for at in (*ends.offsets, *ends.unread) if at.topic in topics.get(name, ()) and at not in known[name]} for name in known
     }
     firsts = topic_ends(settings, {at for partitions in fresh.values() for at in partitions}, beginnings=True)
-    unread = {**ends.unread, **firsts.unread}
+    behind = {at for found in known.values() for at, position in found.items() if at in ends.offsets and position > ends.offsets[at]}
+    highs = topic_ends(settings, behind, read_committed=False)  # a transaction may be open before these positions
+    unread = {**ends.unread, **firsts.unread, **highs.unread}
     unknown = sorted(name for name in known if not (known[name].keys() | fresh[name]).isdisjoint(unread))
     if unknown:
         partition, reason = min(unread.items())
@@ -187,7 +189,7 @@ def sink_lags(settings: WorkerSettings, positions: LastPositions, configs: Mappi
     lags = {
         name: _lags({at: firsts.offsets[at] for at in fresh[name] if at in firsts.offsets} | found, ends.offsets, configs[name])
         for name, found in known.items()
-        if name not in unknown
+        if name not in unknown and not positions_beyond(found, highs.offsets, known_ranges(configs[name]))
     }
     return {name: {"records-lag": float(sum(found)), "records-lag-max": float(max(found))} for name, found in lags.items() if found}
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Final
 
@@ -25,7 +26,7 @@ from airflow_provider_connect.runtime.herder.metrics import BatchLogMetrics, sin
 from airflow_provider_connect.runtime.herder.offsets import OffsetKeeper
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.history import Redact
-from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters
+from airflow_provider_connect.runtime.model.page import ConnectorLag, DeadLetters, total_lag
 from airflow_provider_connect.runtime.plugins.validation.delivery_checks import DEAD_LETTERS
 from airflow_provider_connect.runtime.stores.last_records import RecordSearch
 from airflow_provider_connect.runtime.stores.sink_lag import committed_positions, partition_lags
@@ -89,9 +90,9 @@ class Sinks:
         if self._offsets.reads_elsewhere(name, config):
             raise BadRequestException(f"Connector {name} reads another cluster than the worker's, so its lag is unknown here")
         found = partition_lags(self._settings, config, self._offsets.offsets(name))
-        furthest = sorted(found, key=lambda each: -each.lag)[:MOST_PARTITIONS]
+        furthest = sorted(found, key=lambda each: -math.inf if each.lag is None else -each.lag)[:MOST_PARTITIONS]
         shown = sorted(furthest, key=lambda each: (each.topic, each.partition))
-        return ConnectorLag(shown, sum(each.lag for each in found), len(found) - len(shown))
+        return ConnectorLag(shown, total_lag(each.lag for each in found), len(found) - len(shown))
 
     def dead_letters(self, name: str, *, limit: int, redact: Redact) -> DeadLetters:
         """The newest ``limit`` records of the sink's dead letter queue that name this connector as their writer. Other connectors may use

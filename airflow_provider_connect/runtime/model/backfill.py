@@ -108,6 +108,13 @@ def beginnings_within(beginnings: Mapping[TopicPartition, int], ranges: Ranges) 
     return {at: max(first, ranges[at][0]) for at, first in beginnings.items() if at in ranges} if ranges else dict(beginnings)
 
 
+def positions_beyond(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int], ranges: Ranges) -> list[TopicPartition]:
+    """The partitions whose position is beyond the end, sorted: the topic was recreated or truncated, or the offset was altered. The number
+    of records before the end is then unknown. A backfill that has delivered its range has no such partition. ``ends`` are high
+    watermarks."""
+    return sorted(at for at, end in ends.items() if positions.get(at, 0) > end and (at not in ranges or positions[at] < ranges[at][1]))
+
+
 def read_partitions(partitions: Iterable[TopicPartition], ranges: Ranges) -> list[TopicPartition]:
     """The ``partitions`` that the connector reads. For a backfill, the partitions in its ranges."""
     return [at for at in partitions if at in ranges] if ranges else list(partitions)

@@ -5,7 +5,7 @@ Fields are named as in JSON.
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -159,23 +159,30 @@ class ConnectorClass:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """The lag of a sink in one partition. ``position`` None: there is no committed offset, and ``lag`` counts from the beginning."""
+    """The lag of a sink in one partition. ``position`` None: there is no committed offset, and ``lag`` counts from the beginning.
+    ``lag`` None: the committed offset is beyond the end of the partition."""
 
     topic: str
     partition: int
     position: int | None
     end: int
-    lag: int
+    lag: int | None
 
 
 @dataclass(frozen=True, slots=True)
 class ConnectorLag:
     """The partitions that a sink reads. If there are too many, only the partitions with the largest lags are listed, and ``left_out``
-    counts the others. ``lag`` is the sum over all partitions."""
+    counts the others. ``lag`` is the sum over all partitions. None: the lag of a partition is unknown."""
 
     partitions: Sequence[PartitionLag]
-    lag: int
+    lag: int | None
     left_out: int
+
+
+def total_lag(lags: Iterable[int | None]) -> int | None:
+    """The sum of the lags of partitions. None: one of them is unknown."""
+    known = list(lags)
+    return None if None in known else sum(lag for lag in known if lag is not None)
 
 
 LAG_SPANS: Final = {1: 60, 24: 300, 168: 2400}

@@ -133,7 +133,7 @@ class RunMetrics:
 
 @dataclass(frozen=True, slots=True)
 class PartitionLag:
-    """A sink's position in a partition after its last run. ``lag`` None: the end is unknown."""
+    """A sink's position in a partition after its last run. ``lag`` None: the end is unknown, or the position is beyond the end."""
 
     topic: str
     partition: int
@@ -301,7 +301,7 @@ def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, i
         at, known = TopicPartition(row.topic, row.kafka_partition), (Claim.parse(row.claim), row.position, row.changed_ms)
         newest[at] = max(newest.get(at, known), known)
     return [
-        PartitionLag(*at, position, max(ends[at] - position, 0) if at in ends else None, changed_ms)
+        PartitionLag(*at, position, ends[at] - position if position <= ends.get(at, -1) else None, changed_ms)
         for at, (_, position, changed_ms) in sorted(newest.items())
     ]
 

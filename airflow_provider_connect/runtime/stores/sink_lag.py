@@ -5,7 +5,13 @@ from collections.abc import Iterable, Mapping
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges, read_partitions
+from airflow_provider_connect.runtime.model.backfill import (
+    beginnings_within,
+    ends_within,
+    known_ranges,
+    positions_beyond,
+    read_partitions,
+)
 from airflow_provider_connect.runtime.model.ids import named_topics, refusal_of_topic
 from airflow_provider_connect.runtime.model.offsets import OFFSET, PARTITION, TOPIC
 from airflow_provider_connect.runtime.model.page import PartitionLag
@@ -16,8 +22,9 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 
 def sink_lag(
     settings: WorkerSettings, server: ServerView, config: Mapping[str, str], offsets: Iterable[OffsetView]
-) -> dict[TopicPartition, int]:
-    """The lag of each partition in records, for a client of a Connect server. The client may have settings for other brokers.
+) -> dict[TopicPartition, int | None]:
+    """The lag of each partition in records, for a client of a Connect server. The client may have settings for other brokers. None: the
+    committed offset is beyond the partition's end.
 
     Raises as ``partition_lags``, and ConfigException if the brokers in ``settings`` are not the server's cluster.
     """
@@ -33,8 +40,8 @@ def sink_lag(
 
 def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets: Iterable[OffsetView]) -> list[PartitionLag]:
     """For each partition that the sink reads: its committed offset, its end for a read_committed reader, and the records between them.
-    Without a committed offset, records count from the partition's beginning. A backfill counts within its ranges. Sorted by topic and
-    partition.
+    Without a committed offset, records count from the partition's beginning. With an offset beyond the end, their number is unknown. A
+    backfill counts within its ranges. Sorted by topic and partition.
 
     ``offsets`` are all committed offsets of the connector. Raises BadRequestException for a source, and as ``TopicAdmin``.
     """
@@ -47,12 +54,15 @@ def partition_lags(settings: WorkerSettings, config: Mapping[str, str], offsets:
             for number in range(count)
         ]
         partitions = read_partitions(every, ranges)
-        ends = ends_within(admin.end_offsets(partitions), ranges)
+        stable = admin.end_offsets(partitions)
+        behind = [at for at, end in stable.items() if committed.get(at, 0) > end]  # a transaction may be open before this offset
+        beyond = positions_beyond(committed, admin.end_offsets(behind, read_committed=False) if behind else {}, ranges)
         begins = beginnings_within(admin.beginning_offsets(partition for partition in partitions if partition not in committed), ranges)
     finally:
         admin.close()
-    known = committed | begins
-    return [PartitionLag(*at, committed.get(at), end, max(end - known[at], 0)) for at, end in sorted(ends.items())]
+    known, ends = committed | begins, ends_within(stable, ranges)
+    lags = {at: None if at in beyond else max(end - known[at], 0) for at, end in ends.items()}
+    return [PartitionLag(*at, committed.get(at), end, lags[at]) for at, end in sorted(ends.items())]
 
 
 def committed_positions(offsets: Iterable[OffsetView]) -> dict[TopicPartition, int]:

@@ -21,7 +21,7 @@ _AGAIN_SECONDS = 0.1
 
 @dataclass(frozen=True, slots=True)
 class TopicEnds:
-    """``offsets`` are the ends for a read_committed reader, or the beginnings. ``unread`` has the reason for each partition that may exist
+    """``offsets`` are the ends, or the beginnings. ``unread`` has the reason for each partition that may exist
     but could not be read. A partition that does not exist is in neither of the two."""
 
     offsets: Mapping[TopicPartition, int]
@@ -29,11 +29,17 @@ class TopicEnds:
 
 
 def topic_ends(
-    settings: WorkerSettings, partitions: Iterable[TopicPartition], topics: Collection[str] = (), *, beginnings: bool = False
+    settings: WorkerSettings,
+    partitions: Iterable[TopicPartition],
+    topics: Collection[str] = (),
+    *,
+    beginnings: bool = False,
+    read_committed: bool = True,
 ) -> TopicEnds:
     """The ends of ``partitions`` and of all partitions of ``topics``, by two requests for all. Retries for partitions that are about to
     move, until the connection's timeout. Does not raise if Kafka does not answer: then all partitions are unread, and for ``topics``
-    partition 0. ``beginnings``: the first offsets that the partitions contain, instead of the ends."""
+    partition 0. ``beginnings``: the first offsets that the partitions contain, instead of the ends. Without ``read_committed``, the ends
+    are the high watermarks."""
     asked = set(partitions)
     if not asked and not topics:
         return TopicEnds({}, {})
@@ -43,8 +49,10 @@ def topic_ends(
         left, unread = _with_leader(TopicAdmin(settings, connection=connection), asked, topics)
         offsets: dict[TopicPartition, int] = {}
         deadline = time.monotonic() + connection.timeout_seconds
+        spec: OffsetSpec = OffsetSpec.earliest() if beginnings else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        level = IsolationLevel.READ_COMMITTED if read_committed else IsolationLevel.READ_UNCOMMITTED
         while left:
-            found, failed, left = _listed(connection, client, left, beginnings=beginnings)
+            found, failed, left = _listed(connection, client, left, spec, level)
             offsets |= found
             unread = {partition: reason for partition, reason in unread.items() if partition not in found} | failed
             if time.monotonic() > deadline:
@@ -56,13 +64,12 @@ def topic_ends(
 
 
 def _listed(
-    connection: AdminConnection, client: AdminClient, asked: set[TopicPartition], *, beginnings: bool
+    connection: AdminConnection, client: AdminClient, asked: set[TopicPartition], spec: OffsetSpec, level: IsolationLevel
 ) -> tuple[dict[TopicPartition, int], dict[TopicPartition, str], set[TopicPartition]]:
     """One request. Returns the offsets, the reasons for partitions without one, and those partitions for which a retry may succeed soon."""
-    spec: OffsetSpec = OffsetSpec.earliest() if beginnings else OffsetSpec.latest()  # type: ignore[no-untyped-call]
     specs = {_KafkaPartition(*partition): spec for partition in asked}
     ends, failed, again = dict[TopicPartition, int](), dict[TopicPartition, str](), set[TopicPartition]()
-    answers = client.list_offsets(specs, isolation_level=IsolationLevel.READ_COMMITTED, request_timeout=connection.timeout_seconds)
+    answers = client.list_offsets(specs, isolation_level=level, request_timeout=connection.timeout_seconds)
     for at, future in answers.items():
         partition = TopicPartition(at.topic, at.partition)
         try:

@@ -253,3 +253,23 @@ def test_the_cluster_of_this_airflow(
     assert done["delete"].code == 0, done["delete"].err
     assert (done["gone"].code, done["gone"].err) == (1, f"Connector {unique} not found")
     assert not any(secret in each.out + each.err for each in done.values() for secret in ("geheim", "verborgen"))
+
+
+def test_the_lag_of_an_offset_beyond_the_end_is_unknown(
+    home: dict[str, str], worker_settings: Callable[..., dict[str, str]], unique: str, file_sink: dict[str, str]
+) -> None:
+    settings, topic = worker_settings(), file_sink["topics"]
+    create_topic(settings["bootstrap.servers"], topic)
+    partition, offset = json.dumps({"kafka_topic": topic, "kafka_partition": 0}), '{"kafka_offset": 100}'
+    pairs = [f"{key}={value}" for key, value in file_sink.items()]
+    commands = [
+        ["create", unique, *pairs, "--initial-state", "stopped"],
+        ["offsets", "alter", unique, "--partition", partition, "--offset", offset],
+        ["lag", "-o", "json"],
+        ["lag", unique],
+    ]
+    created, altered, lag, table = run_commands(home | {"AIRFLOW_VAR_CONNECT_WORKER_CONFIG": json.dumps(settings)}, commands)
+    assert (created.code, altered.code) == (0, 0), (created.err, altered.err)
+    assert json.loads(lag.out) == [{"name": unique, "lag": None, "partitions": [{"topic": topic, "partition": 0, "lag": None}]}]
+    assert (lag.code, f"is unknown in {topic}-0: the committed offset is beyond the end" in lag.err) == (1, True)
+    assert [line.split()[-1] for line in table.out.splitlines()[1:]] == ["-", "-"]

@@ -38,3 +38,19 @@ def test_the_lag_is_the_same_in_lists_and_on_the_tab(environment: RunEnvironment
     herder.resume(environment.connector)
     environment.run()
     assert lag(environment, herder) == 0
+
+
+def test_an_offset_beyond_the_end_has_no_lag_in_lists_and_on_the_tab(environment: RunEnvironment, herder: Herder, unique: str) -> None:
+    make_topic(environment.bootstrap, unique, 2)
+    send(environment.bootstrap, unique, ["one", "two"])
+    herder.put_connector_config(environment.connector, environment.file_sink(unique))
+    environment.run()
+    herder.stop(environment.connector)
+    herder.alter_offsets(environment.connector, [OffsetView(sink_partition(unique, 0), {OFFSET: 100})])
+    assert environment.connector not in herder.current_distances()
+    assert herder.sink_lags([environment.connector]) == {}
+    found = herder.partition_lags(environment.connector)
+    assert (found.lag, [each.lag for each in found.partitions]) == (None, [None, 0])
+    herder.resume(environment.connector)
+    environment.run()
+    assert lag(environment, herder) == 0

@@ -196,6 +196,7 @@ def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettin
         connection.execute(connector_config.insert().values(connector="sink", config="{}", changed_ms=0))
         assert [(run.connector, run.run, run.tasks, run.records) for run in last_runs(connection)] == [("sink", "two", 2, 7)]
         lags = sink_lags(connection, "sink", {TopicPartition("lines", 0): 20, TopicPartition("lines", 1): 9})
+        (recreated, *_) = sink_lags(connection, "sink", {TopicPartition("lines", 0): 11})
     assert [(run.run, run.tasks, run.tries, run.records, run.bytes, run.seconds) for run in runs] == [
         ("two", 2, 1, 7, 70, 2.0),
         ("one", 2, 1, 21, 210, 2.0),
@@ -205,6 +206,7 @@ def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettin
         ("lines", 1, 9, 0),
         ("other", 0, 7, None),
     ]
+    assert (recreated.position, recreated.lag) == (12, None)
 
 
 def test_secrets_are_in_no_table(settings: WorkerSettings, configs: ConfigStore, database: Engine, follow: Follow) -> None:

@@ -1,6 +1,7 @@
 """The lag of sinks, by topics, by a pattern, and beside another cluster's server."""
 
 import pytest
+from confluent_kafka import Producer
 
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import BadRequestException, ConfigException
@@ -11,6 +12,7 @@ from airflow_provider_connect.runtime.stores.sink_lag import partition_lags, sin
 from tests.conftest import WorkerSettings as MakeSettings
 from tests.integration.stores.conftest import Produce
 from tests.kafka_topics import create_topic
+from tests.waiting import HANG_SECONDS
 
 
 def committed(topic: str, partition: int, offset: int) -> OffsetView:
@@ -49,6 +51,22 @@ def test_a_client_of_another_clusters_server_is_refused(settings: WorkerSettings
     assert sink_lag(settings, ServerView("4.3.1", "x", cluster), config, []) == {TopicPartition(topic, 0): 5, TopicPartition(topic, 1): 3}
     with pytest.raises(ConfigException, match=f"it is Kafka cluster {cluster}, but the Connect server's is elsewhere"):
         sink_lag(settings, ServerView("4.3.1", "x", "elsewhere"), config, [])
+
+
+def test_the_lag_of_an_offset_beyond_the_end_is_unknown(settings: WorkerSettings, topic: str) -> None:
+    found = partition_lags(settings, {"topics": topic}, [committed(topic, 0, 6), committed(topic, 1, 2)])
+    assert [(lag.position, lag.end, lag.lag) for lag in found] == [(6, 5, None), (2, 3, 1)]
+
+
+def test_an_offset_in_an_open_transaction_is_not_beyond_the_end(settings: WorkerSettings, topic: str, bootstrap: str) -> None:
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": topic})
+    producer.init_transactions(HANG_SECONDS)
+    producer.begin_transaction()
+    producer.produce(topic, b"x", partition=0)
+    producer.flush(HANG_SECONDS)
+    found = partition_lags(settings, {"topics": topic}, [committed(topic, 0, 6), committed(topic, 1, 4)])
+    producer.abort_transaction(HANG_SECONDS)
+    assert [(lag.position, lag.end, lag.lag) for lag in found] == [(6, 5, 0), (4, 3, None)]
 
 
 @pytest.mark.parametrize(

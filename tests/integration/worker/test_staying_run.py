@@ -348,7 +348,7 @@ def test_records_and_lag_are_right_after_each_event(environment: RunEnvironment,
         wait_until(lambda: environment.states() == {0: "RUNNING"})
         with Herder(environment.settings, NoRuns()) as herder, BatchLog(environment.settings) as log:
 
-            def shown() -> tuple[int, int, int, int]:
+            def shown() -> tuple[int, int, int, int | None]:
                 """Records and lags, each from two sources."""
                 task = ConnectorTaskId(name, 0)
                 by_herder = int(herder.task_metrics().get((name, 0), {}).get("sink-record-send-total", 0))

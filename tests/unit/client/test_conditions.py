@@ -123,6 +123,9 @@ def test_topics_lag_and_the_end() -> None:
     lag = {TopicPartition("t", 0): 2, TopicPartition("t", 1): 3}
     assert [LagBelow("c", records).evaluate(lag).is_met for records in (5, 6)] == [False, True]
     assert not LagBelow("c", 1).evaluate(None).is_met
+    verdict = LagBelow("c", 1000).evaluate({**lag, TopicPartition("t", 2): None, TopicPartition("t", 3): None})
+    assert outcome(verdict) == NOT_YET
+    assert "unknown in t-2 and 1 other: the committed offset is beyond the end of the partition" in verdict.text
     assert IsGone("c").evaluate(None).is_met
     assert not IsGone("c").evaluate(ConnectorInfo("c", {}, [], "sink")).is_met
 

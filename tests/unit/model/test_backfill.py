@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.model.backfill import (
     changed_config,
     ends_within,
     parse_ranges,
+    positions_beyond,
     ranges_text,
     read_partitions,
 )
@@ -81,6 +82,12 @@ def test_only_what_lies_within_the_ranges_is_read() -> None:
     assert beginnings_within({A0: 0, A1: 0}, ranges) == {A0: 3}
     assert beginnings_within({A0: 4}, ranges) == {A0: 4}
     assert (ends_within({A0: 9}, {}), beginnings_within({A0: 0}, {}), read_partitions([A0, A1], {})) == ({A0: 9}, {A0: 0}, [A0, A1])
+
+
+def test_a_position_beyond_the_end_of_its_topic_is_none_of_a_backfill_that_has_delivered_its_range() -> None:
+    assert positions_beyond({A0: 6, A1: 5}, {A0: 5, A1: 5}, {}) == [A0]
+    assert positions_beyond({A0: 6}, {}, {}) == []
+    assert positions_beyond({A0: 6, A1: 6}, {A0: 5, A1: 5}, {A0: (0, 6), A1: (0, 7)}) == [A1]
 
 
 @pytest.mark.parametrize(("topics", "is_right"), [("a", True), ("a,b", False), ("b", False), ("", False)])
