@@ -6,6 +6,8 @@ from decimal import Decimal
 
 import pytest
 
+from airflow_provider_connect.connectors.jdbc.catalog.column import TableName
+from airflow_provider_connect.connectors.jdbc.sink.sqlalchemy_store import has_other_unique
 from airflow_provider_connect.data.schema import INT16_SCHEMA, INT64_SCHEMA
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from tests.integration.jdbc.sinks import UPSERT, Reported, Sink, TargetDatabase, opened
@@ -55,6 +57,55 @@ def test_bad_records_are_reported_and_the_others_written(target: TargetDatabase)
     assert reported.errors.keys() == {1, 2, 3, 4}
     assert sink.notes() == [(1, "a"), (9, "d")]
     sink.end()
+
+
+@pytest.mark.parametrize(
+    "columns",
+    [
+        "code int NOT NULL DEFAULT 5 UNIQUE",
+        "code int DEFAULT 5, UNIQUE (code, text)",
+        "folded varchar(9) AS (left(text, 1)) PERSISTENT UNIQUE",
+        "UNIQUE (text(1))",
+    ],
+    ids=["default", "default-of-a-part", "generated", "prefix"],
+)
+def test_a_row_that_is_equal_in_a_column_that_records_leave_out_is_not_changed(target: TargetDatabase, columns: str) -> None:
+    target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), {columns})")
+    sink = Sink(target, UPSERT, reported=(reported := Reported()))
+    sink.put_notes((1, "same"))
+    sink.commit()
+    sink.put_notes((2, "same"), (1, "same"))
+    sink.commit()
+    assert sink.notes() == [(1, "same")]
+    assert reported.errors.keys() == {1}
+    sink.end()
+
+
+def test_a_key_of_which_an_index_has_only_the_beginning_is_refused(target: TargetDatabase) -> None:
+    target.run("CREATE TABLE notes (id bigint, text varchar(9) NOT NULL, UNIQUE (text(1)))")
+    sink = Sink(target, {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "text"})
+    sink.put_notes((1, "one"))
+    with pytest.raises(ConfigException, match="notes has no primary key or unique index of exactly these columns"):
+        sink.commit()
+    sink.end()
+
+
+@pytest.mark.parametrize(
+    ("columns", "has_others"),
+    [
+        ("number bigint AUTO_INCREMENT UNIQUE", False),
+        ("code int UNIQUE", False),
+        ("code int, UNIQUE (text, code)", False),
+        ("code int NOT NULL DEFAULT 5 UNIQUE", True),
+        ("UNIQUE (text)", True),
+    ],
+)
+def test_one_statement_is_enough_where_no_other_row_can_be_equal(target: TargetDatabase, columns: str, has_others: bool) -> None:
+    target.run(f"CREATE TABLE notes (id bigint PRIMARY KEY, text varchar(9), {columns})")
+    with closing(opened(target)) as store:
+        table = store.read_table(TableName("notes"))
+        assert table is not None
+        assert has_other_unique(table, ["id", "text"], ["id"]) is has_others
 
 
 def test_an_older_claim_writes_nothing(target: TargetDatabase) -> None:

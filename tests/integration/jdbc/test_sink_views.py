@@ -66,6 +66,26 @@ def test_an_upsert_in_mariadb_changes_the_row_of_its_key_alone(mariadb_target: T
     sink.end()
 
 
+@pytest.mark.parametrize("code", ["int NOT NULL DEFAULT 5 UNIQUE", "varchar(9) AS (left(text, 1)) PERSISTENT UNIQUE"])
+@pytest.mark.parametrize("selected", ["id, text", "*"])
+def test_a_row_that_is_equal_in_a_column_that_records_or_a_view_leave_out_is_not_changed(
+    mariadb_target: TargetDatabase, code: str, selected: str
+) -> None:
+    mariadb_target.run(
+        f"CREATE TABLE kept (id bigint PRIMARY KEY, text varchar(9), code {code}, other int UNIQUE)",
+        f"CREATE VIEW below AS SELECT {selected} FROM kept",
+        "CREATE VIEW notes AS SELECT id, text FROM below",
+    )
+    sink = Sink(mariadb_target, UPSERT, reported=(reported := Reported()))
+    sink.put_notes((1, "same"))
+    sink.commit()
+    sink.put_notes((2, "same"), (1, "same"))
+    sink.commit()
+    assert reported.errors.keys() == {1}
+    assert sink.notes() == [(1, "same")]
+    sink.end()
+
+
 @pytest.mark.parametrize("product", ["postgresql", "mariadb", "sqlite"])
 @pytest.mark.parametrize("select", ["id, max(text) AS text FROM kept GROUP BY id", "other AS id, text FROM kept"])
 def test_an_upsert_into_another_view_is_refused_with_what_to_do(request: pytest.FixtureRequest, product: str, select: str) -> None:

@@ -69,10 +69,11 @@ class TableName:
 @dataclass(frozen=True, slots=True)
 class Column:
     """``type_name`` is the database's own type name, in lower case. ``precision`` and ``scale`` are set for a DECIMAL, or None if the
-    DECIMAL has no limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is outside
-    the key. ``second_digits`` is the number of a timestamp's fractional digits, or None if the catalog does not have it. ``table_id``
-    identifies the table and, after a slash, the sequence that the column owns. It changes if the table is created again, or if the
-    sequence is restarted. None if the database does not report it."""
+    DECIMAL has no limits. ``default`` is the expression in the catalog. ``key_position`` counts from 1 within the primary key; 0 is
+    outside the key. ``is_distinct_by_default``: rows without a value for the column are equal to no other row in it, because it is null
+    or the database numbers it; only reported by MySQL and MariaDB. ``second_digits`` is the number of a timestamp's fractional digits,
+    or None if the catalog does not have it. ``table_id`` identifies the table and, after a slash, the sequence that the column owns. It
+    changes if the table is created again, or if the sequence is restarted. None if the database does not report it."""
 
     name: str
     kind: ColumnKind
@@ -85,6 +86,7 @@ class Column:
     is_generated: bool = False
     second_digits: int | None = None
     table_id: str | None = field(default=None, compare=False)
+    is_distinct_by_default: bool = False
 
     @property
     def is_array(self) -> bool:

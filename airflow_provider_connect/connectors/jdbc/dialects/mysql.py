@@ -227,7 +227,8 @@ _TABLES: Final = (
     "AND (DATABASE() IS NULL OR table_schema = DATABASE())"
 )
 _COLUMNS: Final = (
-    "SELECT c.column_name, c.data_type, c.column_type, c.is_nullable, c.numeric_precision, c.numeric_scale, c.column_default, "
+    "SELECT c.column_name, c.data_type, c.column_type, c.is_nullable, c.numeric_precision, c.numeric_scale, "
+    "IF(c.is_nullable = 'YES' AND c.column_default = 'NULL' AND version() LIKE '%MariaDB%', NULL, c.column_default), "
     "coalesce(k.ordinal_position, 0), c.extra FROM information_schema.columns c LEFT JOIN information_schema.key_column_usage k "
     "ON k.table_schema = c.table_schema AND k.table_name = c.table_name AND k.column_name = c.column_name "
     "AND k.constraint_name = 'PRIMARY' WHERE c.table_schema = {catalog} AND c.table_name = {table} ORDER BY c.ordinal_position"
@@ -290,8 +291,21 @@ def _column(name: str, type_name: str, whole: str, nullable: str, *rest: Any) ->
         kind = _WIDER.get(kind, kind)
     if kind is not ColumnKind.DECIMAL:
         precision = scale = None
-    is_generated = "auto_increment" in extra.lower() or "generated" in extra.lower()
-    return Column(name, kind, word, nullable.upper() == "YES", precision, scale, default, int(key), is_generated)
+    is_nullable, is_numbered, is_computed = nullable.upper() == "YES", "auto_increment" in extra.lower(), "generated" in extra.lower()
+    is_distinct = is_numbered or (is_nullable and default is None and not is_computed)
+    is_generated = is_numbered or is_computed
+    return Column(
+        name,
+        kind,
+        word,
+        is_nullable,
+        precision,
+        scale,
+        default,
+        int(key),
+        is_generated,
+        is_distinct_by_default=is_distinct,
+    )
 
 
 # --- reading --------------------------------------------------------------------------------------------------------------------------

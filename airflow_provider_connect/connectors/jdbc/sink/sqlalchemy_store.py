@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import INTEGERS, TIMESTAMPS, Column, ColumnKind, TableName
@@ -29,7 +29,7 @@ from airflow_provider_connect.connectors.jdbc.sink.columns import (
 )
 from airflow_provider_connect.connectors.jdbc.sink.rounded_numbers import refuse_unheld_numbers
 from airflow_provider_connect.connectors.jdbc.sink.settings import INSERT_MODE, InsertMode
-from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable
+from airflow_provider_connect.connectors.jdbc.sink.target import TargetTable, UniqueIndex
 from airflow_provider_connect.data.arrow import pa
 from airflow_provider_connect.errors import ConfigException, ConnectException, DataException, RetriableException
 
@@ -108,8 +108,10 @@ class RowStore(SqlAlchemyDatabase):
             return None
         if self.needs_transactions:
             self._refuse_no_transactions(name)
-        unique = self._unique(name, columns.values())
-        return TargetTable(name, columns, unique, endings=self._endings(name), is_view=not unique and self._is_view(name))
+        indexes = self._indexes(name, columns.values())
+        unique = tuple(index.columns for index in indexes if index.columns)
+        is_view = not unique and self._is_view(name)
+        return TargetTable(name, columns, unique, endings=self._endings(name), is_view=is_view, indexes=indexes)
 
     def _refuse_no_transactions(self, name: TableName) -> None:
         if (base := self.dialect.view_base(self, name)) is not None:
@@ -144,19 +146,35 @@ class RowStore(SqlAlchemyDatabase):
         """Takes no lock, because the database converts values to its columns."""
         return True
 
-    def _unique(self, name: TableName, columns: Iterable[Column]) -> tuple[frozenset[str], ...]:
-        """The columns of the primary key and of each unique index. A view has those of its table whose columns are all in the view."""
+    def _indexes(self, name: TableName, columns: Iterable[Column]) -> tuple[UniqueIndex, ...]:
+        """The primary key and the unique indexes. A view has those of its table, without those in which its rows are equal to no others."""
         base = self.dialect.view_base(self, name)
         if base is None:
-            key = frozenset(column.name for column in columns if column.key_position)
-            return ((key,) if key else ()) + self._unique_indexes(name)
+            known = list(columns)
+            key = frozenset(column.name for column in known if column.key_position)
+            distinct = frozenset(column.name for column in known if column.is_distinct_by_default)
+            found = ((key, True),) if key else ()
+            return tuple(
+                UniqueIndex(names if is_whole else frozenset(), names & distinct)
+                for names, is_whole in (*found, *self._unique_indexes(name))
+            )
         table, originals = base
-        names, folded = {self.dialect.folded(column): name for name, column in originals.items()}, self.dialect.folded
+        names = {self.dialect.folded(column): name for name, column in originals.items()}
         try:
-            unique = self._unique(table, read_columns(self, self.url, table))
+            indexes = self._indexes(table, read_columns(self, self.url, table))
         except StatementException:  # no privilege to read the table's definition
             return ()
-        return tuple(frozenset(names[folded(name)] for name in some) for some in unique if set(map(folded, some)) <= names.keys())
+        return tuple(self._index_of_view(index, names) for index in indexes if self._has_all(names, index.distinct))
+
+    def _index_of_view(self, index: UniqueIndex, names: Mapping[str, str]) -> UniqueIndex:
+        """``names``: the view's columns by the folded names of its table's."""
+        columns, distinct = (
+            frozenset(names.get(self.dialect.folded(name), "") for name in each) for each in (index.columns, index.distinct)
+        )
+        return UniqueIndex(columns if self._has_all(names, index.columns) else frozenset(), distinct)
+
+    def _has_all(self, names: Mapping[str, str], columns: Iterable[str]) -> bool:
+        return all(self.dialect.folded(column) in names for column in columns)
 
     def _is_view(self, name: TableName) -> bool:
         with self._translating_errors():
@@ -164,16 +182,21 @@ class RowStore(SqlAlchemyDatabase):
             views = inspector.get_view_names(inspected_name(inspector, name.schema or name.catalog))
             return inspected_name(inspector, name.table) in views
 
-    def _unique_indexes(self, name: TableName) -> tuple[frozenset[str], ...]:
+    def _unique_indexes(self, name: TableName) -> list[tuple[frozenset[str], bool]]:
+        """The columns of each unique index, and whether the index has only whole columns."""
         schema = name.schema or name.catalog
         with self._translating_errors():
             inspector = self._inspector()
             table, schema = inspected_name(inspector, name.table), inspected_name(inspector, schema)
-            indexes = inspector.get_indexes(table, schema=schema)
+            indexes = [index for index in inspector.get_indexes(table, schema=schema) if index.get("unique")]
             constraints = inspector.get_unique_constraints(table, schema=schema)
-        columns = [index["column_names"] for index in indexes if index.get("unique")]
-        columns += [constraint["column_names"] for constraint in constraints]
-        return tuple(frozenset(str(stored_name(inspector, column)) for column in found if column) for found in columns)
+        listed = {index["name"] for index in indexes}
+        columns = [(index["column_names"], _is_whole(index)) for index in indexes]
+        columns += [(each["column_names"], True) for each in constraints if each["name"] is None or each["name"] not in listed]
+        return [
+            (frozenset(str(stored_name(inspector, column)) for column in found if column), is_whole and all(found))
+            for found, is_whole in columns
+        ]
 
     def _inspector(self) -> Any:  # Any: SQLAlchemy's Inspector
         return self._sqlalchemy.inspect(self._require_connection().execution_options(no_parameters=False))  # names may contain %
@@ -193,7 +216,7 @@ class RowStore(SqlAlchemyDatabase):
         self._execute_rows(self._row(table, rows).insert, table, rows)
 
     def upsert(self, table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> None:
-        if self.dialect.upserts_by_any_index and _has_other_unique(table, rows, keys):
+        if self.dialect.upserts_by_any_index and has_other_unique(table, rows.column_names, keys):
             self._insert_missing(table, rows, keys)
             self.update(table, rows, keys)
             return
@@ -295,6 +318,12 @@ class RowStore(SqlAlchemyDatabase):
         return super()._translated(error)
 
 
-def _has_other_unique(table: TargetTable, rows: pa.Table, keys: Sequence[str]) -> bool:
-    """Whether a row may have the same values in a unique index as a row with another key."""
-    return any(unique != frozenset(keys) and unique <= set(rows.column_names) for unique in table.unique)
+def has_other_unique(table: TargetTable, given: Iterable[str], keys: Iterable[str]) -> bool:
+    """Whether a row of the ``given`` columns may have the same values in a unique index as a row with another key."""
+    known, key = frozenset(given), frozenset(keys)
+    return any(index.columns != key and index.distinct <= known for index in table.indexes)
+
+
+def _is_whole(index: Mapping[str, Any]) -> bool:  # Any: SQLAlchemy's ReflectedIndex
+    """Whether an index has no beginnings of columns and no expressions."""
+    return bool(index["column_names"]) and not any(option.endswith("_length") for option in index.get("dialect_options", {}))

@@ -40,8 +40,18 @@ _EXACT_AS_DOUBLE: Final = 32  # the width of integers, in bits, that doubles rep
 
 
 @dataclass(frozen=True, slots=True)
+class UniqueIndex:
+    """A primary key or unique index. ``columns`` is empty if it is not of whole columns that the table or view has. A row that leaves out
+    one of ``distinct`` is equal to no other row in the index."""
+
+    columns: frozenset[str]
+    distinct: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class TargetTable:
-    """The current state of a table. ``unique`` has the columns of the primary key and of each unique index. ``declared`` has the columns'
+    """The current state of a table. ``unique`` has the columns of the primary key and of each unique index. ``indexes`` are the same, for
+    stores whose upsert changes a row that is equal in any of them. ``declared`` has the columns'
     whole types as SQL, if the store needs them. ``collations`` has, as SQL, the columns' collations in which different texts may be equal.
     ``endings`` has the rest of a column's definition after the type, if a change of type must repeat it. ``is_lockable``: the table is not
     a view, and the user has the privileges to lock it. ``is_view``: COPY cannot write to the table. Stores
@@ -55,6 +65,7 @@ class TargetTable:
     endings: Mapping[str, str] = field(default_factory=dict)
     is_lockable: bool = True
     is_view: bool = False
+    indexes: tuple[UniqueIndex, ...] = ()
 
 
 def changes(layout: Layout, table: TargetTable | None, name: TableName, settings: SinkSettings, dialect: Dialect) -> list[str]:
