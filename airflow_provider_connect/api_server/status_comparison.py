@@ -99,8 +99,8 @@ class StatusComparison:
         self._warnings.end_pass()
 
     def _report_waiting(self, topics: Snapshot, now: float) -> None:
-        """Report the STARTED connectors that should stay and whose runs wait for a slot. ``topics`` was read before the database, so a run that
-        starts meanwhile has a newer claim."""
+        """Report the STARTED connectors that should stay and whose runs wait for a slot. ``topics`` was read before the database, so a run
+        that starts meanwhile has a newer claim."""
         with self._sessions() as session:
             reasons = waiting_runs(session, datetime.fromtimestamp(now, UTC))
         if not reasons:

@@ -18,7 +18,7 @@ from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.offsets import requested_offsets
 from airflow_provider_connect.runtime.model.states import INITIAL_STATES, TargetState
 from airflow_provider_connect.runtime.model.view_json import to_json
-from airflow_provider_connect.runtime.model.views import ConnectorStatusView, OffsetView, StateView, TaskView
+from airflow_provider_connect.runtime.model.views import ConnectorStatusView, HealthWord, OffsetView, StateView, TaskView
 
 if TYPE_CHECKING:
     from airflow_provider_connect.cli.waiting import Waiting
@@ -112,7 +112,7 @@ def delete(arguments: Any, verbs: Verbs) -> None:
 
 @connect_command
 def status(arguments: Any, verbs: Verbs) -> None:
-    """Print one row for the connector and one per task, then the missing input of its source, if any, and the traces of failures."""
+    """Print one row for the connector and one per task, then the connector's health, and the traces of failures."""
     found = verbs.connector_status(arguments.name)
     if arguments.output != "table":
         print_value(to_json(found), arguments.output)
@@ -120,8 +120,9 @@ def status(arguments: Any, verbs: Verbs) -> None:
     instances: list[tuple[str, StateView | TaskView]] = [("connector", found.connector), *((f"task {t.id}", t) for t in found.tasks)]
     rows = [{"what": what, "state": str(each.state), "worker": each.worker_id, "version": each.version} for what, each in instances]
     print_rows(rows, "table")
-    if note := Overview(verbs).note(arguments.name):
-        print(visible(f"\n{note}"))
+    if health := Overview(verbs).health(arguments.name):
+        reason = "" if health.reason is None or health.word is HealthWord.FAILING else f": {health.reason}"  # a failure's trace follows
+        print(visible(f"\nhealth: {health.word}{reason}"))
     for what, each in instances:
         if each.trace:
             print(visible(f"\n{what}: {each.trace.strip() if arguments.trace else _without_calls(each.trace)}"))

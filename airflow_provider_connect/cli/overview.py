@@ -10,12 +10,13 @@ from airflow_provider_connect.client.calls import Call
 from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.health import health_of
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.page import ConnectorRow, ConnectorRows, row_of
 from airflow_provider_connect.runtime.model.progress import Progress, Rates
 from airflow_provider_connect.runtime.model.verbs import Verb
 from airflow_provider_connect.runtime.model.view_json import of_json
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, WorkerView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, Health, WorkerView
 
 _PATH = "/ui/connectors"
 
@@ -80,9 +81,9 @@ class Overview:
         progress = self._progress()
         return [Line(row, progress.get(row.name)) for row in sorted(rows, key=lambda row: row.name)]
 
-    def note(self, name: str) -> str | None:
-        """The missing input of the connector's source. None: no input is missing, or unknown."""
-        return next((row.note for row in self._rows([name]) if row.name == name), None)
+    def health(self, name: str) -> Health | None:
+        """None: the state says everything, or the health is unknown."""
+        return next((row.health for row in self._rows([name]) if row.name == name), None)
 
     def _rows(self, names: Collection[str]) -> Iterable[ConnectorRow]:
         if isinstance(self._verbs, Herder):
@@ -124,4 +125,6 @@ def row_of_views(views: Mapping[str, ConnectorInfo | ConnectorStatusView]) -> Co
     info, status = views.get("info"), views.get("status")
     if not isinstance(info, ConnectorInfo):
         return None
-    return row_of(info, status if isinstance(status, ConnectorStatusView) else None, may_change=False, last_run=None)
+    known = status if isinstance(status, ConnectorStatusView) else None
+    health = health_of(known, None, None, now_ms=time.time() * 1000)
+    return row_of(info, known, may_change=False, last_run=None, health=health)

@@ -1,6 +1,7 @@
 """This Airflow's Connect cluster, in the command's process: the herder, and the rows of the page."""
 
 import getpass
+import time
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import closing, contextmanager
 
@@ -14,6 +15,7 @@ from airflow_provider_connect.dag_files.dag_checks import dag_check
 from airflow_provider_connect.hooks.airflow_settings import airflow_secrets, worker_settings
 from airflow_provider_connect.runtime.config import config_providers
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.health import health_of
 from airflow_provider_connect.runtime.model.page import ConnectorRow, row_of
 from airflow_provider_connect.runtime.plugins.probe import PluginProbe
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
@@ -59,8 +61,16 @@ def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
     runs, listed = MirroredRuns(), [(info, status) for info, status in herder.listed() if not names or info.name in names]
     herder.task_metrics()  # reads the batch log to its end, for lags
     last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
-    planned, distances = runs.planned(), herder.distances([info.name for info, _ in listed])
+    planned, distances, now_ms = runs.planned(), herder.distances([info.name for info, _ in listed]), time.time() * 1000
     return [
-        row_of(info, status, may_change=True, last_run=last.get(info.name), distance=distances.get(info.name), planned=planned)
+        row_of(
+            info,
+            status,
+            may_change=True,
+            last_run=last.get(info.name),
+            distance=distances.get(info.name),
+            planned=planned,
+            health=health_of(status, distances.get(info.name), herder.pace(info.name), now_ms=now_ms),
+        )
         for info, status in listed
     ]

@@ -26,11 +26,12 @@ from airflow_provider_connect.cli.overview import Line, Overview
 from airflow_provider_connect.cli.printing import STYLES, visible
 from airflow_provider_connect.client.conversation import is_outage
 from airflow_provider_connect.errors import BadRequestException, ConnectException
+from airflow_provider_connect.runtime.model.views import HealthWord
 
 SHORTEST_SECONDS: Final = 0.2
 _PLAIN_WIDTH = 200
 _GAP = 2
-_LEAST_NAME, _LEAST_FAILURE = 12, 20
+_LEAST_NAME, _LEAST_REASON = 12, 20
 _ROOM = 3  # for the summary, the titles, and the note below
 _UNKNOWN = "-"
 
@@ -150,14 +151,14 @@ def _table(lines: Sequence[Line], width: int, now_ms: float) -> Table:
 
 def fitting(lines: Sequence[Line], width: int, now_ms: float) -> list[tuple[Column, int]]:
     """The columns that fit, each with its width. Name and state are always kept; a long name is truncated."""
-    known = [column for column in COLUMNS if column is not FAILURE or any(map(_failure, lines))]
+    known = [column for column in COLUMNS if column is not REASON or any(map(_reason, lines))]
     widths = {column.title: max(map(cell_len, [column.title, *(column.text(line, now_ms) for line in lines)])) for column in known}
     wanted = {title: min(found, _LEAST_NAME if title == NAME.title else found) for title, found in widths.items()}
-    wanted[FAILURE.title] = min(wanted.get(FAILURE.title, 0), _LEAST_FAILURE)
+    wanted[REASON.title] = min(wanted.get(REASON.title, 0), _LEAST_REASON)
     while _sum(wanted, known) > width and (rank := max(column.rank for column in known)):
         known = [column for column in known if column.rank != rank]
     left = max(width - _sum(wanted, known), 0)
-    for column in (NAME, FAILURE):
+    for column in (NAME, REASON):
         if column in known:
             more = min(widths[column.title] - wanted[column.title], left)
             wanted[column.title], left = wanted[column.title] + more, left - more
@@ -173,16 +174,21 @@ def _style(column: Column, line: Line) -> str:
         return STYLES.get(line.row.state or "", "")
     if column is TASKS and "FAILED" in line.row.tasks:
         return STYLES["FAILED"]
-    return "bold" if column is NAME else "red" if column is FAILURE else ""
+    return "bold" if column is NAME else "red" if column is REASON else ""
 
 
 def _one_line(text: str) -> str:
     return visible(" ".join(text.split()))
 
 
-def _failure(line: Line) -> str:
-    """The failure, or the missing input of the source."""
-    return line.row.failure or line.row.note or ""
+def _reason(line: Line) -> str:
+    """Why it does not deliver everything."""
+    health = line.row.health
+    return "" if health is None or health.word is HealthWord.IDLE else health.reason or ""
+
+
+def _health(line: Line, _: float) -> str:
+    return str(line.row.health.word) if line.row.health else _UNKNOWN
 
 
 def _tasks(line: Line, _: float) -> str:
@@ -227,20 +233,21 @@ def duration(seconds: float) -> str:
 
 NAME: Final = Column("NAME", lambda line, _: _one_line(line.row.name))
 STATE: Final = Column("STATE", lambda line, _: _one_line(line.row.state or _UNKNOWN))
-TASKS: Final = Column("TASKS", _tasks, 3, is_number=True)
-FAILURE: Final = Column("FAILURE", lambda line, _: _one_line(_failure(line)), 4)
+TASKS: Final = Column("TASKS", _tasks, 4, is_number=True)
+REASON: Final = Column("REASON", lambda line, _: _one_line(_reason(line)), 2)
 COLUMNS: Final = (
     NAME,
     STATE,
+    Column("HEALTH", _health, 1),
     TASKS,
     Column("RUN", _run, 6),
-    Column("RECORDS", lambda line, _: _number(line.records), 2, is_number=True),
+    Column("RECORDS", lambda line, _: _number(line.records), 3, is_number=True),
     Column("BYTES", lambda line, _: _UNKNOWN if line.bytes is None else decimal(line.bytes), 9, is_number=True),
     Column("RATE", lambda line, _: _number(line.rate, "/s"), 5, is_number=True),
     Column("LAG", _lag, 1, is_number=True),
     Column("LEFT", lambda line, _: _UNKNOWN if line.seconds_left is None else duration(line.seconds_left), 7, is_number=True),
     Column("NEXT", _next, 8),
-    FAILURE,
+    REASON,
 )
 """From left to right. LAG is the distance to the end; not every source knows this distance. LEFT is the time to the end."""
 

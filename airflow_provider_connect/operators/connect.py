@@ -20,7 +20,7 @@ from airflow_provider_connect.operators.spark_submit import ApplicationOperator
 from airflow_provider_connect.runtime.config.dag_settings import SCHEDULE, SPARK
 from airflow_provider_connect.runtime.config.notifiers import without_notifiers
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
-from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.batches import refusals
 from airflow_provider_connect.runtime.model.ids import application_dag_id, tasks_label
 from airflow_provider_connect.runtime.model.run import Claim, RunResult, RunSpec, RunState
 from airflow_provider_connect.runtime.spark.parent_death import die_with_parent, may_outlive_parent
@@ -226,7 +226,7 @@ class ConnectTaskOperator(DefinesConnector, HasLineage, ApplicationOperator):
             raise AirflowSkipException(
                 f"Connector {self.connector} did not run: {result.error or 'it is not started, or a newer run took over'}"
             )
-        if warning := nothing_delivered(result.tasks):
+        if warning := refusals(result.tasks):
             _log.warning("Connector %s: %s", result.connector, warning)
         for task in result.tasks:
             _log.info(

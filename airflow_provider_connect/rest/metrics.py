@@ -6,6 +6,7 @@ underscores for hyphens; a word (a state, a class, a version) is a label of a sa
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -16,8 +17,9 @@ from starlette.responses import Response
 from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model import metric_names
+from airflow_provider_connect.runtime.model.health import health_of
 from airflow_provider_connect.runtime.model.metric_names import BY_NAME, Kind
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, PluginView, TaskView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, Health, PluginView, TaskView
 
 router = APIRouter(tags=["server"])
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -56,6 +58,7 @@ class ConnectorMetrics:
     task_classes: Mapping[int, str]
     metrics: Mapping[int, Mapping[str, float]]
     numbers: Mapping[str, float] = field(default_factory=dict)
+    health: Health | None = None
 
 
 @router.get("/metrics", response_class=Response, responses={200: {"description": "Done", "content": {"text/plain": {}}}})
@@ -75,6 +78,7 @@ async def get_metrics(request: Request) -> Response:
 def _measure(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo | ConnectorStatusView]]) -> Iterator[ConnectorMetrics]:
     metrics, state = herder.task_metrics(), herder.config_state()
     lags, held = herder.sink_lags(connectors), herder.retained_wal.retained_bytes()
+    distances, now_ms = herder.distances(connectors, lags), time.time() * 1000
     for name, expanded in connectors.items():
         info, status = expanded.get("info"), expanded.get("status")
         if isinstance(info, ConnectorInfo) and isinstance(status, ConnectorStatusView):
@@ -82,7 +86,8 @@ def _measure(herder: Herder, connectors: Mapping[str, Mapping[str, ConnectorInfo
             counted = {task: metrics.get((name, task), {}) for task in tasks}
             classes = {task: (state.task_config(name, task) or {}).get("task.class", "") for task in tasks}
             numbers = {**lags.get(name, {}), **({"held-wal-bytes": held[name]} if name in held else {})}
-            yield ConnectorMetrics(info, status, herder.chosen_plugins(info), classes, counted, numbers)
+            health = health_of(status, distances.get(name), herder.pace(name), now_ms=now_ms)
+            yield ConnectorMetrics(info, status, herder.chosen_plugins(info), classes, counted, numbers, health)
 
 
 def samples(connectors: Iterable[ConnectorMetrics], status_updates: Mapping[str, float]) -> Iterator[Sample]:
@@ -102,6 +107,7 @@ def _connector(connector: ConnectorMetrics) -> Iterator[Sample]:
     labels = {"connector": info.name}
     words = {
         "status": status.connector.state.lower(),
+        "health": None if connector.health is None else str(connector.health.word),
         "connector-type": status.type,
         "connector-class": info.config.get("connector.class"),
         "connector-version": status.connector.version,

@@ -7,6 +7,7 @@ through the API.
 
 from __future__ import annotations
 
+import time
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -27,6 +28,7 @@ from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, dag
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill import OF, backfill_name, takes_backfills
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.health import health_of
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.page import (
     BackfillRow,
@@ -115,6 +117,7 @@ async def list_rows(request: Request) -> Response:
                 distances=distances,
                 hours=hours.get(name, ()),
                 planned=planned,
+                pace=herder.pace(name),
             )
             for name in sorted(readable)
         ]
@@ -142,14 +145,16 @@ async def get_detail(request: Request, connector: Connector) -> Response:
         info, runs = herder.connector_info(connector), facts.runs.of(connector)
         state = herder.config_state()
         config = state.connector_config(connector) or {}
+        status, distance = _status(herder, connector), facts.distances.known().get(connector)
         row = row_of(
             info,
-            _status(herder, connector),
+            status,
             may_change=calls.access.may(user, Right.CHANGE, connector),
             last_run=runs[0] if runs else None,
-            distance=facts.distances.known().get(connector),
+            distance=distance,
             hours=facts.hours.known().get(connector, ()),
             planned=facts.runs.planned(dag_id_for(connector)),
+            health=health_of(status, distance, herder.pace(connector), now_ms=time.time() * 1000),
         )
         target = str(state.target_state(connector) or TargetState.STARTED)
         may_delete = calls.access.may(user, Right.DELETE, connector)

@@ -16,6 +16,7 @@ from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.rest.secrets import Secrets
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.health import Pace, health_of
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.page import (
     LAG_SPANS,
@@ -176,13 +177,17 @@ class RowBytes:
         distances: Distances,
         hours: Sequence[int],
         planned: Mapping[str, PlanView] | None,
+        pace: Pace | None = None,
     ) -> bytes:
         """Like ``model.page.row_of``. Unchanged views are the same objects, so comparing them costs nothing."""
         distance = distances.get(info.name)
-        parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None)
+        health = health_of(status, distance, pace, now_ms=time.time() * 1000)
+        parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None, health)
         kept = self._kept.get((info.name, may_change))
         if kept is None or kept[0] != parts:
-            row = row_of(info, status, may_change=may_change, last_run=last_run, distance=distance, hours=hours, planned=planned)
+            row = row_of(
+                info, status, may_change=may_change, last_run=last_run, distance=distance, hours=hours, planned=planned, health=health
+            )
             kept = self._kept[info.name, may_change] = (parts, json_bytes(to_json(row)))
         return kept[1]
 

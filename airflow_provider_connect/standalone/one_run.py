@@ -28,7 +28,7 @@ from airflow_provider_connect.runtime.config.masking import Mask, mask_output, s
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.rules import SIGNAL_CHANNELS, refused_end
 from airflow_provider_connect.runtime.java.jvm.host import JavaHost
-from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.batches import refusals
 from airflow_provider_connect.runtime.model.log_lines import escape_unprintable, quiet_libraries
 from airflow_provider_connect.runtime.model.run import RunResult, RunSpec, RunState
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
@@ -211,7 +211,7 @@ def _run(connector: ConnectorFile, settings: WorkerSettings, backing: Backing, m
     if threading.current_thread() is threading.main_thread():
         _end_at_signals(application)
     result = application.run()  # 3
-    if warning := nothing_delivered(result.tasks):
+    if warning := refusals(result.tasks):
         log.warning("Connector %s: %s", result.connector, warning)
     for task in result.tasks:
         log.info(

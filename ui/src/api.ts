@@ -5,6 +5,8 @@ export type Config = Record<string, string>;
 export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
 /** The last attempt of one Airflow task. `state` is Airflow's, `most` the number of tries allowed. */
 export type Attempt = { run: string; task: string; map_index: number; label: string | null; state: string | null; number: number; most: number; next_ms: number | null };
+/** Whether a connector delivers, in one word, and why not. */
+export type Health = { word: string; reason: string | null };
 export type Row = {
   name: string;
   dag_id: string;
@@ -13,14 +15,13 @@ export type Row = {
   version: string | null;
   state: string | null;
   tasks: Record<string, number>;
-  failure: string | null;
   may_change: boolean;
   last_run: RunView | null;
   lag: number | null;
   hours: number[];
   plan: { next_run_ms: number | null; owner: string | null; tags: string[]; attempt: Attempt | null; schedule: string | null; is_continuous: boolean } | null;
   has_dag: boolean | null;
-  note: string | null;
+  health: Health | null;
   left: number | null;
   left_unit: string | null;
 };

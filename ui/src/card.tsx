@@ -1,18 +1,18 @@
-// The card on Airflow's dashboard: number of connectors by state, and the failed ones.
+// The card on Airflow's dashboard: number of connectors by state, and those that need attention, the worst first.
 import { Box, Card, HStack, Heading, Text } from "@chakra-ui/react";
 import { Link } from "react-router-dom";
 import type { Overview, Row } from "./api";
-import { Problem, State } from "./components";
+import { needsAttention, Problem, State } from "./components";
 import { usePolling } from "./polling";
-import { STATES } from "./format";
+import { HEALTHS, STATES } from "./format";
 
-const MAX_FAILED = 5;
-const hasFailed = (row: Row) => row.state === "FAILED" || (row.tasks["FAILED"] ?? 0) > 0;
+const MAX_LISTED = 5;
+const rank = ({ health }: Row) => HEALTHS.indexOf(health?.word ?? "healthy");
 
 export function ConnectCard() {
   const { value, error } = usePolling<Overview>("ui/connectors", 15);
   if (!value) return error ? <Problem title="Cannot load the connectors">{error}</Problem> : null;
-  const failed = value.connectors.filter(hasFailed);
+  const listed = value.connectors.filter(needsAttention).sort((one, other) => rank(one) - rank(other));
   const counts = STATES.map((state) => [state, value.connectors.filter((row) => row.state === state).length] as const);
   return (
     <Card.Root size="sm">
@@ -34,17 +34,17 @@ export function ConnectCard() {
               ))}
           </HStack>
         </HStack>
-        {failed.slice(0, MAX_FAILED).map((row) => (
-          <Text key={row.name} fontSize="sm" truncate title={row.failure ?? undefined}>
+        {listed.slice(0, MAX_LISTED).map((row) => (
+          <Text key={row.name} fontSize="sm" truncate title={row.health?.reason ?? undefined}>
             <Box asChild textDecoration="underline">
               <Link to={`/plugin/connect?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
             </Box>
-            {row.failure ? `: ${row.failure}` : " failed"}
+            {` is ${row.health?.word ?? ""}${row.health?.reason ? `: ${row.health.reason}` : ""}`}
           </Text>
         ))}
-        {failed.length > MAX_FAILED ? (
+        {listed.length > MAX_LISTED ? (
           <Box asChild textDecoration="underline" fontSize="sm">
-            <Link to="/plugin/connect?state=FAILED">{`${failed.length - MAX_FAILED} more failed`}</Link>
+            <Link to="/plugin/connect?sort=health">{`${listed.length - MAX_LISTED} more need attention`}</Link>
           </Box>
         ) : null}
       </Card.Body>

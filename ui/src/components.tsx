@@ -1,6 +1,7 @@
 // Small components that the views share.
 import { Alert, Badge, Box, Button, Checkbox, Dialog, Field, HStack, Portal, Spinner, Table, VisuallyHidden } from "@chakra-ui/react";
 import { Component, type ReactNode, useEffect, useRef, useState } from "react";
+import type { Health } from "./api";
 import { mark, palette } from "./format";
 
 /** A table with a title for each column. */
@@ -41,6 +42,22 @@ export function State({ state, note }: { state: string | null; note?: string }) 
     </Badge>
   );
 }
+
+const HEALTH_PALETTES: Record<string, string> = { failing: "red", healthy: "green", idle: "gray" };
+
+/** The health's word, with its reason as a tooltip. */
+export function HealthWord({ health: { word, reason } }: { health: Health }) {
+  return (
+    <Badge colorPalette={HEALTH_PALETTES[word] ?? "orange"} variant="subtle" title={reason ?? undefined}>
+      {word}
+    </Badge>
+  );
+}
+
+/** Whether users should look at the connector. */
+export const needsAttention = ({ health }: { health: Health | null }) => health !== null && health.word !== "healthy" && health.word !== "idle";
+
+export const reasonColor = ({ word }: Health) => (word === "failing" ? "red.fg" : "orange.fg");
 
 export function Problem({ title, children }: { title: string; children?: ReactNode }) {
   return (

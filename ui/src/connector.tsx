@@ -2,14 +2,14 @@
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
-import { change, connectorPath, type Detail, isStandalone, type Progress, type Row, type RunView, type Status, errorText } from "./api";
+import { change, connectorPath, type Detail, type Health, isStandalone, type Progress, type Row, type RunView, type Status, errorText } from "./api";
 import { isUnfinished, LatestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
 import { CostByDay, costTitles, useCosts } from "./costs";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
-import { Confirm, Notice, Problem, type Question, type Message, State, TitledTable, useTitle, Loading } from "./components";
+import { Confirm, HealthWord, needsAttention, Notice, Problem, reasonColor, type Question, type Message, State, TitledTable, useTitle, Loading } from "./components";
 import { Throughput } from "./plot";
 import { usePolling } from "./polling";
 import { LiveProgress } from "./progress";
@@ -45,6 +45,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
     );
   }
   const { row } = value;
+  const tabs = TABS.filter((each) => (each !== "runs" || !isStandalone) && (each !== "dead-letters" || row.type === "sink"));
   const act = async (label: string, done: string, send: () => Promise<unknown>) => {
     setBusy(label);
     try {
@@ -82,6 +83,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
             {row.name}
           </Heading>
           <State state={row.state} />
+          {row.health ? <HealthWord health={row.health} /> : null}
           <Badge variant="outline">{row.type}</Badge>
           <Text fontSize="sm" title={row.class_name}>
             {shortClass(row.class_name)} {row.version ?? ""}
@@ -110,11 +112,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         </HStack>
       </HStack>
       <ConnectorSummary row={row} />
-      {row.note && !row.failure ? (
-        <Text fontSize="sm" color="orange.fg" mb={2} wordBreak="break-word">
-          {row.note}
-        </Text>
-      ) : null}
+      {row.health?.reason && needsAttention(row) ? <Reason health={row.health} tabs={tabs} open={(wantedTab) => setQuery({ tab: wantedTab })} /> : null}
       {value.progress ? <LiveProgress progress={ofWholeRun(value.progress, row)} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
@@ -130,7 +128,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         onValueChange={(event) => setQuery({ tab: event.value })}
       >
         <Tabs.List>
-          {TABS.filter((each) => (each !== "runs" || !isStandalone) && (each !== "dead-letters" || row.type === "sink")).map((each) => (
+          {tabs.map((each) => (
             <Tabs.Trigger key={each} value={each}>
               {TITLES[each]}
             </Tabs.Trigger>
@@ -161,6 +159,25 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
       </Tabs.Root>
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
+  );
+}
+
+/** The tab where users find what helps, the first one that the connector has. */
+const HELP: Record<string, (typeof TABS)[number][]> = { failing: ["tasks"], stuck: ["tasks"], missing: ["config"], refusing: ["dead-letters", "tasks"], behind: ["offsets"] };
+
+function Reason({ health, tabs, open }: { health: Health; tabs: readonly string[]; open: (tab: string) => void }) {
+  const help = HELP[health.word]?.find((tab) => tabs.includes(tab));
+  return (
+    <HStack fontSize="sm" mb={2} align="start" wrap="wrap">
+      <Text color={reasonColor(health)} wordBreak="break-word">
+        {health.reason}
+      </Text>
+      {help ? (
+        <Button size="2xs" variant="outline" onClick={() => open(help)}>
+          {TITLES[help]}
+        </Button>
+      ) : null}
+    </HStack>
   );
 }
 

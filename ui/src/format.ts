@@ -70,6 +70,8 @@ export const shortClass = (name: string) => name.slice(name.lastIndexOf(".") + 1
 
 const PALETTES: Record<string, string> = { RUNNING: "green", PAUSED: "yellow", STOPPED: "gray", FAILED: "red", UNASSIGNED: "blue", RESTARTING: "blue" };
 const MARKS: Record<string, string> = { RUNNING: "▶", PAUSED: "❚❚", STOPPED: "■", FAILED: "✖", UNASSIGNED: "…", RESTARTING: "↻" };
+/** From worst to best, as the server has them. */
+export const HEALTHS = ["failing", "waiting", "stuck", "missing", "refusing", "behind", "idle", "healthy"];
 export const STATES = Object.keys(PALETTES);
 export const palette = (state: string | null) => PALETTES[state ?? ""] ?? "gray";
 export const mark = (state: string | null) => MARKS[state ?? ""] ?? "?";

@@ -8,23 +8,24 @@ import { usePolling } from "./polling";
 import { useQuery } from "./query";
 import { Cells, COLUMNS, failed, ROW_HEIGHT, tagsText } from "./row";
 import { runForEach, type VerbName, VERBS } from "./verbs";
-import { STATES } from "./format";
+import { HEALTHS, STATES } from "./format";
 
 const OVERSCAN = 12;
 const ORDERS = COLUMNS.flatMap(({ orders }) => orders);
 
-/** The rows that match the URL's search, state and type, in the URL's order. */
+/** The rows that match the URL's search, state, health and type, in the URL's order. */
 function filterAndSort(rows: Row[], parameters: URLSearchParams): Row[] {
   const words = (parameters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
   const state = parameters.get("state");
   const type = parameters.get("type");
+  const health = parameters.get("health");
   const order = ORDERS.find(({ key }) => key === parameters.get("sort")) ?? ORDERS[0]!;
   const direction = parameters.get("dir") === "desc" ? -1 : 1;
   return rows
     .filter((row) => {
       const text = `${row.name} ${row.class_name} ${row.version ?? ""} ${row.type} ${row.plan?.owner ?? ""} ${tagsText(row)}`.toLowerCase();
       const fits = !state || row.state === state || (state === "FAILED" && failed(row) > 0);
-      return fits && (!type || row.type === type) && words.every((word) => text.includes(word));
+      return fits && (!health || row.health?.word === health) && (!type || row.type === type) && words.every((word) => text.includes(word));
     })
     .sort((one, other) => {
       const [a, b] = [order.of(one), order.of(other)];
@@ -101,6 +102,7 @@ export function ConnectorList() {
           onChange={(event) => set("q", event.target.value)}
         />
         <SelectField label="State" value={parameters.get("state") ?? ""} options={STATES} set={(text) => set("state", text)} />
+        <SelectField label="Health" value={parameters.get("health") ?? ""} options={HEALTHS} set={(text) => set("health", text)} />
         <SelectField label="Type" value={parameters.get("type") ?? ""} options={["source", "sink"]} set={(text) => set("type", text)} />
         <Text aria-live="polite" fontSize="sm">
           {shown.length === value.connectors.length ? `${shown.length} connectors` : `${shown.length} of ${value.connectors.length} connectors`}

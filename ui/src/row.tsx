@@ -4,9 +4,9 @@ import { memo, type ReactNode } from "react";
 import { Link } from "react-router-dom";
 import { type Attempt, isStandalone, type Row } from "./api";
 import { attemptText, isUnfinished } from "./attempts";
-import { State } from "./components";
+import { needsAttention, reasonColor, State } from "./components";
 import { Sparkline } from "./sparkline";
-import { ago, timeUntil, bytes, count, quantity, shortClass } from "./format";
+import { ago, timeUntil, bytes, count, HEALTHS, quantity, shortClass } from "./format";
 
 export const ROW_HEIGHT = 56;
 
@@ -27,6 +27,7 @@ const ALL_COLUMNS: Column[] = [
   {
     orders: [
       { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
+      { key: "health", label: "Health", of: (row) => HEALTHS.indexOf(row.health?.word ?? "healthy") },
       { key: "tasks", label: "Tasks", of: (row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0) },
     ],
     width: "140px",
@@ -74,21 +75,22 @@ function tasksText(row: Row): string {
 /** Rendered again only when the row has changed, not on every scroll event. */
 export const Cells = memo(function Cells({ row }: { row: Row }) {
   const run = row.last_run;
+  const reason = needsAttention(row) ? row.health?.reason : null;
   const facts = `${shortClass(row.class_name)} ${row.version ?? ""} · ${row.type}`;
   return (
     <>
       <TwoLines
-        title={[row.name, row.class_name, row.failure, row.note].filter(Boolean).join("\n")}
+        title={[row.name, row.class_name, reason].filter(Boolean).join("\n")}
         first={
           <Box asChild textDecoration="underline">
             <Link to={`?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
           </Box>
         }
         second={
-          row.failure || row.note ? (
+          reason && row.health ? (
             <>
-              <Box as="span" color={row.failure ? "red.fg" : "orange.fg"}>
-                {row.failure || row.note}
+              <Box as="span" color={reasonColor(row.health)}>
+                {reason}
               </Box>
               {` · ${facts}`}
             </>
@@ -97,7 +99,12 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
           )
         }
       />
-      <TwoLines title={tasksText(row)} first={<State state={row.state} />} second={tasksText(row)} isWarning={failed(row) > 0} />
+      <TwoLines
+        title={[row.health?.reason, tasksText(row)].filter(Boolean).join("\n")}
+        first={<State state={row.state} />}
+        second={[row.health?.word, tasksText(row)].filter(Boolean).join(" · ")}
+        isWarning={needsAttention(row)}
+      />
       <TwoLines title={lagTitle(row)} first={row.left === null ? "—" : quantity(row.left, row.left_unit)} />
       <TwoLines
         title={run ? new Date(run.last_ms).toLocaleString() : undefined}

@@ -19,7 +19,14 @@ from airflow_provider_connect.runtime.herder.ports import Probe
 from airflow_provider_connect.runtime.herder.snapshot import Topics, config_of
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import unconsumed_topics
-from airflow_provider_connect.runtime.model.records import ConfigRecord, ConnectorRecord, NoteRecord, TargetStateRecord, UpgradeRecord
+from airflow_provider_connect.runtime.model.records import (
+    ConfigRecord,
+    ConnectorRecord,
+    NoteKind,
+    NoteRecord,
+    TargetStateRecord,
+    UpgradeRecord,
+)
 from airflow_provider_connect.runtime.model.states import TargetState
 
 RestoreSecrets = Callable[[checks.Given, Mapping[str, str]], checks.Given]
@@ -189,7 +196,7 @@ class ConnectorConfigs:
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
             checks.require_own(name, config_of(state, name))
             forgotten: list[ConfigRecord] = [UpgradeRecord(name, None, author=author)] if name in state.upgrades else []
-            forgotten += [NoteRecord(name, None)] if name in state.notes else []
+            forgotten += [NoteRecord(name, None, kind) for kind in NoteKind if name in state.notes_of(kind)]
             return [
                 self._lifecycle.claim_record(state, name),
                 ConnectorRecord(name, None, author=author),

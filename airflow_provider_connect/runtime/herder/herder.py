@@ -46,6 +46,7 @@ from airflow_provider_connect.runtime.model.backfill_request import Backfill, Ba
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
 from airflow_provider_connect.runtime.model.contradictions import RunFacts
 from airflow_provider_connect.runtime.model.cost import DEFAULT_DAYS, ConnectorCosts, Costs
+from airflow_provider_connect.runtime.model.health import Pace
 from airflow_provider_connect.runtime.model.history import ConfigHistory, OffsetHistory, OffsetUndo, Redact
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.page import ConnectorClass, ConnectorLag, DeadLetters
@@ -340,9 +341,13 @@ class Herder:
         """The sink's current lag, by partition. See ``Sinks.partition_lags``."""
         return self._sinks.partition_lags(name)
 
-    def distances(self, names: Collection[str]) -> dict[str, Distance]:
+    def distances(self, names: Collection[str], lags: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, Distance]:
         """The distances of the connectors ``names`` from their ends. See ``Sinks.distances``."""
-        return self._sinks.distances(names)
+        return self._sinks.distances(names, lags)
+
+    def pace(self, name: str) -> Pace | None:
+        """What the connector delivers, by the batch log entries at the last ``task_metrics``. None: unknown."""
+        return self._batch_log.pace(name)
 
     # ── dead-letter records and backfills ──
 

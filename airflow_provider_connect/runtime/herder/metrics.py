@@ -12,8 +12,9 @@ from airflow_provider_connect.data.records import Distance, TopicPartition
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.backfill import beginnings_within, ends_within, known_ranges, positions_beyond
-from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, nothing_delivered
+from airflow_provider_connect.runtime.model.batches import ALTERED, ALTERING, BatchRecord, ConnectorType, refusals
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.health import NOTHING_DELIVERED, Pace
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId, named_topics, refusal_of_topic
 from airflow_provider_connect.runtime.model.run import Claim, TaskResult
 from airflow_provider_connect.runtime.model.views import WorkerView
@@ -40,6 +41,7 @@ class BatchLogMetrics:
         self._batch_log = batch_log
         self._lock = threading.Lock()
         self._warnings: Mapping[str, str] = {}
+        self._paces: Mapping[str, Pace] | None = None
 
     def read(self) -> TaskMetrics:
         """Empty while the batch log cannot be read, because metrics of states are useful without the batch log."""
@@ -61,6 +63,7 @@ class BatchLogMetrics:
             with self._lock:
                 delivered = self._batch_log.delivered()
                 self._warnings = _warnings(self._batch_log.last_entries())
+                self._paces = _paces(self._batch_log.last_entries(), delivered)
                 return delivered
         except ConnectException as error:
             _log.warning("The batch log cannot be read for metrics: %s", error.message)
@@ -83,8 +86,12 @@ class BatchLogMetrics:
             return self._batch_log.sink_positions()
 
     def warnings(self) -> Mapping[str, str]:
-        """By connector, a warning that its last run delivered nothing while records failed, based on the last ``read``."""
+        """By connector, a warning that its last run left out records, based on the last ``read``."""
         return self._warnings
+
+    def pace(self, connector: str) -> Pace | None:
+        """What the connector delivers, based on the last ``read``. None: nothing was read yet."""
+        return None if self._paces is None else self._paces.get(connector, NOTHING_DELIVERED)
 
     def close(self) -> None:
         with self._lock:
@@ -98,8 +105,32 @@ def _warnings(entries: Mapping[ConnectorTaskId, BatchRecord]) -> dict[str, str]:
     for task in sorted(entries):
         if task.connector in concerned:
             known[task.connector].append(entries[task])
-    found = {name: nothing_delivered(each for each in own if each.claim == _last(own)) for name, own in known.items()}
+    found = {name: refusals(each for each in own if each.claim == _last(own)) for name, own in known.items()}
     return {name: text for name, text in found.items() if text is not None}
+
+
+def _paces(entries: Mapping[ConnectorTaskId, BatchRecord], delivered: Mapping[ConnectorTaskId, Delivered]) -> dict[str, Pace]:
+    """Of each connector, based on its newest claim's entries. A change of offsets replaces entries, but not the time of a delivery."""
+    of_runs: dict[str, list[BatchRecord]] = {}
+    for task, entry in entries.items():
+        if entry.run not in (ALTERED, ALTERING):
+            of_runs.setdefault(task.connector, []).append(entry)
+    last_ms: dict[str, int] = {}
+    for task, found in delivered.items():
+        if found.timestamp >= 0:
+            last_ms[task.connector] = max(found.timestamp, last_ms.get(task.connector, -1))
+    return {name: _pace(of_runs.get(name, []), last_ms.get(name)) for name in of_runs.keys() | last_ms.keys()}
+
+
+def _pace(entries: Collection[BatchRecord], last_ms: int | None) -> Pace:
+    newest = [entry for entry in entries if entry.claim == _last(entries)]
+    return Pace(
+        sum(entry.records for entry in newest),
+        sum(entry.bytes for entry in newest),
+        max((entry.seconds for entry in newest), default=0.0),
+        last_ms,
+        any(entry.stay is not None for entry in newest),
+    )
 
 
 def _last(entries: Iterable[BatchRecord]) -> Claim:
@@ -152,7 +183,7 @@ def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
     for (name, task), counted in read().items():
         result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
         counts.setdefault(name, []).append(result)
-    found = {name: nothing_delivered(each) for name, each in counts.items()}
+    found = {name: refusals(each) for name, each in counts.items()}
     return {name: text for name, text in found.items() if text is not None}
 
 

@@ -75,11 +75,12 @@ class Sinks:
                 del positions[name]
         return sink_lags(self._settings, positions, configs)
 
-    def distances(self, names: Collection[str]) -> dict[str, Distance]:
-        """The distances of the connectors ``names`` from their ends: of sinks from ``lags``, of sources from their last batch log
-        entries."""
+    def distances(self, names: Collection[str], lags: Mapping[str, Mapping[str, float]] | None = None) -> dict[str, Distance]:
+        """The distances of the connectors ``names`` from their ends: of sinks from ``lags``, by default the current ones, of sources from
+        their last batch log entries."""
         sources = {name: found for name, found in self._batch_log.source_distances().items() if name in names}
-        return {name: Distance(int(found["records-lag"])) for name, found in self.lags(names).items()} | sources
+        known = self.lags(names) if lags is None else lags
+        return {name: Distance(int(found["records-lag"])) for name, found in known.items()} | sources
 
     def partition_lags(self, name: str) -> ConnectorLag:
         """The sink's current lag, from its group's committed offsets.

@@ -18,6 +18,8 @@ from airflow_provider_connect.runtime.model.status import ConnectorStatus, Statu
 from airflow_provider_connect.runtime.model.views import (
     ConnectorInfo,
     ConnectorStatusView,
+    Health,
+    HealthWord,
     RetainedWalView,
     StateView,
     TaskView,
@@ -83,10 +85,10 @@ class ConnectorViews:
         for count, what in (
             (sum(_has_failed(statuses, name) for name in started), "connectors have FAILED, or a task of theirs"),
             (
-                sum(name in configs.notes for name in started),
+                sum(name in configs.notes or name in configs.long_calls for name in started),
                 "running connectors need attention: what they use is not there, cannot be read, or does not answer",
             ),
-            (sum(name in warnings for name in started), "running connectors need attention: all records of their last run failed"),
+            (sum(name in warnings for name in started), "running connectors need attention: their last run left out records that failed"),
         ):
             if count:
                 yield f"{count} {what} (airflow connect top)."
@@ -99,11 +101,22 @@ class ConnectorViews:
             return None
         tasks = snapshot.statuses.task_map(name)
         kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
-        note = snapshot.configs.notes.get(name) or self._warnings().get(name) or self._retained_wal.note(name)
+        trouble = self._trouble(snapshot, name)
         known = self._statuses.get(name)
-        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].note) != (kind, note):
-            known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), note=note))
+        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].trouble) != (kind, trouble):
+            known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), trouble=trouble))
         return known[2]
+
+    def _trouble(self, snapshot: Snapshot, name: str) -> Health | None:
+        for word, reason in (
+            (HealthWord.STUCK, snapshot.configs.long_calls.get(name)),
+            (HealthWord.MISSING, snapshot.configs.notes.get(name)),
+            (HealthWord.REFUSING, self._warnings().get(name)),
+            (HealthWord.BEHIND, self._retained_wal.note(name)),
+        ):
+            if reason is not None:
+                return Health(word, reason)
+        return None
 
     def forget_others(self, names: Collection[str]) -> None:
         """Drop the views of connectors that are not in ``names``, the existing connectors, because their configs may be large."""

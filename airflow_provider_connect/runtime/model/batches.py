@@ -79,15 +79,17 @@ class Counted(Protocol):
     def error(self) -> str: ...
 
 
-def nothing_delivered(tasks: Iterable[Counted]) -> str | None:
-    """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` delivered no record and some records
-    failed. None if the run delivered records, or no record failed."""
+def refusals(tasks: Iterable[Counted]) -> str | None:
+    """The warning about a run that succeeded because errors are tolerated, although its ``tasks`` left out records. None: they left out
+    none."""
     counted = list(tasks)
-    failed = sum(each.failed for each in counted)
-    if not failed or any(each.records for each in counted):
+    failed, delivered = sum(each.failed for each in counted), sum(each.records for each in counted)
+    if not failed:
         return None
     last = next((f", the last one by {each.error}" for each in reversed(counted) if each.error), "")
-    return f"The last run delivered nothing: {failed} records failed and were left out (errors.tolerance=all){last}"
+    if not delivered:
+        return f"The last run delivered nothing: {failed} records failed and were left out (errors.tolerance=all){last}"
+    return f"The last run left out {failed} of {delivered + failed} records, because they failed (errors.tolerance=all){last}"
 
 
 @dataclass(frozen=True, slots=True)

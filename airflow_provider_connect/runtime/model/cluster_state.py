@@ -15,6 +15,7 @@ from airflow_provider_connect.runtime.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteKind,
     NoteRecord,
     SessionKeyRecord,
     TargetStateRecord,
@@ -40,8 +41,9 @@ class ClusterConfigState:
     that this reader has seen committed (in memory only). ``inconsistent`` are the connectors with missing tasks at the last commit record.
     ``pending_fencing`` are the connectors with a task set committed since their last fencing record. A deleted connector keeps its count,
     claim and generation. ``log_levels`` are the newest requests by logger. They are for workers that are running when the request is
-    written. ``upgrades`` are the requested upgrades, by connector. ``notes`` are the notes about what sources are missing. ``reserved`` has
-    the values of ``RESERVED`` by connector, including connectors that a reader leaves out.
+    written. ``upgrades`` are the requested upgrades, by connector. ``notes`` are the notes about what sources are missing, ``long_calls``
+    those about calls that have not returned. ``reserved`` has the values of ``RESERVED`` by connector, including connectors that a reader
+    leaves out.
     """
 
     offset: int = 0
@@ -60,6 +62,7 @@ class ClusterConfigState:
     log_levels: dict[str, LoggerRecord] = field(default_factory=dict)
     upgrades: dict[str, Upgrade] = field(default_factory=dict)
     notes: dict[str, str] = field(default_factory=dict)
+    long_calls: dict[str, str] = field(default_factory=dict)
     reserved: dict[str, dict[str, str]] = field(default_factory=dict)
     session_key: SessionKeyRecord | None = None
 
@@ -69,6 +72,10 @@ class ClusterConfigState:
 
     def __contains__(self, connector: object) -> bool:
         return connector in self.connector_configs
+
+    def notes_of(self, kind: NoteKind) -> dict[str, str]:
+        """The notes of this kind, by connector."""
+        return self.notes if kind is NoteKind.MISSING else self.long_calls
 
     def connector_config(self, connector: str) -> dict[str, str] | None:
         """The raw config. None: there is no such connector."""
@@ -180,10 +187,11 @@ class ConfigLog:
                 self.state.upgrades.pop(connector, None)
                 if upgrade is not None:
                     self.state.upgrades[connector] = upgrade
-            case NoteRecord(connector, note):
-                self.state.notes.pop(connector, None)
+            case NoteRecord(connector, note, kind):
+                notes = self.state.notes_of(kind)
+                notes.pop(connector, None)
                 if note is not None and connector in self.state:
-                    self.state.notes[connector] = note
+                    notes[connector] = note
 
     def _reserve(self, connector: str, config: Mapping[str, str]) -> None:
         self.state.reserved.pop(connector, None)
@@ -192,7 +200,8 @@ class ConfigLog:
             self.state.reserved[connector] = named
 
     def _connector(self, connector: str, config: Mapping[str, str] | None) -> None:
-        self.state.notes.pop(connector, None)
+        for kind in NoteKind:
+            self.state.notes_of(kind).pop(connector, None)
         if config is None:
             self._remove(connector)
             return

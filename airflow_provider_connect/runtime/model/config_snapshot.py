@@ -80,6 +80,7 @@ _MAPS: Mapping[str, tuple[str, Callable[[Any], Any], Callable[[Any], Any]]] = {
     "generation": ("generations", int, int),
     "upgrade": ("upgrades", Upgrade.to_json, Upgrade.of_json),
     "note": ("notes", str, str),
+    "long_call": ("long_calls", str, str),
 }
 """For each key of a slice: the attribute of the state, and the conversions to JSON and back."""
 _SETS = {"inconsistent": "inconsistent", "unfenced": "pending_fencing"}

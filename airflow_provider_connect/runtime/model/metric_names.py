@@ -42,6 +42,7 @@ METRICS: Sequence[Metric] = (
     *_metrics(
         CONNECTOR,
         ("status", W, "unassigned, running, paused, stopped, failed or restarting"),
+        ("health", W, "healthy, idle, behind, refusing, missing, stuck, waiting or failing; none while PAUSED or STOPPED (not of Connect)"),
         ("connector-type", W, "source or sink"),
         ("connector-class", W, "the class or alias that the config names"),
         ("connector-version", W, "the version that runs or ran last"),

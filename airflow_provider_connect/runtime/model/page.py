@@ -10,17 +10,14 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from airflow_provider_connect.data.records import Distance
-from airflow_provider_connect.errors import reason_of
 from airflow_provider_connect.runtime.model.backfill_request import Backfill
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.replays import Replay
 from airflow_provider_connect.runtime.model.view_json import named
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, Health
 
 Distances = Mapping[str, Distance]
 """For each connector, its distance to the end of its data."""
-
-_MOST_OF_A_TRACE: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +66,12 @@ class PlanView:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRow:
-    """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``failure`` is the first line of a trace.
-    ``note`` names something that the source is missing, such as its file. ``last_run`` is the last known application that delivered
-    something. ``lag`` is the number of records between a sink's positions and the ends of its topics. None: unknown, or a source. For a
-    sink, ``left`` is the same. For a source, it is the number of ``left_unit`` that remained before the end that the last run knew. None:
-    unknown. ``hours`` has records by hour, ending with the current hour. Empty: no records, or unknown. ``plan`` None: Airflow has no DAG
-    of the connector. ``has_dag`` None: it is unknown whether Airflow has one."""
+    """One connector of the list. ``state`` None: no status yet. ``tasks`` counts tasks by state. ``health``: see ``health.health_of``.
+    ``last_run`` is the last known application that delivered something. ``lag`` is the number of records between a sink's positions and
+    the ends of its topics. None: unknown, or a source. For a sink, ``left`` is the same. For a source, it is the number of
+    ``left_unit`` that remained before the end that the last run knew. None: unknown. ``hours`` has records by hour, ending with the
+    current hour. Empty: no records, or unknown. ``plan`` None: Airflow has no DAG of the connector. ``has_dag`` None: it is unknown
+    whether Airflow has one."""
 
     name: str
     dag_id: str
@@ -83,16 +80,15 @@ class ConnectorRow:
     version: str | None
     state: str | None
     tasks: Mapping[str, int]
-    failure: str | None
     may_change: bool
     last_run: RunView | None
     lag: int | None = None
     hours: Sequence[int] = ()
     plan: PlanView | None = None
     has_dag: bool | None = None
-    note: str | None = None
     left: int | None = None
     left_unit: str | None = None
+    health: Health | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +254,10 @@ def row_of(
     distance: Distance | None = None,
     hours: Sequence[int] = (),
     planned: Mapping[str, PlanView] | None = None,
+    health: Health | None = None,
 ) -> ConnectorRow:
     """The connector as a row of the list. The row contains nothing of the config except the class. ``planned`` is by DAG. None: unknown."""
     tasks, dag_id = status.tasks if status else (), dag_id_for(info.name)
-    traces = [status.connector.trace if status else None, *(task.trace for task in tasks)]
-    first = next((reason_of(trace) for trace in traces if trace and trace.strip()), None)
     return ConnectorRow(
         name=info.name,
         dag_id=dag_id,
@@ -271,7 +266,6 @@ def row_of(
         version=status.connector.version if status else None,
         state=status.connector.state if status else None,
         tasks=dict(Counter(task.state for task in tasks)),
-        failure=first[:_MOST_OF_A_TRACE] if first else None,
         may_change=may_change,
         last_run=last_run,
         lag=distance.left if distance is not None and info.type == "sink" else None,
@@ -280,5 +274,5 @@ def row_of(
         hours=hours,
         plan=planned.get(dag_id) if planned else None,
         has_dag=None if planned is None else dag_id in planned,
-        note=status.note if status else None,
+        health=health,
     )

@@ -6,6 +6,7 @@ equal. ``author`` is the user who requested the change, for the history. ``autho
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.run import Claim
@@ -117,13 +118,21 @@ class UpgradeRecord:
     author: str | None = field(default=None, compare=False)
 
 
+class NoteKind(StrEnum):
+    """What a note is about, and the beginning of its key."""
+
+    MISSING = "note"  # a thing that the connector waits for, such as a file
+    LONG_CALL = "long-call"  # a call of a plugin that has not returned for a minute
+
+
 @dataclass(frozen=True, slots=True)
 class NoteRecord:
-    """``note-«c»``, a key of ours, which Kafka Connect skips: a text about what the source is missing. None: nothing is missing. A later
-    config removes the note."""
+    """``note-«c»`` or ``long-call-«c»``, keys of ours, which Kafka Connect skips: why the connector delivers nothing. None: for no such
+    reason. A later config removes the notes."""
 
     connector: str
     note: str | None
+    kind: NoteKind = NoteKind.MISSING
     offset: int = field(default=-1, compare=False)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import NamedTuple
 
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
@@ -61,16 +62,42 @@ class TaskView:
     trace: str | None = field(default=None, metadata=OMITTED)
 
 
+class HealthWord(StrEnum):
+    """What a connector's health is, from worst to best. A connector has the first that applies."""
+
+    FAILING = "failing"  # it or one of its tasks has FAILED
+    WAITING = "waiting"  # nothing runs it: Airflow has no slot for it, or cannot run it
+    STUCK = "stuck"  # a call of its plugin does not return
+    MISSING = "missing"  # what it reads is not there, or a part of it cannot be read
+    REFUSING = "refusing"  # its last run left out records that failed
+    BEHIND = "behind"  # more waits than it delivers in a minute
+    IDLE = "idle"  # nothing waits that is known of, and it has delivered nothing for an hour
+    HEALTHY = "healthy"
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """A connector's health, with the reason for users. ``reason`` None: the word says everything."""
+
+    word: HealthWord
+    reason: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The response of ``GET /connectors/«c»/status``. ``note`` names what the source is missing, or the WAL that its database retains.
-    Kafka Connect's JSON does not have ``note``."""
+    """The response of ``GET /connectors/«c»/status``. ``trouble`` is why the connector does not deliver everything although it has not
+    failed, for example what its source is missing. Kafka Connect's JSON does not have it."""
 
     name: str
     connector: StateView
     tasks: Sequence[TaskView]
     type: str
-    note: str | None = field(default=None, metadata=EXCLUDED)
+    trouble: Health | None = field(default=None, metadata=EXCLUDED)
+
+    @property
+    def note(self) -> str | None:
+        """The reason of ``trouble``."""
+        return None if self.trouble is None else self.trouble.reason
 
 
 @dataclass(frozen=True, slots=True)

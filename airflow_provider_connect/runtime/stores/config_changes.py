@@ -16,6 +16,7 @@ from airflow_provider_connect.runtime.model.records import (
     ConfigRecord,
     ConnectorRecord,
     FencingRecord,
+    NoteKind,
     NoteRecord,
     RestartRecord,
     TargetStateRecord,
@@ -194,14 +195,22 @@ class ConfigChanges(Closing):
 
         self.change(decide)
 
-    def put_note(self, connector: str, note: str | None, *, of: Mapping[str, str], instead_of: str | None = None) -> None:
-        """Writes a note about what the connector with the raw config ``of`` waits for. None: for nothing. Does nothing if the same note is
-        set, or the config has changed. ``instead_of``: also does nothing unless this note is set."""
+    def put_note(
+        self,
+        connector: str,
+        note: str | None,
+        kind: NoteKind = NoteKind.MISSING,
+        *,
+        of: Mapping[str, str],
+        instead_of: str | None = None,
+    ) -> None:
+        """Writes a note about why the connector with the raw config ``of`` delivers nothing. None: not for this ``kind`` of reason. Does
+        nothing if the same note is set, or the config has changed. ``instead_of``: also does nothing unless this note is set."""
 
         def decide(state: ClusterConfigState) -> list[ConfigRecord]:
-            known = state.notes.get(connector)
+            known = state.notes_of(kind).get(connector)
             is_current = state.connector_config(connector) == dict(of) and instead_of in (None, known)
-            return [NoteRecord(connector, note)] if is_current and known != note else []
+            return [NoteRecord(connector, note, kind)] if is_current and known != note else []
 
         self.change(decide)
 

@@ -1,6 +1,7 @@
 """The config topic: config records ↔ the bytes that Kafka Connect writes and reads (contract §2.3)."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from airflow_provider_connect.errors import DataException
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_NOTE, cut
@@ -11,6 +12,7 @@ from airflow_provider_connect.runtime.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteKind,
     NoteRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -78,7 +80,7 @@ def _other_key_and_value(
     """The key and value of other records: requests to running workers, and records of ours."""
     match record:
         case NoteRecord():
-            return f"note-{record.connector}", None if record.note is None else {"note": record.note}
+            return f"{record.kind}-{record.connector}", None if record.note is None else {"note": record.note}
         case UpgradeRecord():
             return f"upgrade-{record.connector}", None if record.upgrade is None else record.upgrade.to_json()
         case RestartRecord():
@@ -174,8 +176,9 @@ def _read_upgrade(subject: str, value: JsonValue, _: Headers | None, offset: int
         raise DataException(f"value is not an upgrade: {error}") from error
 
 
-def _read_note(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
-    return NoteRecord(subject, None if value is None else cut(text_of(map_of(value, "value").get("note"), "note"), LONGEST_NOTE), offset)
+def _read_note(kind: NoteKind, subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
+    note = None if value is None else cut(text_of(map_of(value, "value").get("note"), "note"), LONGEST_NOTE)
+    return NoteRecord(subject, note, kind, offset)
 
 
 def _read_logger(subject: str, value: JsonValue, _: Headers | None, offset: int) -> ConfigRecord:
@@ -191,5 +194,5 @@ _READERS: tuple[tuple[str, Callable[[str, JsonValue, Headers | None, int], Confi
     ("tasks-fencing-", _read_fencing),
     ("logger-cluster-", _read_logger),
     ("upgrade-", _read_upgrade),
-    ("note-", _read_note),
+    *((f"{kind}-", partial(_read_note, kind)) for kind in NoteKind),
 )

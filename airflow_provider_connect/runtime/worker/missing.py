@@ -10,6 +10,7 @@ from collections.abc import Callable, Collection, Mapping
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.model.config_limits import LONGEST_NOTE, cut
 from airflow_provider_connect.runtime.model.ids import named_topics
+from airflow_provider_connect.runtime.model.records import NoteKind
 from airflow_provider_connect.runtime.stores.config_changes import ConfigChanges
 
 log = logging.getLogger(__name__)
@@ -38,16 +39,33 @@ def warn_missing(connector: str, missing: str | None) -> None:
         log.warning("Connector %s waits: %s", connector, missing)
 
 
-def note_missing(
-    open_store: Callable[[], ConfigChanges], connector: str, missing: str | None, *, of: Mapping[str, str], instead_of: str | None = None
-) -> None:
+def note_missing(open_store: Callable[[], ConfigChanges], connector: str, missing: str | None, *, of: Mapping[str, str]) -> None:
     """Write a note about what the connector with the raw config ``of`` waits for to the config topic. None: nothing is missing. Lists show
-    the note. ``instead_of``: see ``ConfigChanges.put_note``. Never fails a run."""
+    the note. Never fails a run."""
+    _put(open_store, connector, missing, NoteKind.MISSING, of=of)
+
+
+def note_call(
+    open_store: Callable[[], ConfigChanges], connector: str, call: str | None, *, of: Mapping[str, str], instead_of: str | None = None
+) -> None:
+    """As ``note_missing``, about a call that has not returned. ``instead_of``: see ``ConfigChanges.put_note``."""
+    _put(open_store, connector, call, NoteKind.LONG_CALL, of=of, instead_of=instead_of)
+
+
+def _put(
+    open_store: Callable[[], ConfigChanges],
+    connector: str,
+    note: str | None,
+    kind: NoteKind,
+    *,
+    of: Mapping[str, str],
+    instead_of: str | None = None,
+) -> None:
     try:
         with open_store() as store:
-            store.put_note(connector, missing, of=of, instead_of=instead_of)
+            store.put_note(connector, note, kind, of=of, instead_of=instead_of)
     except ConnectException as error:
-        log.warning("Connector %s: %s, which could not be noted: %s", connector, missing or "Nothing is missing", error.message)
+        log.warning("Connector %s: its note (%s) could not be written: %s", connector, note or "none", error.message)
 
 
 def shortened_note(note: str) -> str:

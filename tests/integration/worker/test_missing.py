@@ -13,17 +13,23 @@ import pytest
 
 from airflow_provider_connect.errors import MissingException
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.records import NoteKind
 from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.model.views import HealthWord
+from airflow_provider_connect.runtime.stores.backing import TopicBacking
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
+from airflow_provider_connect.runtime.worker.missing import note_call
 from airflow_provider_connect.runtime.worker.preview.process import _answer
 from airflow_provider_connect.runtime.worker.task.long_calls import LongCalls
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, read_topic, send_pairs
 from tests.waiting import wait_until
 
+ATTENTION = ["1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."]
 
-def note(environment: RunEnvironment) -> str | None:
-    return environment.configs().notes.get(environment.connector)
+
+def note(environment: RunEnvironment, kind: NoteKind = NoteKind.MISSING) -> str | None:
+    return environment.configs().notes_of(kind).get(environment.connector)
 
 
 def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) -> None:
@@ -37,9 +43,7 @@ def test_a_missing_file_is_noted_until_it_is_there(environment: RunEnvironment) 
     with Herder(environment.settings, RunsByHand()) as herder:
         status = herder.connector_status(environment.connector)
         assert (status.connector.state, status.note) == ("RUNNING", missing)
-        assert herder.health_warnings() == [
-            "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."
-        ]
+        assert herder.health_warnings() == ATTENTION
         assert [found.note for _, found in herder.listed() if found is not None] == [missing]
         herder.pause(environment.connector)
         assert herder.health_warnings() == []
@@ -66,11 +70,26 @@ def test_a_call_that_does_not_return_is_noted_with_its_line_until_it_does(
     try:
         wait_until(asks.exists, "the call is made")
         noted = f"Connector {environment.connector}, task 0: no batch has ended for .*; its thread is at plugins.py:.* in put"
-        wait_until(lambda: re.fullmatch(noted, note(environment) or ""), "the call is noted")
+        wait_until(lambda: re.fullmatch(noted, note(environment, NoteKind.LONG_CALL) or ""), "the call is noted")
+        with Herder(environment.settings, RunsByHand()) as herder:
+            trouble = herder.connector_status(environment.connector).trouble
+            assert trouble is not None
+            assert (trouble.word, trouble.reason) == (HealthWord.STUCK, note(environment, NoteKind.LONG_CALL))
+            assert herder.health_warnings() == ATTENTION
     finally:
         gate.touch()
     assert run.wait().state is RunState.DONE
-    assert note(environment) is None
+    assert note(environment, NoteKind.LONG_CALL) is None
+
+
+def test_a_note_of_a_killed_runs_call_goes_with_the_next_run(environment: RunEnvironment) -> None:
+    config = environment.file_source(f"{environment.connector}-lines")
+    assert environment.run(config).state is RunState.DONE
+    raw = environment.configs().connector_configs[environment.connector]
+    note_call(TopicBacking(environment.settings).configs, environment.connector, "task 0: no batch has ended", of=raw)
+    assert note(environment, NoteKind.LONG_CALL) is not None
+    environment.readiness()
+    assert note(environment, NoteKind.LONG_CALL) is None
 
 
 @pytest.mark.parametrize("kind", ["files", "logs", "tables"])

@@ -17,7 +17,7 @@ from airflow_provider_connect.client.server import Server
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.app import create_app
 from airflow_provider_connect.rest.server import RestListener, RestServer
-from airflow_provider_connect.runtime.model.views import ServerView
+from airflow_provider_connect.runtime.model.views import Health, HealthWord, ServerView
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
 NOTE = "There is no file /tmp/in.txt: nothing is read until there is"
@@ -47,12 +47,15 @@ def status(verbs: Any, *options: str) -> None:
 def test_the_list_and_the_status_of_the_command_line_have_it(
     client: ConnectClient, environment: RunEnvironment, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert [(line.row.name, line.row.note) for line in Overview(client).lines()] == [("c", NOTE), ("whole", None)]
+    assert {line.row.name: line.row.health for line in Overview(client).lines()} == {
+        "c": Health(HealthWord.MISSING, NOTE),
+        "whole": Health(HealthWord.HEALTHY),
+    }
     for verbs in (client, environment.herder):
         status(verbs, "c")
-        assert capsys.readouterr().out.splitlines()[-1] == NOTE
+        assert capsys.readouterr().out.splitlines()[-1] == f"health: missing: {NOTE}"
     status(client, "whole")
-    assert "There is no" not in capsys.readouterr().out
+    assert capsys.readouterr().out.splitlines()[-1] == "health: healthy"
 
 
 def test_connects_own_answers_do_not_have_it_and_health_counts(
@@ -61,7 +64,7 @@ def test_connects_own_answers_do_not_have_it_and_health_counts(
     status(client, "c", "-o", "json")
     shown = capsys.readouterr().out
     assert json.loads(shown)["connector"]["state"] == "RUNNING"
-    assert "note" not in shown
+    assert "health" not in shown
     assert NOTE not in json.dumps([str(views) for views in client.expanded(info=True, status=True).values()])
     assert client.health().message.endswith(
         "1 running connectors need attention: what they use is not there, cannot be read, or does not answer (airflow connect top)."

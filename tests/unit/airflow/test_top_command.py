@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -14,22 +15,33 @@ from airflow_provider_connect.client.conversation import ServerException
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView
 from airflow_provider_connect.runtime.model.progress import Progress
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView, WorkerView
+from airflow_provider_connect.runtime.model.views import (
+    ConnectorInfo,
+    ConnectorStatusView,
+    Health,
+    HealthWord,
+    StateView,
+    TaskView,
+    WorkerView,
+)
 
 NOW_MS = 1_000_000_000_000.0
 LAST = RunView("run-1", 1, 70, 9000, 1.0, 1.0, 0, int(NOW_MS) - 90_000)
+BEHIND = "36,000 records wait: more than it delivers in a minute."
 FAILURE = "shop.NoTable: no table orders in schema public, which the connector's setting table.whitelist names"
 
 
 def line(name: str, state: str = "RUNNING", **changes: Any) -> Line:
     progress = changes.pop("progress", None)
-    row = ConnectorRow(name, f"connect.{name}", "sink", "org.FileStreamSink", "1", state, {"RUNNING": 2}, None, False, None)
+    row = ConnectorRow(name, f"connect.{name}", "sink", "org.FileStreamSink", "1", state, {"RUNNING": 2}, False, None)
     return Line(ConnectorRow(**{**{key: getattr(row, key) for key in row.__slots__}, **changes}), progress)
 
 
 RUNS = line("orders-sink", lag=36_000, progress=Progress(1_234_567, 45_000_000, 300.0), plan=PlanView(int(NOW_MS) + 40_000, None, []))
-WAITS = line("customers", last_run=LAST, lag=0, plan=PlanView(int(NOW_MS) - 1, None, []))
-FAILED = line("invoices", tasks={"RUNNING": 1, "FAILED": 1}, failure=FAILURE, last_run=LAST)
+RUNS = replace(RUNS, row=replace(RUNS.row, health=Health(HealthWord.BEHIND, BEHIND)))
+IDLE = Health(HealthWord.IDLE, "It has delivered nothing for an hour.")
+WAITS = line("customers", last_run=LAST, lag=0, health=IDLE, plan=PlanView(int(NOW_MS) - 1, None, []))
+FAILED = line("invoices", tasks={"RUNNING": 1, "FAILED": 1}, last_run=LAST, health=Health(HealthWord.FAILING, FAILURE))
 
 
 def shown(lines: Sequence[Line], width: int, **more: Any) -> list[str]:
@@ -42,12 +54,13 @@ def shown(lines: Sequence[Line], width: int, **more: Any) -> list[str]:
 def test_a_wide_frame_has_all_there_is() -> None:
     summary, head, *rows = shown([FAILED, RUNS, WAITS], 220)
     assert summary.endswith("3 connectors · 1 with a run in progress · 1 failed")
-    assert head.split() == ["NAME", "STATE", "TASKS", "RUN", "RECORDS", "BYTES", "RATE", "LAG", "LEFT", "NEXT", "FAILURE"]
+    assert head.split() == ["NAME", "STATE", "HEALTH", "TASKS", "RUN", "RECORDS", "BYTES", "RATE", "LAG", "LEFT", "NEXT", "REASON"]
     assert rows[0].endswith(FAILURE)
-    assert rows[0].split()[:5] == ["invoices", "RUNNING", "1/2", "90", "s"]
+    assert rows[0].split()[:5] == ["invoices", "RUNNING", "failing", "1/2", "90"]
     assert rows[1].split() == [
         "orders-sink",
         "RUNNING",
+        "behind",
         "2/2",
         "now",
         "1,234,567",
@@ -60,8 +73,9 @@ def test_a_wide_frame_has_all_there_is() -> None:
         "in",
         "40",
         "s",
+        *BEHIND.split(),
     ]
-    assert rows[2].split() == ["customers", "RUNNING", "2/2", "90", "s", "ago", "70", "9.0", "kB", "-", "0", "-", "due"]
+    assert rows[2].split() == ["customers", "RUNNING", "idle", "2/2", "90", "s", "ago", "70", "9.0", "kB", "-", "0", "-", "due"]
 
 
 @pytest.mark.parametrize("width", range(20, 230, 7))
@@ -73,10 +87,11 @@ def test_a_frame_fits_its_terminal(width: int) -> None:
 
 
 def test_a_narrow_frame_keeps_what_matters() -> None:
-    assert shown([RUNS], 80)[1].split() == ["NAME", "STATE", "TASKS", "RUN", "RECORDS", "RATE", "LAG", "LEFT", "NEXT"]
+    assert shown([WAITS], 80)[1].split() == ["NAME", "STATE", "HEALTH", "TASKS", "RUN", "RECORDS", "RATE", "LAG", "LEFT", "NEXT"]
+    assert shown([RUNS], 80)[1].split() == ["NAME", "STATE", "HEALTH", "TASKS", "RECORDS", "LAG", "REASON"]
     _, head, row = shown([FAILED], 60)
-    assert ("FAILURE" in head.split(), "shop.NoTable" in row) == (True, True)
-    assert shown([RUNS], 40)[1].split() == ["NAME", "STATE", "RECORDS", "LAG"]
+    assert ("REASON" in head.split(), "shop.NoTable" in row) == (True, True)
+    assert shown([RUNS], 40)[1].split() == ["NAME", "STATE", "HEALTH", "LAG"]
 
 
 def test_a_low_terminal_has_the_first_lines_and_their_number() -> None:
@@ -90,7 +105,7 @@ def test_without_connectors_the_first_step_is_named() -> None:
 
 
 def test_texts_of_strangers_steer_no_terminal() -> None:
-    hostile = line("a\x1b[2J[bold]b\n", state="[red]", failure="x\x9b31m\u202e", tasks={})
+    hostile = line("a\x1b[2J[bold]b\n", state="[red]", health=Health(HealthWord.FAILING, "x\x9b31m\u202e"), tasks={})
     texts = shown([hostile], 120, note="\x1b[0m")
     assert all(each.isprintable() for each in texts)
     assert "a\ufffd[2J[bold]b" in texts[2]
@@ -136,7 +151,12 @@ def test_of_a_real_kafka_connect_states_and_failures_are_known(refusal: Exceptio
     overview = Overview(connect)
     for _ in range(3):
         first, second = overview.lines()
-        assert (first.row.name, first.row.state, second.row.tasks, second.row.failure) == ("a", None, {"FAILED": 1}, "no")
+        assert (first.row.name, first.row.state, second.row.tasks, second.row.health) == (
+            "a",
+            None,
+            {"FAILED": 1},
+            Health(HealthWord.FAILING, "no"),
+        )
     assert connect.refused == 2
     assert [each.row.name for each in overview.lines(["b"])] == ["b"]
     with pytest.raises(NotFoundException, match="Connector c, d not found"):

@@ -11,6 +11,7 @@ from airflow_provider_connect.runtime.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteKind,
     NoteRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -284,11 +285,14 @@ def test_ids_alive_are_the_larger_of_the_last_count_and_the_committed_tasks(fenc
     assert state.ids_alive("c") == alive
 
 
-def test_a_note_is_about_the_config_before_it() -> None:
-    config, note = ConnectorRecord("c", CONFIG), NoteRecord("c", "no file")
-    assert state(config, note).notes == {"c": "no file"}
-    assert state(config, note, NoteRecord("c", None)).notes == {}
-    assert state(config, note, config).notes == {}
-    assert state(config, note, ConnectorRecord("c", None)).notes == {}
-    assert state(note).notes == {}, "compaction took the connector's tombstone and left the note"
-    assert ConfigSnapshot.from_json(ConfigSnapshot.of(folded(config, note)).to_json()).log().state.notes == {"c": "no file"}
+@pytest.mark.parametrize("kind", NoteKind)
+def test_a_note_is_about_the_config_before_it(kind: NoteKind) -> None:
+    config, note = ConnectorRecord("c", CONFIG), NoteRecord("c", "no file", kind)
+    other = NoteRecord("c", "another", next(each for each in NoteKind if each is not kind))
+    assert state(config, note).notes_of(kind) == {"c": "no file"}
+    assert state(config, note, other).notes_of(kind) == {"c": "no file"}
+    assert state(config, note, NoteRecord("c", None, kind)).notes_of(kind) == {}
+    assert state(config, note, config).notes_of(kind) == {}
+    assert state(config, note, ConnectorRecord("c", None)).notes_of(kind) == {}
+    assert state(note).notes_of(kind) == {}, "compaction took the connector's tombstone and left the note"
+    assert ConfigSnapshot.from_json(ConfigSnapshot.of(folded(config, note)).to_json()).log().state.notes_of(kind) == {"c": "no file"}

@@ -16,11 +16,12 @@ from airflow_provider_connect.rest.page import bundle
 from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, RowBytes
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.runtime.herder.herder import Herder
+from airflow_provider_connect.runtime.model.health import NOTHING_DELIVERED, health_of
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView, row_of
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.view_json import of_json
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, StateView, TaskView
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, ConnectorStatusView, Health, HealthWord, StateView, TaskView
 from tests.conftest import CHECKOUT
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 from tests.waiting import HANG_SECONDS, wait_until
@@ -54,12 +55,12 @@ def test_no_registry_is_named() -> None:
     assert "registry" not in (UI / "package-lock.json").read_text()
 
 
-def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_but_the_class() -> None:
+def test_a_row_counts_tasks_and_shows_no_setting_but_the_class() -> None:
     info = ConnectorInfo("a b", {"connector.class": "x.Source", "password": "secret"}, [ConnectorTaskId("a b", 0)], "source")
     tasks = [TaskView(0, "RUNNING", "h:1"), TaskView(1, "FAILED", "h:1", trace="\nbroken\nline 2"), TaskView(2, "RUNNING", "h:1")]
     row = row_of(info, ConnectorStatusView("a b", StateView("RUNNING", "h:1", "1.2"), tasks, "source"), may_change=True, last_run=None)
     assert (row.dag_id, row.class_name, row.version, row.state) == ("connect.a--20b", "x.Source", "1.2", "RUNNING")
-    assert (row.tasks, row.failure) == ({"RUNNING": 2, "FAILED": 1}, "broken")
+    assert row.tasks == {"RUNNING": 2, "FAILED": 1}
     assert "secret" not in repr(row)
 
 
@@ -84,12 +85,12 @@ def test_a_row_counts_tasks_and_shows_the_first_line_of_a_trace_and_no_setting_b
 )
 def test_the_reason_of_a_failure_is_the_message_of_its_last_cause(trace: str, failure: str) -> None:
     status = ConnectorStatusView("c", StateView("FAILED", "h:1", trace=trace), [], "source")
-    assert row_of(ConnectorInfo("c", {}, [], "source"), status, may_change=True, last_run=None).failure == failure.strip()
+    assert health_of(status, None, None, now_ms=0) == Health(HealthWord.FAILING, failure.strip())
 
 
 def test_a_connector_without_status_is_listed() -> None:
     row = row_of(ConnectorInfo("c", {}, [], "unknown"), None, may_change=False, last_run=None)
-    assert (row.state, row.version, row.tasks, row.failure, row.may_change) == (None, None, {}, None, False)
+    assert (row.state, row.version, row.tasks, row.health, row.may_change) == (None, None, {}, None, False)
     assert (row.lag, row.hours, row.plan, row.has_dag) == (None, (), None, None)
 
 
@@ -116,7 +117,8 @@ def test_a_row_is_written_anew_only_when_something_of_it_has_changed() -> None:
         return rows.row(given.pop("info"), given.pop("status"), **given)
 
     first = row()
-    assert of_json(ConnectorRow, json.loads(first)) == row_of(info, status, last_run=run(3), hours=hours, distance=Distance(5), **fields)
+    healthy = {"health": Health(HealthWord.HEALTHY), **fields}
+    assert of_json(ConnectorRow, json.loads(first)) == row_of(info, status, last_run=run(3), hours=hours, distance=Distance(5), **healthy)
     assert row() is first
     plan = {"connect.c": PlanView(1, "ada", ["x"])}
     changes: list[dict[str, Any]] = [
@@ -130,6 +132,7 @@ def test_a_row_is_written_anew_only_when_something_of_it_has_changed() -> None:
         {"planned": plan},
         {"planned": {"connect.c": PlanView(1, "bob", ["x"])}},
         {"may_change": False},
+        {"pace": NOTHING_DELIVERED},
     ]
     found = {row(**changed) for changed in changes}
     assert len(found) == len(changes)

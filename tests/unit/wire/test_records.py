@@ -14,6 +14,7 @@ from airflow_provider_connect.runtime.model.records import (
     ConnectorRecord,
     FencingRecord,
     LoggerRecord,
+    NoteKind,
     NoteRecord,
     RestartRecord,
     SessionKeyRecord,
@@ -101,13 +102,14 @@ def test_a_tasks_distance_from_its_end_is_in_its_entry_where_it_is_known() -> No
         assert batch_topic.decode(*wire) == entry
 
 
-def test_a_note_is_a_record_of_ours() -> None:
-    for record, value in ((NoteRecord("c", "no file"), b'{"note":"no file"}'), (NoteRecord("c", None), None)):
+@pytest.mark.parametrize(("kind", "key"), [(NoteKind.MISSING, b"note-c"), (NoteKind.LONG_CALL, b"long-call-c")])
+def test_a_note_is_a_record_of_ours(kind: NoteKind, key: bytes) -> None:
+    for record, value in ((NoteRecord("c", "no file", kind), b'{"note":"no file"}'), (NoteRecord("c", None, kind), None)):
         wire = config_topic.encode(record)
-        assert wire == WireRecord(b"note-c", value, [])
+        assert wire == WireRecord(key, value, [])
         assert config_topic.decode(*wire) == record
-    assert isinstance(config_topic.decode(b"note-c", b'{"note":1}'), Unreadable)
-    long = config_topic.decode(b"note-c", b'{"note":"' + b"x" * 900_000 + b'"}')
+    assert isinstance(config_topic.decode(key, b'{"note":1}'), Unreadable)
+    long = config_topic.decode(key, b'{"note":"' + b"x" * 900_000 + b'"}')
     assert isinstance(long, NoteRecord)
     assert len(long.note or "") == 1_001
 

@@ -45,7 +45,7 @@ from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import OpenTransactionException
 from airflow_provider_connect.runtime.worker.bounded_call import connector_class, within
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import was_committed_recently
-from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, note_missing, warn_missing
+from airflow_provider_connect.runtime.worker.missing import missing_of, missing_topics, note_call, note_missing, warn_missing
 
 if TYPE_CHECKING:
     from airflow_provider_connect.runtime.config.config_providers import ConfigProvider
@@ -136,7 +136,7 @@ def check_readiness(
     if found.state == WORK:
         found = replace(found, missing=_check_before_work(settings, connector, found, providers, hide, is_asked=is_asked))
     warn_missing(connector, found.missing)
-    _note_missing(settings, connector, found)
+    _write_notes(settings, connector, found)
     return found
 
 
@@ -291,12 +291,19 @@ def _config_snapshot(settings: WorkerSettings, connector: str, cache: ConfigCach
         return None
 
 
-def _note_missing(settings: WorkerSettings, connector: str, found: Readiness) -> None:
-    """Write the note about what the connector waits for, unless the note is already there."""
+def _write_notes(settings: WorkerSettings, connector: str, found: Readiness) -> None:
+    """Write the note about what the connector waits for, unless the note is already there, and remove that of an earlier run's call."""
     state = None if found.known is None else found.known.log(connector).state
-    if state is None or state.connector_config(connector) != found.config or state.notes.get(connector) == found.missing:
+    if state is None or state.connector_config(connector) != found.config:
         return
-    note_missing(lambda: ConfigStore(settings, known=found.known, only=connector), connector, found.missing, of=found.config)
+
+    def open_store() -> ConfigStore:
+        return ConfigStore(settings, known=found.known, only=connector)
+
+    if state.notes.get(connector) != found.missing:
+        note_missing(open_store, connector, found.missing, of=found.config)
+    if connector in state.long_calls:
+        note_call(open_store, connector, None, of=found.config)
 
 
 def _check_before_work(

@@ -46,7 +46,7 @@ from airflow_provider_connect.runtime.stores.status_notes import StatusNotes
 from airflow_provider_connect.runtime.worker.delivery.commit_steps import StepHook, unobserved
 from airflow_provider_connect.runtime.worker.errors.traces import without_framework
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
-from airflow_provider_connect.runtime.worker.missing import note_missing, shortened_note
+from airflow_provider_connect.runtime.worker.missing import note_call, shortened_note
 from airflow_provider_connect.runtime.worker.pipeline.stages import Converters
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector, check_connector
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
@@ -322,7 +322,7 @@ class _Values:
 def _note_call(host: TaskHost, payload: TaskPayload, mask: Mask, call: str | None, instead_of: str | None) -> None:
     """Note the call that the connector waits for. See ``LongCalls``."""
     texts = [None if text is None else shortened_note(mask(text)) for text in (call, instead_of)]
-    note_missing(host.backing.configs, payload.connector, texts[0], of=payload.connector_config, instead_of=texts[1])
+    note_call(host.backing.configs, payload.connector, texts[0], of=payload.connector_config, instead_of=texts[1])
 
 
 def _max_seconds(connector: ConnectorSettings, worker: WorkerSettings) -> float:

@@ -1,17 +1,17 @@
-"""A run whose records all fail under ``errors.tolerance=all`` ends well, as its user asked, and is shown not to work."""
+"""A run whose records fail under ``errors.tolerance=all`` ends well, as its user asked, and is shown to refuse them."""
 
 from __future__ import annotations
 
 import pytest
 
 from airflow_provider_connect.runtime.herder.herder import Herder
-from airflow_provider_connect.runtime.model.batches import nothing_delivered
+from airflow_provider_connect.runtime.model.batches import refusals
 from airflow_provider_connect.runtime.model.run import RunState
 from tests.integration.herder.conftest import RunsByHand
 from tests.integration.worker.environment import RunEnvironment, make_topic, send
 
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
-ATTENTION = ["1 running connectors need attention: all records of their last run failed (airflow connect top)."]
+ATTENTION = ["1 running connectors need attention: their last run left out records that failed (airflow connect top)."]
 
 
 def shown(environment: RunEnvironment) -> tuple[str | None, list[str], float]:
@@ -35,7 +35,7 @@ def test_a_sink_that_refuses_every_record_is_not_green(environment: RunEnvironme
     result = environment.run(config)
     assert (result.state, sum(task.failed for task in result.tasks), environment.lines()) == (RunState.DONE, 3, [])
     text = "The last run delivered nothing: 3 records failed and were left out (errors.tolerance=all), the last one by VALUE_CONVERTER of "
-    warning = nothing_delivered(result.tasks)
+    warning = refusals(result.tasks)
     assert warning is not None
     assert warning.startswith(text)
     assert f"{topic}-" in warning
@@ -43,9 +43,14 @@ def test_a_sink_that_refuses_every_record_is_not_green(environment: RunEnvironme
     note, health, skipped = shown(environment)
     assert (note, health, skipped) == (warning, ATTENTION, 3.0)
     assert environment.readiness().state == "no-work"
-    assert shown(environment)[0] == warning, "until a run delivers something"
+    assert shown(environment)[0] == warning, "until a run leaves out nothing"
 
     send(environment.bootstrap, topic, ["{}", "{"], partitions=2)
+    assert sum(task.records for task in environment.run().tasks) == 1
+    note, health, _ = shown(environment)
+    assert str(note).startswith("The last run left out 1 of 2 records, because they failed (errors.tolerance=all), the last one by VALUE")
+    assert health == ATTENTION
+    send(environment.bootstrap, topic, ["{}"], partitions=2)
     assert sum(task.records for task in environment.run().tasks) == 1
     assert shown(environment)[:2] == (None, [])
 
