@@ -54,13 +54,17 @@ class Rows(Protocol):
     def rows(self, sql: str) -> list[tuple[Any, ...]]: ...
 
 
+IS_NULL: Final = "-"
+
+
 class Selected(NamedTuple):
-    """A column in a select list, and the schema of its values. ``null_test`` is a second expression. It is true where the column is null
-    and ``expression`` has a substitute."""
+    """A column in a select list, and the schema of its values. ``check`` is a second expression, for a database whose columns hold values
+    of any type. It is ``IS_NULL`` where the column is null and ``expression`` has a substitute, the value as SQL where ``schema`` does not
+    hold it, and otherwise empty."""
 
     expression: str
     schema: Schema
-    null_test: str | None = None
+    check: str | None = None
 
 
 class Savepoint(NamedTuple):

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import TIMESTAMPS, Column, ColumnKind, Table, TableName
 from airflow_provider_connect.connectors.jdbc.dialects.dialect import (
+    IS_NULL,
     STANDARD_TYPES,
     Dialect,
     ErrorWords,
@@ -23,6 +24,7 @@ from airflow_provider_connect.connectors.jdbc.dialects.url_options import UrlOpt
 from airflow_provider_connect.data.schema import DECIMAL, Schema, SchemaType
 
 _BUSY_MS: Final = 5000
+_SHOWN: Final = 300  # characters of a value in an error message
 _STREAMED_ROWS: Final = 64  # the driver does not limit bytes; 64 takes 1.5 times as long as 10,000, and half as long as 32
 
 
@@ -111,9 +113,11 @@ class Sqlite(Dialect):
 
     def selected(self, column: Column, schema: Schema, zero_dates: str | None) -> Selected:
         """An expression of one storage class, because the driver infers a type from the first rows. For the same reason, a second
-        expression reads nulls."""
-        expression, null = _expression(column, self.quoted(column.name), schema)
-        return Selected(f"coalesce({expression}, {null})", schema, f"({expression}) IS NULL")
+        expression reads nulls. It also refuses values that the conversion to this class would change."""
+        operand = self.quoted(column.name)
+        expression, null, is_held = _expression(column, operand, schema)
+        check = f"CASE WHEN {operand} IS NULL THEN '{IS_NULL}' WHEN {is_held} THEN '' ELSE substr(quote({operand}), 1, {_SHOWN}) END"
+        return Selected(f"coalesce({expression}, {null})", schema, check)
 
     def timestamp_operand(self, column: str, *, has_zone: bool) -> str:
         return f"({sqlite_milliseconds(column)})"
@@ -191,18 +195,29 @@ _TIMES: Final = {
         "''",
     ),
 }
-_STORAGE: Final = {"bytes": ("BLOB", "x''"), "string": ("TEXT", "''"), "float32": ("REAL", "0.0"), "float64": ("REAL", "0.0")}
+_STORAGE: Final = {  # by the schema's type: the storage class, a substitute for null, and whether a value can be converted to the class
+    "bytes": ("BLOB", "x''", "1"),
+    "string": ("TEXT", "''", "typeof({operand}) <> 'blob'"),
+    **dict.fromkeys(
+        ("float32", "float64"), ("REAL", "0.0", "typeof({operand}) IN ('real', 'integer') AND CAST({operand} AS REAL) = {operand}")
+    ),
+}
+_WHOLE: Final = ("INTEGER", "0", "typeof({operand}) IN ('integer', 'real') AND CAST({operand} AS INTEGER) = {operand}")
+_DIGITS: Final = ("TEXT", "''", "typeof({operand}) <> 'blob' AND {operand} <> ''")  # texts that are not numbers are refused later
+_AS_TEXT: Final = "CASE typeof({operand}) WHEN 'blob' THEN quote({operand}) ELSE CAST({operand} AS TEXT) END"
 
 
-def _expression(column: Column, operand: str, schema: Schema) -> tuple[str, str]:
-    """An expression of one storage class, and its substitute for null."""
-    found = _TIMES.get(column.kind)
-    if found is not None:
-        expression, null = found
-        return expression.replace("{operand}", operand), null
-    if column.kind in TIMESTAMPS:
-        return sqlite_milliseconds(operand), "0"
-    word, null = _STORAGE.get(str(schema.type), ("INTEGER", "0"))
-    if schema.logical_name == DECIMAL:
-        word, null = "TEXT", "''"
-    return f"CAST({operand} AS {word})", null
+def _expression(column: Column, operand: str, schema: Schema) -> tuple[str, str, str]:
+    """An expression of one storage class, its substitute for null, and the condition for values that are not null."""
+    expression, null, is_held = _expressions(column, schema)
+    return expression.replace("{operand}", operand), null, is_held.replace("{operand}", operand)
+
+
+def _expressions(column: Column, schema: Schema) -> tuple[str, str, str]:
+    if column.kind in (*_TIMES, *TIMESTAMPS):
+        expression, null = _TIMES.get(column.kind, (sqlite_milliseconds("{operand}"), "0"))
+        return expression, null, f"({expression}) IS NOT NULL"
+    if column.kind is ColumnKind.OTHER:
+        return _AS_TEXT, "''", "1"
+    word, null, is_held = _DIGITS if schema.logical_name == DECIMAL else _STORAGE.get(str(schema.type), _WHOLE)
+    return f"CAST({{operand}} AS {word})", null, is_held

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from airflow_provider_connect.connectors.jdbc.catalog.column import Column, ColumnKind
-from airflow_provider_connect.connectors.jdbc.dialects.dialect import Dialect
+from airflow_provider_connect.connectors.jdbc.dialects.dialect import IS_NULL, Dialect
 from airflow_provider_connect.connectors.jdbc.source.column_schema import schema_of_column
 from airflow_provider_connect.connectors.jdbc.source.config import AS_TEXT, NumericMapping
 from airflow_provider_connect.connectors.jdbc.source.far_times import has_wrapped_times, unwrapped_days, unwrapped_milliseconds
@@ -29,7 +29,7 @@ class ColumnReading:
     name: str
     expression: str
     schema: Schema
-    null_test: str | None = None
+    check: str | None = None
     time_zone: str = UTC
     relation: str = ""  # for error messages
 
@@ -40,7 +40,7 @@ class ColumnReading:
 
     @property
     def expressions(self) -> list[str]:
-        return [self.expression] if self.null_test is None else [self.expression, self.null_test]
+        return [self.expression] if self.check is None else [self.expression, self.check]
 
     def converted(self, column: pa.Array) -> pa.Array:
         """The driver's column converted to ``arrow_type(schema)``. Raises a DataException that names column and value."""
@@ -56,6 +56,16 @@ class ColumnReading:
         except pa.ArrowException as error:
             value = column[first_refused(column, lambda some: self._cast(some, wanted))]
             raise misfit(self.label, value, self.kind) from error
+
+    def checked(self, column: pa.Array, checks: pa.Array) -> pa.Array:
+        """The driver's column with its nulls, after the results of ``check``. Raises a DataException that names column and value."""
+        if not pc.any(pc.not_equal(checks, "")).as_py():
+            return column
+        is_null = pc.equal(checks, IS_NULL)
+        refused = pc.indices_nonzero(pc.invert(pc.or_(is_null, pc.equal(checks, ""))))
+        if len(refused):
+            raise misfit(self.label, checks[refused[0].as_py()], self.kind)
+        return pc.if_else(is_null, pa.scalar(None, column.type), column)
 
     def _cast(self, column: pa.Array, wanted: pa.DataType) -> pa.Array:
         return _cast(column, self.schema, wanted, self.time_zone)
@@ -110,10 +120,7 @@ class RowReading:
     def _converted(self, given: Iterator[pa.Array]) -> Iterator[pa.Array]:
         for column in self.columns:
             values = next(given)
-            if column.null_test is not None:
-                is_null = next(given).cast(pa.bool_())
-                values = pc.if_else(is_null, pa.scalar(None, values.type), values)
-            yield column.converted(values)
+            yield column.converted(values if column.check is None else column.checked(values, next(given)))
 
 
 def misfit(label: str, value: object, kind: str) -> DataException:
@@ -138,9 +145,9 @@ def readings_of(
     ``relation`` is for error messages."""
     found = []
     for column in columns:
-        expression, schema, null_test = dialect.selected(column, schema_of_column(column, mapping), zero_dates)
+        expression, schema, check = dialect.selected(column, schema_of_column(column, mapping), zero_dates)
         zone = time_zone if column.kind is ColumnKind.TIMESTAMP else UTC
-        found.append(ColumnReading(column.name, expression, schema, null_test, zone, relation))
+        found.append(ColumnReading(column.name, expression, schema, check, zone, relation))
     return found
 
 
