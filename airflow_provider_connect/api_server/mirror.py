@@ -114,7 +114,7 @@ def _query(query: Callable[[Any], _T], unknown: _T) -> _T:
 
 
 def _view(run: RunMetrics) -> RunView:
-    return RunView(run.run, run.tasks, run.records, run.bytes, run.seconds, run.cpu_seconds, run.first_ms, run.last_ms)
+    return RunView(run.run, run.tasks, run.records, run.bytes, run.seconds, run.cpu_seconds, run.first_ms, run.last_ms, run.failed)
 
 
 def recorded_history() -> RecordedHistory:

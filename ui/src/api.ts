@@ -2,7 +2,7 @@
 import { type Json, parseJson, formatJson } from "./json";
 
 export type Config = Record<string, string>;
-export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number };
+export type RunView = { run: string; tasks: number; records: number; bytes: number; seconds: number; cpu_seconds: number; first_ms: number; last_ms: number; failed: number };
 /** The last attempt of one Airflow task. `state` is Airflow's, `most` the number of tries allowed. */
 export type Attempt = { run: string; task: string; map_index: number; label: string | null; state: string | null; number: number; most: number; next_ms: number | null };
 /** Whether a connector delivers, in one word, and why not. */

@@ -275,7 +275,7 @@ function Runs({ detail }: { detail: Detail }) {
   return (
     <Box>
       {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <TitledTable label="Runs that delivered records or failed" titles={["Run", "When", "Tasks", "Records", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
+      <TitledTable label="Runs that delivered records or failed" titles={["Run", "When", "Tasks", "Records", "Refused", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
         {rows.map(({ id, run, at, hasFailed }) => (
           <Table.Row key={id}>
             <Table.Cell>
@@ -289,6 +289,7 @@ function Runs({ detail }: { detail: Detail }) {
               <>
                 <Table.Cell>{run.tasks}</Table.Cell>
                 <Table.Cell>{count(run.records)}</Table.Cell>
+                <Table.Cell color={run.failed ? "orange.fg" : undefined}>{count(run.failed)}</Table.Cell>
                 <Table.Cell>{bytes(run.bytes)}</Table.Cell>
                 <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
                 <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
@@ -296,7 +297,7 @@ function Runs({ detail }: { detail: Detail }) {
                 {titles.length ? <Table.Cell>{moneyText(moneyOf.get(id))}</Table.Cell> : null}
               </>
             ) : (
-              <Table.Cell colSpan={6 + titles.length}>no records delivered</Table.Cell>
+              <Table.Cell colSpan={7 + titles.length}>no records delivered</Table.Cell>
             )}
           </Table.Row>
         ))}

@@ -2,7 +2,7 @@
 import { Box, Table, Text } from "@chakra-ui/react";
 import { memo, type ReactNode } from "react";
 import { Link } from "react-router-dom";
-import { type Attempt, isStandalone, type Row } from "./api";
+import { type Attempt, isStandalone, type Row, type RunView } from "./api";
 import { attemptText, isUnfinished } from "./attempts";
 import { needsAttention, reasonColor, State } from "./components";
 import { Sparkline } from "./sparkline";
@@ -107,8 +107,8 @@ export const Cells = memo(function Cells({ row }: { row: Row }) {
       />
       <TwoLines title={lagTitle(row)} first={row.left === null ? "—" : quantity(row.left, row.left_unit)} />
       <TwoLines
-        title={run ? new Date(run.last_ms).toLocaleString() : undefined}
-        first={run ? count(run.records) : "—"}
+        title={run ? [new Date(run.last_ms).toLocaleString(), refusedText(run)].filter(Boolean).join("\n") : undefined}
+        first={run ? [count(run.records), refusedText(run)].filter(Boolean).join(", ") : "—"}
         second={run ? `${bytes(run.bytes)}, ${ago(run.last_ms)}` : undefined}
       />
       {isStandalone ? null : <AirflowCells row={row} />}
@@ -165,6 +165,8 @@ export function ConnectorSummary({ row }: { row: Row }) {
     </Text>
   );
 }
+
+const refusedText = (run: RunView) => (run.failed ? `${count(run.failed)} refused` : "");
 
 type TwoLinesProps = { first: ReactNode; second?: ReactNode; title?: string | undefined; isWarning?: boolean };
 

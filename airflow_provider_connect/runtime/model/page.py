@@ -22,7 +22,8 @@ Distances = Mapping[str, Distance]
 
 @dataclass(frozen=True, slots=True)
 class RunView:
-    """The deliveries of one run, summed over its tasks. ``seconds`` and ``cpu_seconds`` are also sums. Times are in ms since 1970."""
+    """The deliveries of one run, summed over its tasks. ``seconds`` and ``cpu_seconds`` are also sums. Times are in ms since 1970.
+    ``failed`` records were left out, because errors are tolerated."""
 
     run: str
     tasks: int
@@ -32,6 +33,7 @@ class RunView:
     cpu_seconds: float
     first_ms: int
     last_ms: int
+    failed: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ class ConnectDBManager(BaseDBManager):  # type: ignore[misc]  # Airflow is not t
     migration_dir = str(_DIRECTORY / "migrations")
     alembic_file = str(_DIRECTORY / "alembic.ini")
     supports_table_dropping = True
-    revision_heads_map = {"0.1.0": "0006_asset_events"}  # noqa: RUF012  (Airflow reads it from the class)
+    revision_heads_map = {"0.1.0": "0007_failed"}  # noqa: RUF012  (Airflow reads it from the class)
 
     def downgrade(self, to_revision: str, from_revision: str | None = None, show_sql_only: bool = False) -> None:
         """Go back to ``to_revision``."""

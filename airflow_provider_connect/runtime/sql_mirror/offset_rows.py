@@ -100,7 +100,7 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
             numbers = [value.task.task, *(number for numbers in value.next.values() for number in numbers)]
-            is_measured = all(map(is_count, (value.records, value.bytes))) and all(map(_is_time, (value.seconds, value.cpu_seconds)))
+            is_measured = all(map(is_count, (value.records, value.bytes, value.failed))) and all(map(_is_time, (value.seconds, value.cpu_seconds)))
             is_kept = is_claim(value.claim) and is_measured and all(map(is_name, names)) and all(map(is_integer, numbers))
             return value if is_kept else None
         case BatchReset():
@@ -122,7 +122,7 @@ def _metrics(record: StateRecord, value: BatchRecord, known: Row | None) -> Row:
         "task": value.task.task,
         "claim": str(value.claim),
         "type": str(value.type),
-        **{name: getattr(value, name) for name in ("run", "records", "bytes", "seconds", "cpu_seconds")},
+        **{name: getattr(value, name) for name in ("run", "records", "bytes", "seconds", "cpu_seconds", "failed")},
         "ranges": json_text(ranges),
         "first_ms": record.timestamp if known is None else known["first_ms"],
         "last_ms": record.timestamp,

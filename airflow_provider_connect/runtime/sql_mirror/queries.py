@@ -31,7 +31,7 @@ _OWN_TOPIC = "offsets.storage.topic"
 _CLAIMS_AT_ONCE = 500
 _CONNECTORS_AT_ONCE = 100
 _HOUR_MS = 3_600_000
-_NUMBERS = ("records", "bytes", "seconds", "cpu_seconds")
+_NUMBERS = ("records", "bytes", "seconds", "cpu_seconds", "failed")
 _MEASURED = [batch.c[name] for name in ("claim", "connector", "task", "run", "type", "stay", *_NUMBERS, "first_ms", "last_ms")]
 HOURS = 24
 OF_RUNS = batch.c.run.not_in((ALTERED, ALTERING))
@@ -116,7 +116,8 @@ class Change:
 
 @dataclass(frozen=True, slots=True)
 class RunMetrics:
-    """The deliveries of a run of a connector, over all tries and tasks. ``seconds`` and ``cpu_seconds`` are sums over its tasks."""
+    """The deliveries of a run of a connector, over all tries and tasks. ``seconds`` and ``cpu_seconds`` are sums over its tasks. ``failed``
+    records were left out."""
 
     connector: str
     run: str
@@ -127,6 +128,7 @@ class RunMetrics:
     bytes: int
     seconds: float
     cpu_seconds: float
+    failed: int
     first_ms: int
     last_ms: int
 
@@ -250,6 +252,7 @@ def _sum(rows: Sequence[Any]) -> RunMetrics:
         bytes=sum(row.bytes for row in rows),
         seconds=sum(row.seconds for row in rows),
         cpu_seconds=sum(row.cpu_seconds for row in rows),
+        failed=sum(row.failed for row in rows),
         first_ms=min(row.first_ms for row in rows),
         last_ms=max(row.last_ms for row in rows),
     )
@@ -291,7 +294,7 @@ def _run_metrics() -> Select[Any]:
 
 
 def _measured(row: Mapping[str, Any]) -> RunMetrics:
-    return RunMetrics(**{**row, "records": int(row["records"]), "bytes": int(row["bytes"])})
+    return RunMetrics(**{**row, **{name: int(row[name]) for name in ("records", "bytes", "failed")}})
 
 
 def sink_lags(session: Database, connector: str, ends: Mapping[TopicPartition, int]) -> list[PartitionLag]:

@@ -219,4 +219,4 @@ def test_the_tables_are_made_by_airflows_own_migration(tmp_path: Path, arguments
         "print(m.get_current_revision(), compare_metadata(m, metadata))"
     )
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "0006_asset_events []"
+    assert done.stdout.strip() == "0007_failed []"

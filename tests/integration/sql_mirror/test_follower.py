@@ -183,23 +183,23 @@ def test_offsets_and_what_undoes_a_change(settings: WorkerSettings, database: En
 def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower, first, second = follow(), Claim(5, "id"), Claim(9, "id")
     write_batch(
-        settings, "sink", 0, "one", first, positions={"lines": {"0": 10, "1": 4}}, records=14, size=140, seconds=1.5, cpu_seconds=0.5
+        settings, "sink", 0, "one", first, positions={"lines": {"0": 10, "1": 4}}, records=14, size=140, seconds=1.5, cpu_seconds=0.5, failed=3
     )
-    write_batch(settings, "sink", 1, "one", first, positions={"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25)
+    write_batch(settings, "sink", 1, "one", first, positions={"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25, failed=1)
     write_batch(settings, "sink", 0, "two", second, positions={"lines": {"0": 12}}, records=2, size=20, seconds=1.0, cpu_seconds=0.1)
     moved = {"other": {"0": 7}, "lines": {"1": 9}}
-    write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1)
+    write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1, failed=2)
     until(lambda: len(rows(database, sink_position)) == 3 and len(reported(database, "sink")) >= 5, follower)
     with database.begin() as connection:
         runs = run_metrics(connection, "sink")
         assert last_runs(connection) == []  # no such connector exists
         connection.execute(connector_config.insert().values(connector="sink", config="{}", changed_ms=0))
-        assert [(run.connector, run.run, run.tasks, run.records) for run in last_runs(connection)] == [("sink", "two", 2, 7)]
+        assert [(run.connector, run.run, run.tasks, run.records, run.failed) for run in last_runs(connection)] == [("sink", "two", 2, 7, 2)]
         lags = sink_lags(connection, "sink", {TopicPartition("lines", 0): 20, TopicPartition("lines", 1): 9})
         (recreated, *_) = sink_lags(connection, "sink", {TopicPartition("lines", 0): 11})
-    assert [(run.run, run.tasks, run.tries, run.records, run.bytes, run.seconds) for run in runs] == [
-        ("two", 2, 1, 7, 70, 2.0),
-        ("one", 2, 1, 21, 210, 2.0),
+    assert [(run.run, run.tasks, run.tries, run.records, run.bytes, run.seconds, run.failed) for run in runs] == [
+        ("two", 2, 1, 7, 70, 2.0, 2),
+        ("one", 2, 1, 21, 210, 2.0, 4),
     ]
     assert [(lag.topic, lag.partition, lag.position, lag.lag) for lag in lags] == [
         ("lines", 0, 12, 8),

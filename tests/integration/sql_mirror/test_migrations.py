@@ -80,7 +80,7 @@ def test_upgrade_and_downgrade(url: str, tmp_path: Path) -> None:
         ours = {"include_name": lambda name, kind, _: kind != "table" or name in metadata.tables, "compare_type": True}
         context = MigrationContext.configure(connection, opts={**ours, "version_table": VERSIONS})
         assert compare_metadata(context, metadata) == []
-        assert connection.scalar(text(f"select version_num from {VERSIONS}")) == "0006_asset_events"
+        assert connection.scalar(text(f"select version_num from {VERSIONS}")) == "0007_failed"
     engine.dispose()
 
 

@@ -137,6 +137,7 @@ def test_what_every_database_can_keep_is_mirrored_and_nothing_else(database: Con
         replace(foreign, cpu_seconds=-0.5),
         replace(foreign, bytes=2**51),
         replace(foreign, records=-1),
+        replace(foreign, failed=-1),
         replace(foreign, next={"lines": {2**31: 1}}),
     ]
     assert take_batches(database, stream("batches", *odd)) == []
