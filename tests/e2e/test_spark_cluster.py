@@ -225,8 +225,8 @@ def test_the_version_that_a_run_has_chosen_from_plugin_path_goes_along(
     for origin in origins:
         where, version, helper = origin.split()
         assert version == "1.5"
-        assert where.endswith("/connect-plugins/0/where-1.5/connect_where.py")
-        assert helper.endswith("/connect-plugins/0/where-1.5/helper.py")
+        assert where.endswith("/connect-plugins-0/0/where-1.5/connect_where.py")
+        assert helper.endswith("/connect-plugins-0/0/where-1.5/helper.py")
 
 
 def test_a_java_connector_runs_on_an_executor_with_plugins_that_came_along(
