@@ -330,12 +330,14 @@ def short_trace(trace: str) -> str:
 
 def reason_of(trace: str) -> str:
     """The reason of a failure in one line, for lists and messages: ``first_line`` of the last cause's message, without the exception's
-    class. If there is no message, the class."""
+    class. If there is no message, the class. If the message is one word, such as a path, with the class's short name before it."""
     lines = trace.strip().splitlines()
     last = max((index for index, line in enumerate(lines) if line.startswith(_CAUSE)), default=0)
     line = first_line("\n".join(lines[last:]).removeprefix(_CAUSE))
     name, _, message = line.partition(": ")
-    return message.removeprefix(_IN_FRONT) if message and _CLASS.fullmatch(name) else line
+    if not message or not _CLASS.fullmatch(name):
+        return line
+    return message.removeprefix(_IN_FRONT) if " " in message else f"{re.split(r'[.$]', name)[-1]}: {message}"
 
 
 def first_line(message: str) -> str:

@@ -121,7 +121,7 @@ def test_what_cannot_come_is_reported_and_not_waited_for(
     connect.delete_connector(unique)
     expected = [
         ("AirflowFailException", "tasks.max: "),
-        ("AirflowFailException", "1 FAILED: org.apache.kafka.connect.errors.ConnectException"),
+        ("AirflowFailException", f"1 FAILED: NoSuchFileException: {config['file']}"),
         ("AlreadyExistsException", "(tasks.max)"),
         ("AirflowFailException", "1 FAILED"),
         ("AirflowFailException", "1 FAILED"),

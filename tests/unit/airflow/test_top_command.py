@@ -155,7 +155,7 @@ def test_of_a_real_kafka_connect_states_and_failures_are_known(refusal: Exceptio
             "a",
             None,
             {"FAILED": 1},
-            Health(HealthWord.FAILING, "no"),
+            Health(HealthWord.FAILING, "E: no"),
         )
     assert connect.refused == 2
     assert [each.row.name for each in overview.lines(["b"])] == ["b"]

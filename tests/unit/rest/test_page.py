@@ -73,6 +73,8 @@ def test_a_row_counts_tasks_and_shows_no_setting_but_the_class() -> None:
             "Field a: no number",
         ),
         ("java.lang.NullPointerException\n\tat x", "java.lang.NullPointerException"),
+        ("ConnectException: It\nCaused by: java.nio.file.NoSuchFileException: /in/a.txt\n\tat y", "NoSuchFileException: /in/a.txt"),
+        ("shop.Orders$Lost: 7\n\tat y", "Lost: 7"),
         ("java.lang.Error: ", "java.lang.Error: "),
         ("a.ConnectException: Tolerance exceeded in error handler: PUT by X failed", "PUT by X failed"),
         ("table orders: it is locked", "table orders: it is locked"),
