@@ -7,13 +7,14 @@ constant can be compared with settings.
 from __future__ import annotations
 
 import ast
-import gc
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Final
+
+from tests.paused_collector import paused_collector
 
 ROOT: Final = Path(__file__).resolve().parents[1]
 PACKAGE: Final = "airflow_provider_connect"
@@ -44,25 +45,19 @@ class Source:
 
 
 @cache
+@paused_collector()
 def source() -> Source:
-    """All texts, in the order of the files. Without the garbage collector, which would look through the growing trees again and again and
-    take three quarters of the time."""
-    is_collecting = gc.isenabled()
-    gc.disable()
-    try:
-        sources = {name: file.read_text(encoding="utf-8") for name, file in _files()}
-        modules = {name: _Module.of(ast.parse(text)) for name, text in sources.items()}
-        return Source(
-            tuple(
-                Text("/".join(name.split(".")[1:]) + ".py", line, _FORMAT.sub("…", text))
-                for name in modules
-                for line, text in _Texts(modules).of(name)
-            ),
-            frozenset(name for text in sources.values() for name in _CLASS.findall(text)),
-        )
-    finally:
-        if is_collecting:
-            gc.enable()
+    """All texts, in the order of the files."""
+    sources = {name: file.read_text(encoding="utf-8") for name, file in _files()}
+    modules = {name: _Module.of(ast.parse(text)) for name, text in sources.items()}
+    return Source(
+        tuple(
+            Text("/".join(name.split(".")[1:]) + ".py", line, _FORMAT.sub("…", text))
+            for name in modules
+            for line, text in _Texts(modules).of(name)
+        ),
+        frozenset(name for text in sources.values() for name in _CLASS.findall(text)),
+    )
 
 
 def _files() -> Iterator[tuple[str, Path]]:

@@ -451,10 +451,15 @@ def reached_at_import() -> dict[str, set[str]]:
     return found
 
 
-@functools.cache
 def _distributions(name: str) -> frozenset[str]:
     """The distributions that bring the top-level module ``name``."""
-    return frozenset(canonicalize_name(one) for one in packages_distributions().get(name, []))
+    return frozenset(canonicalize_name(one) for one in _installed().get(name, []))
+
+
+@functools.cache
+def _installed() -> Mapping[str, list[str]]:
+    """The distributions of each top-level module. The files of all of them are read for it."""
+    return packages_distributions()
 
 
 def _required(extra: str) -> set[str]:

@@ -19,9 +19,9 @@ INSTEAD = (
 
 def limits(source: str) -> Iterator[tuple[int, str]]:
     """Line number and line of each limit that is written as a number. Zero does not wait, and a ``while`` that waits polls."""
-    tree, lines = ast.parse(source), source.splitlines()
-    polls = {id(call) for loop in ast.walk(tree) if isinstance(loop, ast.While) for call in ast.walk(loop.test)}
-    for node in ast.walk(tree):
+    nodes, lines = list(ast.walk(ast.parse(source))), source.splitlines()
+    polls = {id(call) for loop in nodes if isinstance(loop, ast.While) for call in ast.walk(loop.test)}
+    for node in nodes:
         if id(node) not in polls:
             yield from ((limit.lineno, lines[limit.lineno - 1].strip()) for limit in _limits_of(node) if _is_number(limit))
 
