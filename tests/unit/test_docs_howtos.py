@@ -44,9 +44,13 @@ def _add(parser: argparse.ArgumentParser, commands: Iterable[Any]) -> None:
             arg.add_to_parser(below)
 
 
+@pytest.fixture(scope="module")
+def parser() -> argparse.ArgumentParser:
+    return parser_of(get_connect_cli_commands())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_commands_of_a_page_have_arguments_that_are_known(page: Path) -> None:
-    parser = parser_of(get_connect_cli_commands())
+def test_commands_of_a_page_have_arguments_that_are_known(page: Path, parser: argparse.ArgumentParser) -> None:
     for command in commands(page.read_text(encoding="utf-8")):
         words = shlex.split(command)
         try:
@@ -55,7 +59,6 @@ def test_commands_of_a_page_have_arguments_that_are_known(page: Path) -> None:
             pytest.fail(f"{command}: {error}")
 
 
-def test_a_command_with_an_unknown_option_is_found_out() -> None:
-    parser = parser_of(get_connect_cli_commands())
+def test_a_command_with_an_unknown_option_is_found_out(parser: argparse.ArgumentParser) -> None:
     with pytest.raises((SystemExit, argparse.ArgumentError)):
         parser.parse_args(["connect", "status", "orders", "--nonsense"])

@@ -43,7 +43,6 @@ class Connect:
 
 def run(connect: Connect, *words: str) -> None:
     """``airflow connect cost WORDS``, read by Airflow's own parser."""
-    get_parser.cache_clear()
     command: Any = cost_commands.cost
     command.__wrapped__(get_parser().parse_args(["connect", "cost", *words]), connect)
 

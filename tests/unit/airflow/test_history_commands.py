@@ -75,7 +75,6 @@ class Connect:
 
 def run(connect: Connect, *words: str) -> None:
     """``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
-    get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
     command: Any = COMMANDS[" ".join(words[:2])]
     command.__wrapped__(arguments, connect)

@@ -90,7 +90,6 @@ class Connect:
 
 def run(connect: Connect, *words: str) -> int:
     """The exit code of ``airflow connect WORDS``, read by Airflow's own parser. Raises what the command raises."""
-    get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words])
     command: Any = {**COMMANDS, "create": connectors.create, "validate": connectors.validate, "status": connectors.status}[words[0]]
     try:

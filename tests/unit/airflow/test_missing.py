@@ -40,7 +40,6 @@ def client(environment: RunEnvironment) -> Iterator[ConnectClient]:
 
 
 def status(verbs: Any, *options: str) -> None:
-    get_parser.cache_clear()
     connectors.status.__wrapped__(get_parser().parse_args(["connect", "status", *options]), verbs)  # type: ignore[attr-defined]
 
 

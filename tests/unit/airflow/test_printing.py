@@ -44,7 +44,6 @@ class Hostile:
 
 @pytest.mark.parametrize(("command", "words"), [(lag.lag, ["lag"]), (connectors.pause, ["pause"])])
 def test_an_error_of_one_of_several_steers_no_terminal(command: Any, words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    get_parser.cache_clear()
     arguments: argparse.Namespace = get_parser().parse_args(["connect", *words, "one", "two\x1b[2J"])
     with pytest.raises(SystemExit):
         command.__wrapped__(arguments, Hostile())

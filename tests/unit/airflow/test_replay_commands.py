@@ -35,7 +35,6 @@ def client(queued: Queued) -> Iterator[ConnectClient]:
 
 
 def run(client: ConnectClient, *arguments: str) -> None:
-    get_parser.cache_clear()
     replay.__wrapped__(get_parser().parse_args(["connect", "dlq", "replay", "c", *arguments]), client)  # type: ignore[attr-defined]
 
 
