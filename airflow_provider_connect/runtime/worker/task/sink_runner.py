@@ -226,6 +226,8 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         result = TaskResult(task, stopped_by=reason, records=records, bytes=metrics.bytes, metrics=metrics.by_name())
         result.ranges = by_topic({p: [self._starts[p], n] for p, n in loop.reader.positions.items() if n > self._starts[p]})
         result.topics = topic_fields(loop.pipeline.schemas, self._environment.mask)
+        if reason is StopReason.FENCED:
+            self._leave_out_uncommitted(result)
         return result
 
     def _renewed_owner(self) -> TransactionalProducer:

@@ -231,6 +231,8 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             result.ranges = loop.progress.ranges()
         except ConnectException as error:  # everything is delivered and committed: a retry of a bulk read would write it again
             log.warning("Task %s: which offsets it has written is not known: %s", self._name, environment.mask(error.message))
+        if reason is StopReason.FENCED:
+            self._leave_out_uncommitted(result)
         return result
 
     def _delivery(self, errors: Tolerance) -> SourceDelivery:

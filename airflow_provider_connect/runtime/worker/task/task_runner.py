@@ -14,6 +14,7 @@ from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import ConnectException
 from airflow_provider_connect.runtime.model.batches import BatchRecord, ConnectorType, Stay
 from airflow_provider_connect.runtime.model.config_limits import cut
+from airflow_provider_connect.runtime.model.connector_settings import Guarantee
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.run import TaskResult
 from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
@@ -96,6 +97,14 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
     @abstractmethod
     def result(self, loop: _Loop, reason: StopReason | None) -> TaskResult:
         """The result. Called after everything is closed."""
+
+    def _leave_out_uncommitted(self, result: TaskResult) -> None:
+        """Leave out of a fenced task's result what the newer run delivers again, and counts."""
+        if self._environment.payload.guarantee == Guarantee.AT_MOST_ONCE:  # everything that was delivered is committed
+            return
+        result.records = self._metrics.records_committed
+        if not result.records:
+            result.bytes, result.ranges, result.topics = 0, {}, {}
 
     def _earlier_entry(self) -> BatchRecord | None:
         """The task's entry in the batch log, if a task under the same claim has written it, in a run that stays: that task's process was
