@@ -4,6 +4,7 @@ Processes of xdist share the tests by groups, each whole in one process, so that
 """
 
 import functools
+import gc
 import json
 import logging
 import os
@@ -29,6 +30,7 @@ from tests import LINE_COVERAGE, outcomes
 from tests.debian_packages import MissingServerError
 from tests.group_scheduling import GroupScheduling
 from tests.mariadb_server import MariadbServer
+from tests.paused_collector import paused_collector
 from tests.waiting import HANG_SECONDS
 
 CHECKOUT = Path(__file__).resolve().parent.parent
@@ -49,6 +51,7 @@ OF_ONE_SERVER = (
     "integration/registry",
 )
 LONGEST = ("integration/airflow", "integration/test_readme.py")
+GARBAGE = (10_000, 10, 10)  # new objects, and rounds of younger ones, before a round of the collector
 STARTS = frozenset({"subprocess.Popen", "os.fork", "os.posix_spawn"})  # events that Python audits
 
 SLOW = [HealthCheck.too_slow]  # a loaded machine is no mistake of a strategy
@@ -126,6 +129,17 @@ def _longest_first(seconds: Mapping[str, float]) -> dict[str, float]:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> GroupScheduling:
     return GroupScheduling(config, log, lambda test: _group(Path(test.partition("::")[0]).relative_to("tests")))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is collected and imported stays until the end: the garbage collector does not go through these million objects each time, and
+    runs more seldom, because a heap that is small without them would count as grown after every few tests."""
+    with paused_collector():
+        collected = yield
+        gc.freeze()
+    gc.set_threshold(*GARBAGE)
+    return collected
 
 
 @pytest.hookimpl(tryfirst=True)
