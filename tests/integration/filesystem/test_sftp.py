@@ -7,7 +7,9 @@ import json
 import threading
 import uuid
 from collections.abc import Iterator
+from contextlib import closing, suppress
 from pathlib import Path
+from typing import cast
 
 import asyncssh
 import pytest
@@ -16,6 +18,7 @@ from airflow_provider_connect.connectors.filesystem.commit_chain import CommitCh
 from airflow_provider_connect.connectors.filesystem.sink import FileSystemSinkConnector
 from airflow_provider_connect.connectors.filesystem.source.connector import FileSystemSourceConnector
 from airflow_provider_connect.connectors.filesystem.stores.location import STORE_KEYS, open_store
+from airflow_provider_connect.connectors.filesystem.stores.sftp_store import SftpStore
 from airflow_provider_connect.connectors.filesystem.stores.store import Store
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException
 from airflow_provider_connect.sdk.allowed_paths import ALL_ALLOWED
@@ -253,3 +256,26 @@ def test_lines_are_read_once_archived_and_written_again(server: SftpServer) -> N
 
 def test_an_archive_replaces_no_file(settings: dict[str, str]) -> None:
     check_moves_replace_nothing(opened(settings), lambda: opened(settings))
+
+
+def test_a_stream_left_open_does_not_stop_its_connection(settings: dict[str, str]) -> None:
+    """The garbage collector may close it in the connection's own thread, which cannot wait for itself."""
+    with closing(cast("SftpStore", opened(settings))) as store:
+        assert store.create("out/a", b"a")
+        left, discarded, closed = store.new_file("out/left"), store.new_file("out/discarded"), threading.Event()
+        for file in (left, discarded):
+            file.stream.write(b"rest")
+        discarded.discard()
+        assert discarded.stream.closed
+        loop = store._connection._loop
+        assert loop is not None
+
+        def close() -> None:
+            with suppress(OSError):
+                left.stream.close()
+            closed.set()
+
+        loop.call_soon_threadsafe(close)
+        assert closed.wait(HANG_SECONDS)
+        assert store.create("out/b", b"b")
+        assert [file.path for file in store.files("out")] == ["out/a", "out/b", "out/left"]

@@ -105,7 +105,13 @@ class SftpConnection:
         self._client: Any = None
 
     def call(self, act: Callable[[Any], Awaitable[T]]) -> T:
-        """Call ``act`` with asyncssh's SFTPClient. Must be called from one thread at a time. Raises asyncssh.Error and OSError."""
+        """Call ``act`` with asyncssh's SFTPClient. Must be called from one thread at a time. Raises asyncssh.Error and OSError.
+
+        Raises OSError in the connection's own thread, which would wait for itself for ever: the garbage collector, which runs in any
+        thread, closes streams that were left open.
+        """
+        if threading.current_thread() is self._thread:
+            raise OSError("The thread of an SFTP connection cannot wait for its own answer")
         if self._loop is None:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._loop.run_forever, name=f"sftp-{self._login.host}", daemon=True)

@@ -230,7 +230,8 @@ class SftpFile:
 
     def __init__(self, store: SftpStore, path: str, file: Any) -> None:  # Any: asyncssh.SFTPClientFile
         self._store, self._path, self._file = store, path, file
-        self.stream: BinaryIO = io.BufferedWriter(_Writer(store, file), _WRITTEN_BYTES)
+        self._writer = _Writer(store, file)
+        self.stream: BinaryIO = io.BufferedWriter(self._writer, _WRITTEN_BYTES)
 
     def close(self) -> None:
         """The file is durable if the server supports ``fsync@openssh.com``."""
@@ -241,6 +242,8 @@ class SftpFile:
             self._store.call(lambda _: self._file.close())
 
     def discard(self) -> None:
+        self._writer.is_discarded = True
+        self.stream.close()
         with contextlib.suppress(RetriableException, ConfigException), self._store.translate_errors(self._path):
             with contextlib.suppress(asyncssh.Error):
                 self._store.call(lambda _: self._file.close())
@@ -248,17 +251,21 @@ class SftpFile:
 
 
 class _Writer(io.RawIOBase):
-    """Does not close the file on the server, because ``SftpFile`` does."""
+    """Does not close the file on the server, because ``SftpFile`` does. Once it is discarded, it drops what is written: buffers before it
+    write their rest when they are closed."""
 
     def __init__(self, store: SftpStore, file: Any) -> None:
         super().__init__()
         self._store, self._file = store, file
+        self.is_discarded = False
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:  # Any: a buffer
         content = bytes(data)
+        if self.is_discarded:
+            return len(content)
         return cast(int, self._store.call(lambda _: self._file.write(content)))
 
 
