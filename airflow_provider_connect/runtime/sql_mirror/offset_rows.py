@@ -100,7 +100,8 @@ def _kept_batch(value: object) -> BatchRecord | BatchReset | None:
         case BatchRecord():
             names = [value.task.connector, value.run, *value.next]
             numbers = [value.task.task, *(number for numbers in value.next.values() for number in numbers)]
-            is_measured = all(map(is_count, (value.records, value.bytes, value.failed))) and all(map(_is_time, (value.seconds, value.cpu_seconds)))
+            counts, times = (value.records, value.bytes, value.failed), (value.seconds, value.cpu_seconds)
+            is_measured = all(map(is_count, counts)) and all(map(_is_time, times))
             is_kept = is_claim(value.claim) and is_measured and all(map(is_name, names)) and all(map(is_integer, numbers))
             return value if is_kept else None
         case BatchReset():

@@ -176,9 +176,9 @@ batch = Table(
     Index("connect_batch_pending", "is_pending"),
 )
 """The deliveries of each task under each claim (a try of an Airflow run), from its last entry in the batch log. ``ranges`` is JSON that
-maps topic and partition to first and next offset. ``failed`` counts the records that were left out. The entries were written between ``first_ms`` and ``last_ms``. ``stay`` is ``open`` or
-``over`` (``model.batches.Stay``) for a run that stays, otherwise null. Its ``datasets`` are JSON, its row ``is_pending`` until asset events
-have its ranges. Rows remain after the connector's deletion."""
+maps topic and partition to first and next offset. ``failed`` counts the records that were left out. The entries were written between
+``first_ms`` and ``last_ms``. ``stay`` is ``open`` or ``over`` (``model.batches.Stay``) for a run that stays, otherwise null. Its
+``datasets`` are JSON, its row ``is_pending`` until asset events have its ranges. Rows remain after the connector's deletion."""
 
 asset_event = Table(
     "connect_asset_event",

@@ -183,9 +183,21 @@ def test_offsets_and_what_undoes_a_change(settings: WorkerSettings, database: En
 def test_runs_with_their_figures_and_the_lag_that_is_left(settings: WorkerSettings, database: Engine, follow: Follow) -> None:
     follower, first, second = follow(), Claim(5, "id"), Claim(9, "id")
     write_batch(
-        settings, "sink", 0, "one", first, positions={"lines": {"0": 10, "1": 4}}, records=14, size=140, seconds=1.5, cpu_seconds=0.5, failed=3
+        settings,
+        "sink",
+        0,
+        "one",
+        first,
+        positions={"lines": {"0": 10, "1": 4}},
+        records=14,
+        size=140,
+        seconds=1.5,
+        cpu_seconds=0.5,
+        failed=3,
     )
-    write_batch(settings, "sink", 1, "one", first, positions={"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25, failed=1)
+    write_batch(
+        settings, "sink", 1, "one", first, positions={"other": {"0": 7}}, records=7, size=70, seconds=0.5, cpu_seconds=0.25, failed=1
+    )
     write_batch(settings, "sink", 0, "two", second, positions={"lines": {"0": 12}}, records=2, size=20, seconds=1.0, cpu_seconds=0.1)
     moved = {"other": {"0": 7}, "lines": {"1": 9}}
     write_batch(settings, "sink", 1, "two", second, positions=moved, records=5, size=50, seconds=1.0, cpu_seconds=0.1, failed=2)
