@@ -164,20 +164,19 @@ def shared_run(
 
 
 def test_members_are_offered_and_the_next_run_has_them(environment: RunEnvironment, unique: str) -> None:
-    left: list[RunResult] = []
+    left: list[tuple[RunState, Mapping[str, str]]] = []
     make_topic(environment.bootstrap, unique)
     send(environment.bootstrap, unique, ["1"])
     put(environment, unique)
 
     def leave(result: RunResult) -> bool:
-        left.append(result)
+        left.append((result.state, environment.configs().successors))
         return True
 
     with shared_run(environment, Vault({}), leave=leave, state=RunState.DONE) as older:
         wait_until(lambda: environment.lines() == ["1"])
         older.request_handover()
-        wait_until(lambda: environment.configs().successors == {environment.connector: ""})
-        assert [result.state for result in left] == [RunState.DONE]
+        wait_until(lambda: left == [(RunState.DONE, {environment.connector: ""})])
         send(environment.bootstrap, unique, ["2"])
         wait_until(lambda: environment.lines() == ["1", "2"])
         with shared_run(environment, Vault({})):

@@ -100,6 +100,11 @@ class Application:
         if self._staying is not None:
             self._staying.request_offer()
 
+    @property
+    def is_offered(self) -> bool:
+        """Whether the next run can have the connector from this one."""
+        return self._staying is not None and self._staying.is_offered
+
     def run(self) -> RunResult:
         """Steps: 1 claim the connector; 2 plan its tasks; 3 run the tasks; 4 report the result. Never raises, because failures are in the
         result. Called once."""

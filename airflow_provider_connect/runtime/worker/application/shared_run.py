@@ -30,6 +30,7 @@ from airflow_provider_connect.runtime.worker.application.handover import HANDOVE
 from airflow_provider_connect.runtime.worker.application.remote_task import TaskRunner
 
 _POLL_SECONDS = 0.2
+_OFFER_SECONDS = 10.0  # a member that is still being planned then is not waited for
 _END_SECONDS = 5.0  # for threads to end after the graceful timeout
 _FIRST_RETRY_SECONDS, _LAST_RETRY_SECONDS = 10.0, 300.0
 
@@ -89,8 +90,8 @@ class SharedRun:
             with ConfigStream(self._settings) as stream:
                 try:
                     self._host_members(stream)  # 2
-                    if self._members and not self._end.is_set() and self._leave is not None and self._leave(self._done):
-                        self._hand_over(stream)  # 3
+                    if self._members and not self._end.is_set() and self._leave is not None:
+                        self._hand_over(stream, self._leave)  # 3
                 finally:
                     self._end_members()  # 4
         except Exception as error:  # (the boundary: the run's result reports it)
@@ -111,12 +112,18 @@ class SharedRun:
                 for name in changed & self._members.keys():
                     self._members[name].trigger()
 
-    def _hand_over(self, stream: ConfigStream) -> None:
-        """Offer the members to the next run, and wait until it has them."""
-        until = _later(HANDOVER_SECONDS)
-        for member in self._members.values():
+    def _hand_over(self, stream: ConfigStream, leave: Leave) -> None:
+        """Steps: 1 offer the members to the next run; 2 let Airflow start it, which claims what is not offered; 3 wait until it has them."""
+        members = self._members.values()
+        for member in members:
             member.offer()
-        while any(member.is_alive for member in self._members.values()) and not self._end.is_set() and _left(until) > 0:
+        until = _later(_OFFER_SECONDS)
+        while any(member.is_alive and not member.is_offered for member in members) and not self._end.is_set() and _left(until) > 0:  # 1
+            stream.poll(_POLL_SECONDS)
+        if not leave(self._done):  # 2
+            return
+        until = _later(HANDOVER_SECONDS)
+        while any(member.is_alive for member in members) and not self._end.is_set() and _left(until) > 0:  # 3
             stream.poll(_POLL_SECONDS)
 
     def _compare(self, stream: ConfigStream, state: ClusterConfigState) -> None:
@@ -201,6 +208,11 @@ class _Member:
             self._changed.notify_all()
             if self._application is not None:
                 self._application.request_offer()
+
+    @property
+    def is_offered(self) -> bool:
+        application = self._application
+        return application is not None and application.is_offered
 
     @property
     def is_alive(self) -> bool:

@@ -98,6 +98,11 @@ class StayingRun:
         """Offer the connector to the next run. Thread-safe."""
         self._is_offer_requested = True
 
+    @property
+    def is_offered(self) -> bool:
+        """Whether the next run can have the connector from this one."""
+        return self._is_offered
+
     def run(self, seconds: float) -> RunResult:
         """Steps: 1 host the connector for ``seconds``, and until it is handed over; 2 end its tasks; 3 hand it over, or withdraw the offer;
         4 report the result. Called once."""
