@@ -113,7 +113,7 @@ class SharedRun:
                     self._members[name].trigger()
 
     def _hand_over(self, stream: ConfigStream, leave: Leave) -> None:
-        """Steps: 1 offer the members to the next run; 2 let Airflow start it, which claims what is not offered; 3 wait until it has them."""
+        """Steps: 1 offer the members; 2 let Airflow start the next run, which claims what is not offered; 3 wait until it has them."""
         members = self._members.values()
         for member in members:
             member.offer()
