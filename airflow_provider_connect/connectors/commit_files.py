@@ -26,8 +26,7 @@ from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
 from airflow_provider_connect.sdk.offset_row import scope_of
 
 LOCK_SECONDS: Final = 2.0  # a process that ends releases its locks immediately
-CLAIM_LOCKS: Final = 15
-"""How many times longer a task waits for the other tasks of its claim: one of them may wait for an older process, then copy the file."""
+CLAIM_LOCK_SECONDS: Final = 30.0  # another task of the claim may wait for an older process, and then copy the file
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +119,14 @@ class CommitFiles:
                     self.folder.remove(name)
 
     @contextlib.contextmanager
-    def lock(self, kind: int, *names: str, locks: int = 1) -> Iterator[None]:
-        """Hold a lock file during the block. Raises RetriableException if another process holds it for ``locks`` times ``LOCK_SECONDS``."""
-        name = ".".join(["", self._name, "lock", *names])
+    def lock(self, kind: int, *names: str, seconds: float | None = None) -> Iterator[None]:
+        """Hold a lock file during the block. Raises RetriableException if another process holds it for ``seconds``. None:
+        ``LOCK_SECONDS``."""
+        name, seconds = ".".join(["", self._name, "lock", *names]), LOCK_SECONDS if seconds is None else seconds
         descriptor = self.folder.open(name, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            if not try_lock(descriptor, kind, seconds=locks * LOCK_SECONDS):
-                path, seconds = os.path.join(self.folder.path, name), locks * LOCK_SECONDS
+            if not try_lock(descriptor, kind, seconds=seconds):
+                path = os.path.join(self.folder.path, name)
                 raise RetriableException(f"{path} has been locked by another process for {seconds:g} s. A later attempt may succeed.")
             yield
         finally:

@@ -26,7 +26,7 @@ from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
-from airflow_provider_connect.connectors.commit_files import CLAIM_LOCKS, CommitFiles, CommittedState, newest_state, try_lock
+from airflow_provider_connect.connectors.commit_files import CLAIM_LOCK_SECONDS, CommitFiles, CommittedState, newest_state, try_lock
 from airflow_provider_connect.data.records import TopicPartition
 from airflow_provider_connect.errors import ConfigException, FencedException, RetriableException, StoreException
 from airflow_provider_connect.sdk.allowed_paths import AllowedFolder
@@ -84,7 +84,7 @@ class TransactionalFile:
         """
         self.close()
         if self._is_shared:
-            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix, locks=CLAIM_LOCKS):
+            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix, seconds=CLAIM_LOCK_SECONDS):
                 self._take_over(keep_all=keep_all)
         else:
             self._take_over(keep_all=keep_all)
@@ -108,7 +108,7 @@ class TransactionalFile:
         file, which is the commit. Data in a file that was moved counts as delivered. The next data goes to a new file.
         """
         if self._is_shared:
-            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix, locks=CLAIM_LOCKS):
+            with self._commit_files.lock(fcntl.LOCK_EX, self._committed.suffix, seconds=CLAIM_LOCK_SECONDS):
                 self._write_buffered()
                 self._commit(offsets)
             self._buffered.clear()

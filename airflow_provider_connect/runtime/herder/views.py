@@ -12,6 +12,7 @@ from airflow_provider_connect.runtime.config.dag_settings import PREFIX
 from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
 from airflow_provider_connect.runtime.herder.snapshot import Snapshot
 from airflow_provider_connect.runtime.model.cluster_state import ClusterConfigState
+from airflow_provider_connect.runtime.model.health import trouble_in_states
 from airflow_provider_connect.runtime.model.ids import ConnectorTaskId
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, StatusState, TaskStatus
@@ -56,7 +57,7 @@ class ConnectorViews:
         self._warnings = warnings
         self._retained_wal = retained_wal
         self._infos: dict[str, tuple[Mapping[str, str], ConnectorInfo]] = {}
-        self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView]] = {}
+        self._statuses: dict[str, tuple[ConnectorStatus, Mapping[int, TaskStatus], ConnectorStatusView, Health | None]] = {}
 
     def info(self, state: ClusterConfigState, name: str) -> ConnectorInfo | None:
         """None: there is no such connector."""
@@ -101,13 +102,15 @@ class ConnectorViews:
             return None
         tasks = snapshot.statuses.task_map(name)
         kind = self._plugins.of(snapshot.configs.connector_configs.get(name, {})).type
-        trouble = self._trouble(snapshot, name)
+        noted = self._noted_trouble(snapshot, name)
         known = self._statuses.get(name)
-        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[2].trouble) != (kind, trouble):
-            known = self._statuses[name] = (connector, tasks, replace(status_view(connector, tasks.values(), kind), trouble=trouble))
+        if known is None or known[0] is not connector or known[1] is not tasks or (known[2].type, known[3]) != (kind, noted):
+            view = status_view(connector, tasks.values(), kind)
+            view = replace(view, trouble=trouble_in_states(view.connector, view.tasks) or noted)
+            known = self._statuses[name] = (connector, tasks, view, noted)
         return known[2]
 
-    def _trouble(self, snapshot: Snapshot, name: str) -> Health | None:
+    def _noted_trouble(self, snapshot: Snapshot, name: str) -> Health | None:
         for word, reason in (
             (HealthWord.STUCK, snapshot.configs.long_calls.get(name)),
             (HealthWord.MISSING, snapshot.configs.notes.get(name)),

@@ -85,8 +85,8 @@ class Health:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorStatusView:
-    """The response of ``GET /connectors/«c»/status``. ``trouble`` is why the connector does not deliver everything although it has not
-    failed, for example what its source is missing. Kafka Connect's JSON does not have it."""
+    """The response of ``GET /connectors/«c»/status``. ``trouble`` is why the connector does not deliver everything: it has
+    FAILED, waits for a slot, or for example its source is missing what it reads. Kafka Connect's JSON does not have it."""
 
     name: str
     connector: StateView

@@ -1,4 +1,4 @@
-"""A herder over memory stores, a launcher that notes what it is asked for, and plugins with the errors that the test sets."""
+"""A herder over memory stores that hold no batch log, a launcher that notes what it is asked for, and plugins with errors of the test."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -114,7 +114,13 @@ class RunEnvironment:
 
     def another_herder(self) -> Herder:
         return Herder(
-            self.settings, self.runs, probe=self.probe, backing=self.backing, worker_id="api:0", sleep=lambda _: self.while_waiting()
+            self.settings,
+            self.runs,
+            probe=self.probe,
+            backing=self.backing,
+            worker_id="api:0",
+            sleep=lambda _: self.while_waiting(),
+            task_metrics=dict,
         )
 
     @property

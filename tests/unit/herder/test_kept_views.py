@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import cast
 
 from airflow_provider_connect.runtime.herder.plugin_facts import KnownPlugins
-from airflow_provider_connect.runtime.model.states import TargetState
-from airflow_provider_connect.runtime.model.views import ConnectorInfo, RetainedWalView
+from airflow_provider_connect.runtime.model.states import State, TargetState
+from airflow_provider_connect.runtime.model.views import ConnectorInfo, Health, HealthWord, RetainedWalView
 from airflow_provider_connect.runtime.plugins.catalog.plugin_catalog import PluginCatalog
 from tests.unit.herder.conftest import CONFIG, RunEnvironment
 
@@ -40,6 +40,17 @@ def test_what_a_database_holds_back_is_a_note_of_the_status_until_it_is_found_ot
     assert notes == [["seven bytes", None], ["lost", None], [None, None], [None, None]]
     herder.retained_wal.replace({"orders": RetainedWalView(7), "other": RetainedWalView(None, "lost")})
     assert herder.retained_wal.retained_bytes() == {"orders": 7}
+
+
+def test_a_failure_comes_before_all_that_is_noted_and_is_read_once(environment: RunEnvironment) -> None:
+    herder = environment.herder
+    herder.create_connector("c", CONFIG, TargetState.STARTED)
+    environment.run("c", State.RUNNING)
+    herder.retained_wal.replace({"c": RetainedWalView(7, "seven bytes")})
+    assert herder.connector_status("c").trouble == Health(HealthWord.BEHIND, "seven bytes")
+    environment.run("c", State.FAILED)
+    assert herder.connector_status("c").trouble == Health(HealthWord.FAILING, "it broke")
+    assert herder.connector_status("c") is herder.connector_status("c")
 
 
 def test_classes_and_versions_that_configs_name_do_not_fill_the_memory() -> None:

@@ -34,7 +34,6 @@ def health(of: ConnectorStatusView | None, left: int | None = None, pace: Pace |
         (status("PAUSED", "FAILED"), HealthWord.FAILING, "db:5432 refuses"),
         (status("UNASSIGNED", trace="no slot is free"), HealthWord.WAITING, "no slot is free"),
         (status(trouble=Health(HealthWord.STUCK, "a call")), HealthWord.STUCK, "a call"),
-        (status("RUNNING", "FAILED", trouble=Health(HealthWord.STUCK, "a call")), HealthWord.FAILING, "db:5432 refuses"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_cause(of: ConnectorStatusView, word: HealthWord, reason: str) -> None:

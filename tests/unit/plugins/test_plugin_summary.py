@@ -2,6 +2,8 @@
 
 import sys
 import zipfile
+from importlib.machinery import ModuleSpec
+from importlib.util import spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -44,6 +46,20 @@ def test_the_first_sentence_is_read_from_the_source_wherever_it_lies(tmp_path: P
             wheel.writestr("shop.py", SOURCE)
     found = [read_summary(plugin(f"{module}:{name}", path, form)) for name in ("Orders", "items", "Silent", "Missing")]
     assert found == ["Brings the orders of a shop", "Items", None, None]
+    assert "shop" not in sys.modules
+
+
+def test_a_package_that_is_installed_as_editable_has_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its finder knows the folder, which is on no path."""
+
+    class Finder:
+        @staticmethod
+        def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+            return spec_from_file_location(name, tmp_path / "shop.py") if name == "shop" else None
+
+    (tmp_path / "shop.py").write_text(SOURCE)
+    monkeypatch.setattr(sys, "meta_path", [*sys.meta_path, Finder])
+    assert read_summary(Plugin(PluginKind.SOURCE, "shop.Orders", "shop:Orders", "1")) == "Brings the orders of a shop"
     assert "shop" not in sys.modules
 
 

@@ -7,7 +7,7 @@ import re
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
-from importlib.machinery import PathFinder
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
@@ -60,7 +60,7 @@ def _root(plugin: Plugin, top: str) -> Path | None:
     if plugin.location is not None:
         path = Path(plugin.location.path)
         return path.parent if plugin.location.form is LocationForm.MODULE else path
-    spec = PathFinder.find_spec(top)
+    spec = find_spec(top)  # (of a top-level module: nothing is imported)
     if spec is None:
         return None
     folders = list(spec.submodule_search_locations or ())
