@@ -3,13 +3,17 @@
 import logging
 import os
 import signal
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
 
 from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
+from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
+from airflow_provider_connect.runtime.java.config.connector import java_settings
 from airflow_provider_connect.runtime.java.jvm import jvm as jvm_module
+from airflow_provider_connect.runtime.java.jvm.connect_herder import ConnectHerder
 from airflow_provider_connect.runtime.java.jvm.jvm import Jvm
 from airflow_provider_connect.runtime.java.jvm.runtime_jars import runtime_jars
 from airflow_provider_connect.runtime.spark.cache import cache_directory
@@ -98,3 +102,24 @@ def test_calls_after_its_end_leave_no_tracebacks_in_the_log(caplog: pytest.LogCa
             each.size()
     jvm.kill()
     assert [record.getMessage() for record in caplog.records] == []
+
+
+def test_every_thread_of_a_jvm_with_connect_finds_the_plugins() -> None:
+    """Py4J opens a connection, with a thread in the JVM, whenever two threads call at once, or objects are collected during a call."""
+    jvm = started()
+    try:
+        with jvm.calls():
+            threads = jvm.java.java.lang.Thread
+            herder = ConnectHerder(jvm, java_settings(WorkerSettings.of({"bootstrap.servers": "127.0.0.1:1"})), [], cluster="unknown")
+            loader = herder.plugins.delegatingLoader()
+            at_once = 5
+            meeting = jvm.java.java.util.concurrent.CyclicBarrier(at_once)
+
+            def uses_loader() -> bool:
+                getattr(meeting, "await")()  # all have a connection of their own then
+                return bool(loader.equals(threads.currentThread().getContextClassLoader()))
+
+            with ThreadPoolExecutor(at_once) as pool:
+                assert [each.result() for each in [pool.submit(uses_loader) for _ in range(at_once)]] == [True] * at_once
+    finally:
+        jvm.close()

@@ -33,7 +33,7 @@ class ConnectHerder:
         runtime, storage = self.connect.runtime, self.connect.storage
         forced = {**settings, **_FORCED, "plugin.path": str(_plugin_path(jvm.folder, locations))}
         self.plugins: Any = runtime.isolation.Plugins(self.map(forced))
-        self.plugins.compareAndSwapWithDelegatingLoader()
+        self._use_delegating_loader()
         config = runtime.distributed.DistributedConfig(self.map(forced))
         if cluster is not None:
             known = java.java.lang.Class.forName("org.apache.kafka.connect.runtime.WorkerConfig").getDeclaredField("kafkaClusterId")
@@ -51,6 +51,16 @@ class ConnectHerder:
         self.herder: Any = runtime.distributed.DistributedHerder(
             config, time, self.worker, id_, *stores, "http://localhost/", None, policy, java.java.util.List.of(), nothing
         )
+
+    def _use_delegating_loader(self) -> None:
+        """Let every thread that calls from Python use, and every further one inherit, the class loader that finds plugins: Py4J may open
+        a connection, with a thread of its own, for any call."""
+        threads = self._jvm.java.java.lang.Thread
+        before = self.plugins.compareAndSwapWithDelegatingLoader()
+        loader = threads.currentThread().getContextClassLoader()
+        for thread in threads.getAllStackTraces().keySet():
+            if before.equals(thread.getContextClassLoader()):
+                thread.setContextClassLoader(loader)
 
     def validate(self, config: Mapping[str, str | None]) -> Any:
         """Connect's ``ConfigInfos``. Must be called within ``jvm.calls()``."""
