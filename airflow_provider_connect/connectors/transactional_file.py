@@ -141,6 +141,8 @@ class TransactionalFile:
         is_ours = truth is not None and (truth.claim, truth.order) == (self._committed.claim, self._committed.order)
         if is_moved and not (is_ours and truth is not None and truth.revision == self._committed.revision):
             raise FencedException(f"Claim {self._committed.claim} may no longer write to {self._path}")
+        if is_moved and truth is not None:
+            self._check_not_restored(truth)
         if truth is not None:
             truth = self._claimed_state(truth)
         self._committed = self._adopt(truth, is_ours=is_ours, keep_all=keep_all and not is_ours, is_moved=is_moved)
@@ -309,6 +311,7 @@ class TransactionalFile:
         mine = (self._committed.claim, self._committed.order)
         own = [committed for committed in self._commit_files.read() if (committed.claim, committed.order) == mine]
         if own and own[-1].rank == self._committed.rank:
+            self._check_not_restored(own[-1])
             self._committed = own[-1]
         if not self._committed.inode == os.fstat(self._descriptor).st_ino == self._inode():
             self._continue_in_new_file()
@@ -338,6 +341,20 @@ class TransactionalFile:
         if newest is not None and newest.rank > self._committed.rank:
             text = f"{self._path} belongs to the newer claim {newest.claim}; claim {self._committed.claim} may no longer write"
             raise FencedException(text)
+        if newest is not None and newest.rank == self._committed.rank:
+            self._check_not_restored(newest)
+
+    def _check_not_restored(self, state: CommittedState) -> None:
+        """Raise FencedException if the offsets of this claim's state are older than those that it has committed. Other tasks of the claim
+        only increase them, except for a topic that was created again."""
+        for partition, offset in self._committed.offsets.items():
+            topic = partition.topic
+            is_same_topic = state.topic_ids.get(topic) == self._committed.topic_ids.get(topic)
+            if is_same_topic and state.offsets.get(partition, -1) < offset:
+                raise FencedException(
+                    f"{self._path} was restored from an older copy: its offset of {partition} is {state.offsets.get(partition)}, "
+                    f"and claim {self._committed.claim} had committed {offset}"
+                )
 
     def _inode(self) -> int:
         """The inode of the path. -1 if there is no file."""

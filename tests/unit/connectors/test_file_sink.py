@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -396,6 +397,26 @@ def test_lines_of_a_file_that_is_removed_before_their_commit_are_not_delivered(t
     with pytest.raises(FencedException, match="was removed or replaced while claim"):
         task.pre_commit({ZERO: 1})
     assert tasks(2).open([ZERO]) == {}
+
+
+@pytest.mark.parametrize("is_within_a_commit", [False, True])
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_file_that_was_restored_with_its_offsets_is_not_continued(tasks: Tasks, path: Path, count: int, is_within_a_commit: bool) -> None:
+    """The restored offsets are older than what this task has committed. To commit newer ones would lose the lines between them."""
+    task = tasks.opened(1, tasks=count)
+    deliver(task, "one", upto=1)
+    folder = path.parent
+    backup = shutil.copytree(folder, f"{folder}-backup")
+    deliver(task, "two", upto=2)
+    if is_within_a_commit:
+        task.put(batch("three"))
+    folder.rename(f"{folder}-moved")
+    shutil.copytree(backup, folder)
+    with pytest.raises(FencedException, match="was restored"):
+        deliver(task, "three", upto=3)
+    assert task.open([ZERO]) == {ZERO: 1}
+    deliver(task, "two", "three", upto=3)
+    assert path.read_text() == "one\ntwo\nthree\n"
 
 
 def test_unreadable_state_is_an_error(tasks: Tasks, path: Path) -> None:
