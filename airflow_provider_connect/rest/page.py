@@ -34,6 +34,7 @@ from airflow_provider_connect.runtime.model.page import (
     BackfillRow,
     BackfillRows,
     ConnectorDetail,
+    DatasetView,
     ReplayView,
     row_of,
 )
@@ -160,7 +161,8 @@ async def get_detail(request: Request, connector: Connector) -> Response:
         may_delete = calls.access.may(user, Right.DELETE, connector)
         attempts, failed = facts.runs.attempts(connector), facts.runs.failed(connector)
         own, progress = calls.secrets.redacted(dag_keys(config)), facts.progress(connector)
-        return answer(ConnectorDetail(row, target, may_delete, config.get(DEFINED_IN), runs, attempts, progress, own, failed))
+        datasets = [DatasetView(*each) for each in herder.datasets(connector)]
+        return answer(ConnectorDetail(row, target, may_delete, config.get(DEFINED_IN), runs, attempts, progress, own, failed, datasets))
 
     return await calls.read(request, connector, respond)
 

@@ -132,7 +132,7 @@ class PageFacts:
 def _progress_view(progress: Progress, lag: Mapping[str, float] | None) -> ProgressView:
     """``lag`` is None for a source, which reports its own distance."""
     left, unit = (progress.left, progress.left_unit) if lag is None else (int(lag["records-lag"]), None)
-    return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit)
+    return ProgressView(progress.records, progress.bytes, progress.rate, left, progress.seconds_left(left, unit), unit, progress.failed)
 
 
 class Searches:

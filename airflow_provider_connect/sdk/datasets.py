@@ -1,6 +1,6 @@
 """Datasets that tasks read or write outside of Kafka, by OpenLineage's naming rules.
 
-Only the lineage events of a run use them (``docs/lineage.md``).
+The lineage events of a run (``docs/lineage.md``) and the page use them.
 """
 
 from __future__ import annotations

@@ -28,7 +28,9 @@ export type Row = {
 export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean; may_read_all: boolean };
 export type LoggerLevel = { level: string | null; last_modified?: number | null };
 /** Totals of the current runs; null: unknown. */
-export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null };
+export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null; failed: number | null };
+/** What a connector reads or writes outside of Kafka, under OpenLineage's names. */
+export type Dataset = { namespace: string; name: string };
 /** `dag_config`: the `airflow.*` keys, which Kafka Connect's responses leave out. */
 export type Detail = {
   row: Row;
@@ -40,6 +42,7 @@ export type Detail = {
   progress: Progress | null;
   dag_config: Config;
   failed_runs: { run: string; ended_ms: number }[];
+  datasets: Dataset[];
 };
 export type Prices = { cpu_hour: number; task_hour: number; gigabyte: number; currency: string };
 export type Cost = { runs: number; records: number; bytes: number; seconds: number; cpu_seconds: number; money: number | null };

@@ -1,26 +1,25 @@
-// One connector: state and actions, tasks with traces, runs, offsets, topics, config. The URL holds the open tab.
+// One connector: state and actions, an overview, tasks with traces, runs, offsets, topics, config. The URL holds the open tab.
 import { Badge, Box, Button, Heading, HStack, Table, Tabs, Text } from "@chakra-ui/react";
 import { useEffect, useState } from "react";
 import { Link, useNavigate } from "react-router-dom";
-import { change, connectorPath, type Detail, type Health, isStandalone, type Progress, type Row, type RunView, type Status, errorText } from "./api";
+import { change, connectorPath, type Detail, type Health, isStandalone, type Progress, type Row, type Status, errorText } from "./api";
 import { isUnfinished, LatestRun } from "./attempts";
 import { BackfillsTab } from "./backfills";
 import { ConfigTab } from "./config";
-import { CostByDay, costTitles, useCosts } from "./costs";
 import { DeadLettersTab } from "./dead-letters";
 import { OffsetsTab } from "./offsets";
-import { Confirm, HealthWord, needsAttention, Notice, Problem, reasonColor, type Question, type Message, State, TitledTable, useTitle, Loading } from "./components";
-import { Throughput } from "./plot";
+import { Confirm, HealthWord, needsAttention, Notice, Problem, reasonColor, type Question, type Message, State, useTitle, Loading } from "./components";
+import { OverviewTab } from "./overview";
 import { usePolling } from "./polling";
 import { LiveProgress } from "./progress";
 import { useQuery } from "./query";
 import { ConnectorSummary } from "./row";
+import { RunsTab } from "./runs";
 import { type VerbName, VERBS } from "./verbs";
-import { ago, bytes, count, firstLine, money, shortClass } from "./format";
+import { firstLine, shortClass } from "./format";
 
-const MAX_RUNS = 200; // the server's
-const TABS = ["tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
-const TITLES: Record<string, string> = { tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
+const TABS = ["overview", "tasks", "runs", "offsets", "dead-letters", "backfills", "topics", "config"] as const;
+const TITLES: Record<string, string> = { overview: "Overview", tasks: "Tasks", runs: "Runs", offsets: "Offsets", "dead-letters": "Dead letters", backfills: "Backfills", topics: "Topics", config: "Config" };
 
 export function ConnectorView({ name, back }: { name: string; back?: string }) {
   useTitle(`${name} · Connect`);
@@ -34,7 +33,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
   const [busy, setBusy] = useState<string | null>(null);
   const navigate = useNavigate();
   const wanted = parameters.get("tab") ?? "";
-  const tab = TITLES[wanted] ? wanted : "tasks";
+  const tab = TITLES[wanted] ? wanted : "overview";
   if (!value) {
     if (!error) return <Loading what="Loading connector…" />;
     return (
@@ -46,6 +45,7 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
   }
   const { row } = value;
   const tabs = TABS.filter((each) => (each !== "runs" || !isStandalone) && (each !== "dead-letters" || row.type === "sink"));
+  const open = (wantedTab: string) => setQuery({ tab: wantedTab });
   const act = async (label: string, done: string, send: () => Promise<unknown>) => {
     setBusy(label);
     try {
@@ -111,8 +111,8 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
           ) : null}
         </HStack>
       </HStack>
-      <ConnectorSummary row={row} />
-      {row.health?.reason && needsAttention(row) ? <Reason health={row.health} tabs={tabs} open={(wantedTab) => setQuery({ tab: wantedTab })} /> : null}
+      {tab === "overview" ? null : <ConnectorSummary row={row} />}
+      {row.health?.reason && needsAttention(row) ? <Reason health={row.health} tabs={tabs} open={open} /> : null}
       {value.progress ? <LiveProgress progress={ofWholeRun(value.progress, row)} /> : null}
       {value.defined_in ? (
         <Text fontSize="sm" mb={2}>
@@ -125,21 +125,24 @@ export function ConnectorView({ name, back }: { name: string; back?: string }) {
         value={tab}
         lazyMount
         unmountOnExit
-        onValueChange={(event) => setQuery({ tab: event.value })}
+        onValueChange={(event) => open(event.value)}
       >
-        <Tabs.List>
+        <Tabs.List overflowX="auto" overflowY="hidden">
           {tabs.map((each) => (
-            <Tabs.Trigger key={each} value={each}>
+            <Tabs.Trigger key={each} value={each} flexShrink={0}>
               {TITLES[each]}
             </Tabs.Trigger>
           ))}
         </Tabs.List>
+        <Tabs.Content value="overview">
+          <OverviewTab detail={value} open={open} />
+        </Tabs.Content>
         <Tabs.Content value="tasks">
           <Tasks row={row} act={act} busy={busy !== null} />
           <LatestRun row={row} attempts={value.attempts} />
         </Tabs.Content>
         <Tabs.Content value="runs">
-          <Runs detail={value} />
+          <RunsTab detail={value} />
         </Tabs.Content>
         <Tabs.Content value="offsets">
           <OffsetsTab row={row} notify={setMessage} />
@@ -264,62 +267,6 @@ function Trace({ title, text }: { title: string; text: string }) {
     </Box>
   );
 }
-
-function Runs({ detail }: { detail: Detail }) {
-  const { runs, row } = detail;
-  const costs = useCosts(row.name);
-  const titles = costs.value ? costTitles(costs.value.prices) : [];
-  const moneyOf = new Map(costs.value?.runs.map(({ run, cost }) => [run, cost.money]));
-  const rows = runRows(detail);
-  if (!rows.length) return <Text p={4}>No run has delivered records yet. Runs without work are not listed.</Text>;
-  return (
-    <Box>
-      {runs.length > 1 ? <Throughput runs={runs} /> : null}
-      <TitledTable label="Runs that delivered records or failed" titles={["Run", "When", "Tasks", "Records", "Refused", "Bytes", "Records/s", "Task seconds", "CPU seconds", ...titles]}>
-        {rows.map(({ id, run, at, hasFailed }) => (
-          <Table.Row key={id}>
-            <Table.Cell>
-              <Box asChild textDecoration="underline">
-                <Link to={`/dags/${encodeURIComponent(row.dag_id)}/runs/${encodeURIComponent(id)}`}>{id}</Link>
-              </Box>{" "}
-              {hasFailed ? <Badge colorPalette="red">failed</Badge> : null}
-            </Table.Cell>
-            <Table.Cell title={new Date(at).toLocaleString()}>{ago(at)}</Table.Cell>
-            {run ? (
-              <>
-                <Table.Cell>{run.tasks}</Table.Cell>
-                <Table.Cell>{count(run.records)}</Table.Cell>
-                <Table.Cell color={run.failed ? "orange.fg" : undefined}>{count(run.failed)}</Table.Cell>
-                <Table.Cell>{bytes(run.bytes)}</Table.Cell>
-                <Table.Cell>{run.seconds > 0 ? count(run.records / run.seconds) : "–"}</Table.Cell>
-                <Table.Cell>{run.seconds.toFixed(1)}</Table.Cell>
-                <Table.Cell>{run.cpu_seconds.toFixed(1)}</Table.Cell>
-                {titles.length ? <Table.Cell>{moneyText(moneyOf.get(id))}</Table.Cell> : null}
-              </>
-            ) : (
-              <Table.Cell colSpan={7 + titles.length}>no records delivered</Table.Cell>
-            )}
-          </Table.Row>
-        ))}
-      </TitledTable>
-      <CostByDay costs={costs} />
-    </Box>
-  );
-}
-
-type RunRow = { id: string; at: number; run: RunView | null; hasFailed: boolean };
-
-/** Runs that delivered records and runs that failed, newest first. Failures older than the oldest run shown are left out. */
-function runRows({ runs, failed_runs: failed }: Detail): RunRow[] {
-  const failures = new Map(failed.map(({ run, ended_ms }) => [run, ended_ms]));
-  const rows = runs.map((run) => ({ id: run.run, at: failures.get(run.run) ?? run.last_ms, run, hasFailed: failures.delete(run.run) }));
-  const oldest = runs.length < MAX_RUNS ? 0 : Math.min(...runs.map((run) => run.last_ms));
-  const empty = [...failures].filter(([, at]) => at >= oldest).map(([id, at]) => ({ id, at, run: null, hasFailed: true }));
-  return [...rows, ...empty].sort((one, other) => other.at - one.at);
-}
-
-/** A run has no cost of its own once only the totals of its day are kept. */
-const moneyText = (cost: number | null | undefined) => (typeof cost === "number" ? money(cost) : "–");
 
 function Topics({ row, act, busy }: { row: Row; act: Act; busy: boolean }) {
   const { value, error, reload } = usePolling<Record<string, { topics: string[] }>>(connectorPath(row.name, "/topics"), 10);

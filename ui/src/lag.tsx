@@ -54,7 +54,7 @@ function LagPlot({ history: { from_ms, step_ms, unit, distances }, span, what }:
   return (
     <>
       <Text fontSize="sm">{`Maximum per ${step_ms === 60_000 ? "minute" : duration(step_ms / 1000)}, in ${unit}.`}</Text>
-      <Plot label={`${title}: ${format(Math.max(...known))} maximum, ${format(last)} latest.`} name="Maximum" unit={unit} dots={4} series={[times, distances]} />
+      <Plot label={`${title}: ${format(Math.max(...known))} maximum, ${format(last)} latest.`} names={["Maximum"]} unit={unit} dots={4} series={[times, distances]} />
     </>
   );
 }

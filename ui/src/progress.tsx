@@ -3,12 +3,13 @@ import { Box, Text } from "@chakra-ui/react";
 import type { Progress } from "./api";
 import { bytes, count, duration, quantity } from "./format";
 
-export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left, left_unit } }: { progress: Progress }) {
+export function LiveProgress({ progress: { records, bytes: size, rate, left, seconds_left, left_unit, failed } }: { progress: Progress }) {
   if (records === null) return null;
   const done = left_unit === "bytes" ? size : records;
   const percent = left === null || done === null || done + left === 0 ? null : Math.floor((100 * done) / (done + left));
   const facts = [
     `${count(records)} ${records === 1 ? "record" : "records"}`,
+    failed ? `${count(failed)} refused` : "",
     size === null ? "" : bytes(size),
     rate === null ? "" : `${count(rate)} records/s`,
     left === null ? "" : left ? `${quantity(left, left_unit)} left` : "nothing left",

@@ -121,7 +121,7 @@ function AirflowCells({ row }: { row: Row }) {
   return (
     <>
       <TwoLines first={row.hours.length ? <Sparkline hours={row.hours} /> : "—"} />
-      <NextRun row={row} />
+      <TwoLines {...nextRunText(row)} />
       <TwoLines title={[row.plan?.owner, tags].filter(Boolean).join("\n") || undefined} first={row.plan?.owner ?? "—"} second={tags} />
     </>
   );
@@ -129,16 +129,20 @@ function AirflowCells({ row }: { row: Row }) {
 
 const NO_DAG = "Airflow has no DAG for this connector yet. This takes a few seconds after its creation. If it persists, airflow connect doctor finds the reason.";
 
-function NextRun({ row }: { row: Row }) {
+type NextRunText = { first: string; second: string; title: string; isWarning?: boolean };
+
+/** The current run if there is one, otherwise the next run and the schedule. */
+export function nextRunText(row: Row): NextRunText {
   const { plan, has_dag } = row;
-  if (has_dag === false) return <TwoLines title={NO_DAG} first="no DAG yet" />;
+  if (has_dag === false) return { first: "no DAG yet", second: "", title: NO_DAG };
   if (plan?.attempt && isUnfinished(plan.attempt)) {
     const [first, second] = runText(row, plan.attempt);
-    return <TwoLines title={`Run ${plan.attempt.run}`} first={first} second={second} isWarning={second !== ""} />;
+    return { first, second, title: `Run ${plan.attempt.run}`, isWarning: second !== "" };
   }
   const next = plan?.next_run_ms ?? null;
-  const title = [next === null ? "No scheduled run" : new Date(next).toLocaleString(), plan?.schedule].filter(Boolean).join("\n");
-  return <TwoLines title={title} first={next === null ? "—" : timeUntil(next)} second={plan?.schedule ?? undefined} />;
+  const schedule = plan?.schedule ?? "";
+  const title = [next === null ? "No scheduled run" : new Date(next).toLocaleString(), schedule].filter(Boolean).join("\n");
+  return { first: next === null ? "—" : timeUntil(next), second: schedule, title };
 }
 
 /** As `attemptText`. The tries of a healthy run that stays are left out, because it has continued. */

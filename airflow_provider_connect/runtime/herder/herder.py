@@ -349,6 +349,11 @@ class Herder:
         """What the connector delivers, by the batch log entries at the last ``task_metrics``. None: unknown."""
         return self._batch_log.pace(name)
 
+    def datasets(self, name: str) -> list[tuple[str, str]]:
+        """Namespaces and names of what the connector reads or writes outside of Kafka, by the batch log entries at the last
+        ``task_metrics``."""
+        return self._batch_log.datasets(name)
+
     # ── dead-letter records and backfills ──
 
     def dead_letters(self, name: str, *, limit: int, redact: Redact) -> DeadLetters:

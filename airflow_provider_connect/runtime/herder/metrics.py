@@ -93,6 +93,14 @@ class BatchLogMetrics:
         """What the connector delivers, based on the last ``read``. None: nothing was read yet."""
         return None if self._paces is None else self._paces.get(connector, NOTHING_DELIVERED)
 
+    def datasets(self, connector: str) -> list[tuple[str, str]]:
+        """Namespaces and names of the datasets outside of Kafka that the connector's last run has read or written, based on the last
+        ``read``. Sorted."""
+        with self._lock:
+            own = [entry for task, entry in self._batch_log.last_entries().items() if task.connector == connector]
+        named = {(namespace, name) for entry in own if entry.claim == _last(own) for namespace, name in entry.datasets}
+        return sorted(named)
+
     def close(self) -> None:
         with self._lock:
             self._batch_log.close()
@@ -157,7 +165,8 @@ def _with_entries(worker: WorkerView, found: Sequence[BatchRecord]) -> WorkerVie
     records, size = sum(entry.records for entry in found), sum(entry.bytes for entry in found)
     left, unit = (distance_of(found) if len(found) == len(worker.tasks) else None) or (None, None)
     seconds = max((entry.seconds for entry in found), default=0.0)
-    return replace(worker, records=records, bytes=size, seconds=seconds, left=left, left_unit=unit)
+    failed = sum(entry.failed for entry in found)
+    return replace(worker, records=records, bytes=size, seconds=seconds, left=left, left_unit=unit, failed=failed)
 
 
 def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
@@ -172,19 +181,22 @@ def distance_of(entries: Iterable[BatchRecord]) -> Distance | None:
 def with_counted_records(read: ReadTaskMetrics, workers: Iterable[WorkerView], _running: Mapping[str, Collection[str]]) -> list[WorkerView]:
     """``workers`` with the records that their process has counted."""
     counted = read()
-    return [
-        replace(worker, records=sum(_written(counted.get((worker.connector, task), {})) for task in worker.tasks)) for worker in workers
-    ]
+    found = ((worker, [counted.get((worker.connector, task), {}) for task in worker.tasks]) for worker in workers)
+    return [replace(worker, records=sum(map(_written, tasks)), failed=sum(map(_left_out, tasks))) for worker, tasks in found]
 
 
 def counted_warnings(read: ReadTaskMetrics) -> dict[str, str]:
     """As ``BatchLogMetrics.warnings``, but based on the counts of this process's tasks since the process began."""
     counts: dict[str, list[TaskResult]] = {}
     for (name, task), counted in read().items():
-        result = TaskResult(task, records=_written(counted), failed=int(counted.get(_FAILED, 0)))
+        result = TaskResult(task, records=_written(counted), failed=_left_out(counted))
         counts.setdefault(name, []).append(result)
     found = {name: refusals(each) for name, each in counts.items()}
     return {name: text for name, text in found.items() if text is not None}
+
+
+def _left_out(counts: Mapping[str, float]) -> int:
+    return int(counts.get(_FAILED, 0))
 
 
 def _written(counts: Mapping[str, float]) -> int:

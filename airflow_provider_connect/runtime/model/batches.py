@@ -40,7 +40,7 @@ class BatchRecord:
     distance from the task's position to the end that its run knew. None: unknown. ``failed`` is the number of records that were skipped
     because errors are tolerated. ``error`` is the reason of the last failure, without secrets. ``destination`` is the exactly-once
     destination that also committed these positions. ``stay`` is None for a run that ends when it has read everything. ``datasets`` are the
-    namespaces and names of the datasets outside of Kafka that a task whose run stays has read or written.
+    namespaces and names of the datasets outside of Kafka that the task has read or written.
 
     An entry with a sink's offsets that were altered over REST belongs to no run. The entry's ``run`` is ``altered``, or empty during the
     change. If the process dies, ``run`` stays empty, and the next run finishes the change."""

@@ -108,7 +108,7 @@ class ConnectorRows:
 class ProgressView:
     """The deliveries of the running applications since their start. ``rate`` is in records per second. ``left`` is the number of
     ``left_unit`` that remain. For a sink, these are the records before the ends of its topics. ``seconds_left`` is the time for the rest at
-    this rate. None: unknown."""
+    this rate. ``failed`` is the number of records that failed and were left out. None: unknown."""
 
     records: int | None
     bytes: int | None
@@ -116,6 +116,7 @@ class ProgressView:
     left: int | None
     seconds_left: float | None
     left_unit: str | None = None
+    failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,12 +128,20 @@ class FailedRun:
 
 
 @dataclass(frozen=True, slots=True)
+class DatasetView:
+    """A dataset under OpenLineage's names, such as ``postgres://db:5432`` and ``shop.public.orders``."""
+
+    namespace: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
 class ConnectorDetail:
     """One connector with its runs, newest first. ``target`` is the state that users requested: STARTED, PAUSED or STOPPED. The status
     changes later. ``defined_in`` is the DAG file with the connector's config. None: REST may change the config. ``attempts`` are the
     attempts of the newest run. ``progress`` None: no application is running, or its progress is not known yet. ``dag_config`` has the
     ``airflow.*`` keys of the config, with secrets hidden. Connect's responses do not contain these keys. ``failed_runs`` are sorted newest
-    first."""
+    first. ``datasets`` are what the last run has read or written outside of Kafka. Empty: unknown."""
 
     row: ConnectorRow
     target: str
@@ -143,6 +152,7 @@ class ConnectorDetail:
     progress: ProgressView | None = None
     dag_config: Mapping[str, str] = field(default_factory=dict)
     failed_runs: Sequence[FailedRun] = ()
+    datasets: Sequence[DatasetView] = ()
 
 
 @dataclass(frozen=True, slots=True)

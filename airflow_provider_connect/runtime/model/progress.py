@@ -15,14 +15,15 @@ Key = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """The deliveries of a connector's running applications since their start. ``rate`` is in records per second. ``left`` is as in
-    ``WorkerView``. None: unknown."""
+    """The deliveries of a connector's running applications since their start. ``rate`` is in records per second. ``left`` and ``failed``
+    are as in ``WorkerView``. None: unknown."""
 
     records: int | None = None
     bytes: int | None = None
     rate: float | None = None
     left: int | None = None
     left_unit: str | None = None
+    failed: int | None = None
 
     def seconds_left(self, left: int | None, unit: str | None) -> float | None:
         """The seconds until ``left`` of ``unit`` are delivered, at the current rate. None: ``unit`` is not records, or nothing is left."""
@@ -46,7 +47,7 @@ class Rates:
         }
         rates = self.of(counts, at)
         return {
-            name: Progress(_records(found), _bytes(found), rates.get(_key(name, found)), *_left(found))
+            name: Progress(_records(found), _bytes(found), rates.get(_key(name, found)), *_left(found), _failed(found))
             for name, found in applications.items()
         }
 
@@ -73,12 +74,20 @@ def _key(connector: str, applications: Iterable[WorkerView]) -> Key:
 
 
 def _records(applications: Iterable[WorkerView]) -> int | None:
-    known = [each.records for each in applications if each.records is not None]
-    return sum(known) if known else None
+    return _sum(each.records for each in applications)
 
 
 def _bytes(applications: Iterable[WorkerView]) -> int | None:
-    known = [each.bytes for each in applications if each.bytes is not None]
+    return _sum(each.bytes for each in applications)
+
+
+def _failed(applications: Iterable[WorkerView]) -> int | None:
+    return _sum(each.failed for each in applications)
+
+
+def _sum(counts: Iterable[int | None]) -> int | None:
+    """The sum of the known counts. None: no count is known."""
+    known = [count for count in counts if count is not None]
     return sum(known) if known else None
 
 

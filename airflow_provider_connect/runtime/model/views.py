@@ -241,8 +241,8 @@ class WorkerView:
     """One running Spark application: its host and process, its claim, and the tasks that it hosts.
 
     ``records`` and ``bytes`` are the deliveries of these tasks since the application's start. ``seconds`` is the time of the task that took
-    longest. ``left`` is the number of ``left_unit`` that remain before the ends that the tasks know. None: unknown. A worker without
-    Airflow counts only records, from the start of its process.
+    longest. ``left`` is the number of ``left_unit`` that remain before the ends that the tasks know. ``failed`` is the number of records
+    that failed and were left out. None: unknown. A worker without Airflow counts only records, from the start of its process.
     """
 
     worker_id: str
@@ -255,6 +255,7 @@ class WorkerView:
     seconds: float | None = None
     left: int | None = None
     left_unit: str | None = None
+    failed: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

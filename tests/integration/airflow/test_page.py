@@ -6,6 +6,7 @@ Screenshots are kept in ``.dev/screenshots``.
 import json
 import re
 from collections.abc import Iterator, Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -149,6 +150,26 @@ def test_the_list_shows_real_connectors_and_hostile_names_as_text(page: Page, ai
     assert "hacked" not in page.title()
 
 
+def test_a_connector_at_a_glance(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
+    opened(page, airflow, f"?connector={connectors['runs']}")
+    overview = page.get_by_role("tabpanel", name="Overview")
+    for title, fact in (("Delivered, last run", "2 records"), ("Refused, last run", "0"), ("Next run", "When triggered")):
+        expect(overview).to_contain_text(re.compile(f"{title}[^A-Z]*{fact}"))
+    (bar,) = overview.get_by_role("list", name="Last runs").get_by_role("link").all()
+    expect(bar).to_have_accessible_name(re.compile("2 records, [0-9.]+ s, "))
+    expect(overview).to_contain_text(re.compile(r"Reads/.*\.txtWritestopic page-", re.DOTALL))
+    page.screenshot(path=SCREENSHOTS / "page-overview-light.png")
+    assert serious(page) == []
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.screenshot(path=SCREENSHOTS / "page-overview-narrow.png")
+    assert overview.evaluate("(box) => box.scrollWidth <= box.clientWidth")
+    boxes = [box for tab in page.get_by_role("tab").all() if (box := tab.bounding_box())]
+    assert all(before["x"] + before["width"] <= after["x"] + 1 for before, after in pairwise(boxes)), "no title covers another"
+    page.set_viewport_size(VIEW)
+    bar.click()
+    page.wait_for_url("**/runs/**")
+
+
 def test_pausing_and_resuming_from_the_list_moves_the_dag(page: Page, airflow: Airflow, connectors: dict[str, str]) -> None:
     name = connectors["runs"]
     opened(page, airflow, "?q=page-runs")
@@ -208,7 +229,7 @@ def test_a_connector_in_the_dark_and_its_config_without_secrets(page: Page, airf
         expect(row(page, connectors["runs"])).to_be_visible()
         page.screenshot(path=SCREENSHOTS / "page-list-dark.png")
         assert serious(page) == []
-        for tab in ("tasks", "runs", "topics", "config"):
+        for tab in ("overview", "tasks", "runs", "topics", "config"):
             opened(page, airflow, f"?connector={connectors['runs']}&tab={tab}")
             page.get_by_role("tabpanel").get_by_role("table").or_(page.get_by_role("tabpanel").get_by_role("list")).first.wait_for()
             assert page.evaluate("document.documentElement.classList.contains('dark')")

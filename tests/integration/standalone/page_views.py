@@ -43,6 +43,7 @@ _VISIBLE: Final = 12.0  # of 255, in the mean of a cell; how other versions of t
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 VIEWS: Final = {
     "list": ("", "tr[data-connector=orders-source]"),
+    "overview": ("?connector=orders-refused", "[role=tabpanel] >> text=topic orders-json"),
     "tasks": ("?connector=orders-sink&tab=tasks", "table"),
     "offsets": ("?connector=orders-source&tab=offsets", "[aria-label=Offsets]"),
     "dead-letters": ("?connector=orders-refused&tab=dead-letters", "table[aria-label='Dead letters']"),

@@ -111,7 +111,8 @@ def test_connectors_are_seen_paused_and_created_without_airflow(
     assert agent.request("GET", f"/ui/connectors/{quote(HOSTILE, safe='')}")[1]["target"] == "PAUSED"
     row.get_by_role("link", name=HOSTILE).click()
     page.get_by_role("heading", name=HOSTILE, level=1).wait_for()
-    assert page.get_by_role("tab").all_text_contents() == ["Tasks", "Offsets", "Backfills", "Topics", "Config"]
+    assert page.get_by_role("tab").all_text_contents() == ["Overview", "Tasks", "Offsets", "Backfills", "Topics", "Config"]
+    expect(page.get_by_role("tabpanel", name="Overview")).to_contain_text(re.compile(f"Reads.*Writestopic {unique}", re.DOTALL))
     page.get_by_role("tab", name="Offsets").click()
     expect(page.get_by_role("textbox", name=re.compile("^Offset of"))).to_have_value('{"position":8}')
     assert page.get_by_role("link", name="DAG").count() == 0

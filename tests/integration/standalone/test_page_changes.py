@@ -200,7 +200,7 @@ def test_what_was_done_is_shown_where_the_connector_cannot_be_resumed(page: Page
 
 
 def test_a_connector_is_stopped_and_deleted(page: Page, agent: Agent, account: Path) -> None:
-    at(page, agent, f"?connector={NAME}")
+    at(page, agent, f"?connector={NAME}&tab=tasks")
     page.get_by_role("button", name="Stop", exact=True).click()
     confirmed(page, "Stop")
     expect(page.get_by_text("A stopped connector has no tasks.")).to_be_visible()

@@ -1,5 +1,7 @@
 """What applications that run now have delivered: by their claims, from the batch log, or as their own process counts."""
 
+from dataclasses import replace
+
 from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import StoreTimeoutException
 from airflow_provider_connect.runtime.herder.metrics import BatchLogMetrics, with_counted_records
@@ -32,9 +34,10 @@ def entry(connector: str, task: int, claim: Claim, records: int, seconds: float)
 
 
 def test_what_tasks_have_delivered_under_the_claim_counts() -> None:
-    log = Log(entry("c", 0, NOW, 5, 1.5), entry("c", 1, NOW, 7, 0.5), entry("c", 2, BEFORE, 100, 9.0), entry("d", 0, NOW, 1000, 9.0))
+    refusing = replace(entry("c", 0, NOW, 5, 1.5), failed=3)
+    log = Log(refusing, entry("c", 1, NOW, 7, 0.5), entry("c", 2, BEFORE, 100, 9.0), entry("d", 0, NOW, 1000, 9.0))
     (found,) = BatchLogMetrics(log).with_records([WORKER], {})
-    assert (found.records, found.bytes, found.seconds) == (12, 120, 1.5)
+    assert (found.records, found.bytes, found.seconds, found.failed) == (12, 120, 1.5, 3)
     (new,) = BatchLogMetrics(log).with_records([WorkerView("host:2", "c", "id:11", [0])], {})
     assert (new.records, new.bytes, new.seconds) == (0, 0, 0.0)
 
@@ -61,9 +64,12 @@ def test_the_batch_log_is_not_read_while_nothing_runs() -> None:
 
 
 def test_a_process_that_counts_itself_counts_for_its_tasks() -> None:
-    counted = {("c", 0): {"source-record-write-total": 3.0, "source-record-poll-total": 9.0}, ("c", 2): {"sink-record-send-total": 4.0}}
+    counted = {
+        ("c", 0): {"source-record-write-total": 3.0, "source-record-poll-total": 9.0, "total-records-skipped": 2.0},
+        ("c", 2): {"sink-record-send-total": 4.0},
+    }
     (found,) = with_counted_records(lambda: counted, [WORKER], {})
-    assert (found.records, found.bytes, found.seconds) == (7, None, None)
+    assert (found.records, found.bytes, found.seconds, found.failed) == (7, None, None, 2)
 
 
 def at(task: int, distance: Distance | None, claim: Claim = NOW, connector: str = "c") -> BatchRecord:
@@ -87,3 +93,10 @@ def test_what_is_left_is_the_sum_over_tasks_that_count_alike() -> None:
 def test_the_distance_of_a_source_is_that_of_its_newest_claim() -> None:
     log = Log(at(0, Distance(5)), at(1, Distance(7)), at(2, Distance(100), BEFORE), at(0, None, connector="d"), entry("s", 0, NOW, 5, 1.5))
     assert BatchLogMetrics(log).source_distances() == {"c": Distance(12)}
+
+
+def test_what_the_last_run_has_read_or_written_is_named_once() -> None:
+    old, new, table = ("file", "/old"), ("file", "/new"), ("postgres://db:5432", "shop.public.orders")
+    named = [(0, NOW, [new]), (1, NOW, [table, new]), (2, BEFORE, [old])]
+    log = Log(*(replace(at(task, None, claim), datasets=datasets) for task, claim, datasets in named))
+    assert (BatchLogMetrics(log).datasets("c"), BatchLogMetrics(log).datasets("d")) == ([new, table], [])

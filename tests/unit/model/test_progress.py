@@ -16,11 +16,11 @@ def test_a_rate_is_that_of_the_last_half_minute() -> None:
 
 def test_the_applications_of_a_connector_count_together() -> None:
     workers = [
-        WorkerView("h:1", "c", "one", [0], records=70, bytes=700, seconds=5.0),
+        WorkerView("h:1", "c", "one", [0], records=70, bytes=700, seconds=5.0, failed=2),
         WorkerView("h:2", "c", "two", [1], records=30, bytes=None, seconds=10.0),
         WorkerView("h:3", "new", "one", [0]),
     ]
-    assert Rates().progress(workers, 0.0) == {"c": Progress(100, 700, 10.0), "new": Progress()}
+    assert Rates().progress(workers, 0.0) == {"c": Progress(100, 700, 10.0, failed=2), "new": Progress()}
 
 
 def test_what_is_left_takes_its_time_at_the_rate_of_now() -> None:

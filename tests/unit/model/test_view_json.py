@@ -95,6 +95,7 @@ CASES: list[tuple[Any, object, object]] = [
             "seconds": None,
             "left": None,
             "left_unit": None,
+            "failed": None,
         },
     ),
     (dict[str, LoggerView], {"root": LoggerView("INFO")}, {"root": {"level": "INFO", "last_modified": None}}),

@@ -190,6 +190,6 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
             error=self._last_error() or earlier.error,
             destination=destination,
             stay=stay,
-            datasets=() if stay is None else self._names_of_datasets(),
+            datasets=self._names_of_datasets(),
         )
         return [ProducerRecord(environment.settings.batch_topic, partition, key, value)]
