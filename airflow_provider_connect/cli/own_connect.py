@@ -58,8 +58,8 @@ def _secrets(config: Mapping[str, str | None]) -> Mapping[str, str]:
 
 def own_rows(herder: Herder, names: Collection[str]) -> list[ConnectorRow]:
     """The page's rows of the connectors in ``names``, or of all connectors if ``names`` is empty."""
+    herder.task_metrics()  # reads the batch log to its end, for lags, and for statuses: a run may have left out records
     runs, listed = MirroredRuns(), [(info, status) for info, status in herder.listed() if not names or info.name in names]
-    herder.task_metrics()  # reads the batch log to its end, for lags
     last = {name: found[0] for name in names if (found := runs.of(name))} if names else runs.last()
     planned, distances, now_ms = runs.planned(), herder.distances([info.name for info, _ in listed]), time.time() * 1000
     return [

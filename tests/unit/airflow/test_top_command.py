@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 from rich.console import Console
 
+from airflow_provider_connect.cli import own_connect
 from airflow_provider_connect.cli.overview import Line, Overview
 from airflow_provider_connect.cli.printing import print_rows
 from airflow_provider_connect.cli.top import SORTS, frame
 from airflow_provider_connect.client.conversation import ServerException
+from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.runtime.model.page import ConnectorRow, PlanView, RunView
 from airflow_provider_connect.runtime.model.progress import Progress
@@ -161,6 +163,46 @@ def test_of_a_real_kafka_connect_states_and_failures_are_known(refusal: Exceptio
     assert [each.row.name for each in overview.lines(["b"])] == ["b"]
     with pytest.raises(NotFoundException, match="Connector c, d not found"):
         overview.lines(["d", "b", "c"])
+
+
+REFUSING = Health(HealthWord.REFUSING, "The last run left out 1 of 2 records.")
+
+
+class HerderOfACommand:
+    """Has read nothing yet, as in a process that has just started: only the batch log names what a run has left out."""
+
+    def __init__(self) -> None:
+        self.trouble: Health | None = None
+
+    def task_metrics(self) -> None:
+        self.trouble = REFUSING
+
+    def listed(self) -> list[tuple[ConnectorInfo, ConnectorStatusView]]:
+        status = ConnectorStatusView("a", StateView("RUNNING", "w"), [], "sink", self.trouble)
+        return [(ConnectorInfo("a", {"connector.class": "C"}, [], "sink"), status)]
+
+    def distances(self, names: Sequence[str]) -> dict[str, Distance]:
+        return {}
+
+    def pace(self, name: str) -> None:
+        return None
+
+
+@pytest.mark.parametrize("names", [[], ["a"]])
+def test_records_that_the_last_run_left_out_are_reported_by_the_first_read(names: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    class NoRuns:
+        def last(self) -> dict[str, RunView]:
+            return {}
+
+        def of(self, connector: str) -> list[RunView]:
+            return []
+
+        def planned(self) -> None:
+            return None
+
+    monkeypatch.setattr(own_connect, "MirroredRuns", NoRuns)
+    herder: Any = HerderOfACommand()
+    assert [row.health for row in own_connect.own_rows(herder, names)] == [REFUSING]
 
 
 def test_states_are_coloured_on_a_terminal_alone(monkeypatch: pytest.MonkeyPatch) -> None:
