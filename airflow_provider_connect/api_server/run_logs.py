@@ -15,7 +15,7 @@ from airflow.models.taskinstance import TaskInstance
 from airflow.models.taskinstancehistory import TaskInstanceHistory
 from airflow.utils.log.log_reader import TaskLogReader
 from airflow.utils.state import DagRunState, State, TaskInstanceState
-from sqlalchemy import select
+from sqlalchemy import exists, select
 from sqlalchemy.orm import Session, joinedload
 
 from airflow_provider_connect.api_server.runs import FORGOTTEN, RUN_TASK
@@ -29,6 +29,7 @@ optional."""
 
 _NOT_BEGUN = (None, TaskInstanceState.SCHEDULED, TaskInstanceState.QUEUED)
 _GROUP, _END_OF_GROUP = "::group::", "::endgroup::"
+_IS_STARTED = DagRun.start_date.is_not(None)
 _READS_AFTER_END = 2  # the supervisor writes its last lines after the state
 
 
@@ -87,20 +88,32 @@ class RunLog:
 def last_run(session: Session, connector: str, *, or_queued: bool = False) -> str:
     """The id of the run that was started last. With ``or_queued``, the id of the newest run, even if it is queued. Raises NotFoundException
     if the connector has not run since its creation, or if Airflow has removed its runs."""
-    runs = select(DagRun.run_id).where(DagRun.dag_id == dag_id_for(connector), DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
-    if or_queued:
-        runs = runs.where(DagRun.start_date.is_not(None) | (DagRun.state == DagRunState.QUEUED))
-    else:
-        runs = runs.where(DagRun.start_date.is_not(None))
+    runs = _runs(connector).where(_IS_STARTED | (DagRun.state == DagRunState.QUEUED) if or_queued else _IS_STARTED)
     found = session.scalar(runs.order_by(DagRun.id.desc()).limit(1))
     if found is None:
         raise NotFoundException(f"Connector {connector} has not run yet, or Airflow has removed its runs")
     return str(found)
 
 
+def last_unskipped_run(session: Session, connector: str) -> str | None:
+    """The id of the run that was started last, without runs whose Airflow tasks were all skipped: scheduled runs are skipped while the
+    connector waits after a failure. None: all were skipped."""
+    of_run = (TaskInstance.dag_id == DagRun.dag_id, TaskInstance.run_id == DagRun.run_id)
+    has_skipped = exists().where(*of_run, TaskInstance.state == TaskInstanceState.SKIPPED)
+    has_others = exists().where(*of_run, TaskInstance.state.is_distinct_from(TaskInstanceState.SKIPPED))
+    runs = _runs(connector).where(_IS_STARTED, ~has_skipped | has_others)
+    found = session.scalar(runs.order_by(DagRun.id.desc()).limit(1))
+    return None if found is None else str(found)
+
+
 def named_run(session: Session, connector: str, run_id: str) -> str:
     """Return ``run_id``. Raises NotFoundException if the connector has no such run."""
     return str(_run(session, connector, run_id).run_id)
+
+
+def _runs(connector: str) -> Any:
+    """The ids of the connector's runs since its creation."""
+    return select(DagRun.run_id).where(DagRun.dag_id == dag_id_for(connector), DagRun.triggering_user_name.is_distinct_from(FORGOTTEN))
 
 
 def _run(session: Session, connector: str, run_id: str) -> DagRun:

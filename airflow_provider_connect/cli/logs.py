@@ -13,8 +13,9 @@ from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
+from sqlalchemy.orm import Session
 
-from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog, last_run, named_run
+from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog, last_run, last_unskipped_run, named_run
 from airflow_provider_connect.cli.configs import secrets_of
 from airflow_provider_connect.cli.own_connect import airflow_herder
 from airflow_provider_connect.cli.printing import print_errors, visible
@@ -36,18 +37,26 @@ def logs(arguments: Any) -> None:
         with airflow_herder() as verbs:
             mask = _mask(verbs, arguments.name, arguments.task)
         with create_session() as session:
-            if arguments.run is None:
-                run_id = last_run(session, arguments.name, or_queued=arguments.follow)
+            if arguments.run is not None:
+                run_id, later = named_run(session, arguments.name, arguments.run), ""
             else:
-                run_id = named_run(session, arguments.name, arguments.run)
+                run_id, later = _newest_run(session, arguments.name, follow=arguments.follow)
         log = RunLog(create_session, arguments.name, run_id, task=arguments.task)
         try:
+            print(visible(f"Run {run_id}{later}"))
             _print_log(log, mask, arguments.lines, follow=arguments.follow)
         except BrokenPipeError:  # the pipe's reader has closed it
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(1)
         except KeyboardInterrupt:
             sys.exit(130)
+
+
+def _newest_run(session: Session, name: str, *, follow: bool) -> tuple[str, str]:
+    """The id of the run to print, and a note if later runs were skipped."""
+    newest = last_run(session, name, or_queued=follow)
+    found = None if follow else last_unskipped_run(session, name)
+    return (newest, "") if found in (None, newest) else (str(found), f" (later runs were skipped, the last one is {newest})")
 
 
 def _mask(verbs: Herder, name: str, task: int | None) -> Mask:
@@ -59,7 +68,6 @@ def _mask(verbs: Herder, name: str, task: int | None) -> Mask:
 
 
 def _print_log(log: RunLog, mask: Mask, most: int | None, *, follow: bool) -> None:
-    print(visible(f"Run {log.run_id}"))
     heads = Heads()
     is_ended = log.is_ended()  # before reading, because an ended run logs no more
     lines = lines_of(log.read(), mask)

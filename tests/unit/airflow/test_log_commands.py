@@ -4,11 +4,14 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pytest
+from airflow.models.dagrun import DagRun
+from sqlalchemy import update
 
-from airflow_provider_connect.api_server.run_logs import Attempt, _strip_sources
+from airflow_provider_connect.api_server.run_logs import Attempt, _strip_sources, last_run, last_unskipped_run
 from airflow_provider_connect.cli.logs import Heads, head_of, lines_of
 from airflow_provider_connect.runtime.config.masking import Mask
 from airflow_provider_connect.runtime.model.ids import has_task, tasks_label
+from tests.unit.airflow.staying_runs import StayingRuns
 
 RUN = Attempt("run", -1, 1)
 AT = datetime(2026, 1, 2, 3, 4, 5, 678900, UTC)
@@ -87,3 +90,19 @@ def test_the_sources_of_a_log_are_shown_where_it_is_empty_alone() -> None:
 def test_a_label_names_the_tasks_of_its_application(connector: str, tasks: list[int]) -> None:
     label = tasks_label(connector, tasks)
     assert [task for task in range(1100) if has_task(label, connector, task)] == tasks
+
+
+@pytest.mark.parametrize(
+    ("states", "found"),
+    [(["success", "failed", "skipped", "skipped"], "r1"), (["failed", "running"], "r1"), (["skipped"], None), ([], None)],
+)
+def test_a_run_that_was_skipped_hides_no_failure(states: list[str], found: str | None) -> None:
+    runs = StayingRuns()
+    for number, state in enumerate(states):
+        runs.run("orders", f"r{number}", state)
+    with runs.sessions() as session:
+        session.execute(update(DagRun).values(start_date=AT))
+        assert last_unskipped_run(session, "orders") == found
+        if states:
+            assert last_run(session, "orders") == f"r{len(states) - 1}"
+    runs.engine.dispose()
