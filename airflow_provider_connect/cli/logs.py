@@ -13,7 +13,6 @@ from typing import Any
 
 from airflow.utils.cli import suppress_logs_and_warning
 from airflow.utils.session import create_session
-from sqlalchemy.orm import Session
 
 from airflow_provider_connect.api_server.run_logs import Attempt, Record, RunLog, last_run, last_unskipped_run, named_run
 from airflow_provider_connect.cli.configs import secrets_of
@@ -38,11 +37,13 @@ def logs(arguments: Any) -> None:
             mask = _mask(verbs, arguments.name, arguments.task)
         with create_session() as session:
             if arguments.run is not None:
-                run_id, later = named_run(session, arguments.name, arguments.run), ""
+                run_id = newest = named_run(session, arguments.name, arguments.run)
             else:
-                run_id, later = _newest_run(session, arguments.name, follow=arguments.follow)
+                newest = last_run(session, arguments.name, or_queued=arguments.follow)
+                run_id = newest if arguments.follow else last_unskipped_run(session, arguments.name) or newest
         log = RunLog(create_session, arguments.name, run_id, task=arguments.task)
         try:
+            later = "" if run_id == newest else f" (later runs were skipped, the last one is {newest})"
             print(visible(f"Run {run_id}{later}"))
             _print_log(log, mask, arguments.lines, follow=arguments.follow)
         except BrokenPipeError:  # the pipe's reader has closed it
@@ -50,13 +51,6 @@ def logs(arguments: Any) -> None:
             sys.exit(1)
         except KeyboardInterrupt:
             sys.exit(130)
-
-
-def _newest_run(session: Session, name: str, *, follow: bool) -> tuple[str, str]:
-    """The id of the run to print, and a note if later runs were skipped."""
-    newest = last_run(session, name, or_queued=follow)
-    found = None if follow else last_unskipped_run(session, name)
-    return (newest, "") if found in (None, newest) else (str(found), f" (later runs were skipped, the last one is {newest})")
 
 
 def _mask(verbs: Herder, name: str, task: int | None) -> Mask:
