@@ -254,9 +254,10 @@ def _waiting(settings: WorkerSettings, connector: str) -> Readiness | None:
     if wait <= 0:
         return None
     failures = max(task.failures for task in tasks)
+    times = "once" if failures == 1 else f"{failures} times in a row"
     return Readiness(
         WAITING,
-        f"its tasks have FAILED {failures} times in a row, so the next application starts in {math.ceil(wait)} s at the earliest. A "
+        f"its tasks have FAILED {times}, so the next application starts in {math.ceil(wait)} s at the earliest. A "
         "restart (POST /connectors/«name»/restart?includeTasks=true), a run by hand and a change of its config start one at once",
         wait_seconds=wait,
     )
