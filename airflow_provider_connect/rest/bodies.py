@@ -362,7 +362,7 @@ def _object(value: object, what: str, hint: str) -> dict[str, Any]:
 def _refuse_unknown(fields: Mapping[str, object], known: tuple[str, ...], what: str) -> None:
     for name in fields:
         if name not in known:
-            raise BadRequestException(f"{what} has a field '{name}' that is not known; there are: {', '.join(known)}")
+            raise BadRequestException(f"{what} has the unknown field '{name}'; known fields: {', '.join(known)}")
 
 
 def _kind(value: object) -> str:
