@@ -146,7 +146,8 @@ def _revision(verbs: Verbs, name: str, revision: int | None) -> ConfigRevision:
     """One revision, or by default the newest. Raises NotFoundException."""
     found = verbs.config_history(name, limit=1, before=None if revision is None else revision + 1).revisions
     if not found or revision not in (None, found[0].revision):
-        raise NotFoundException(f"Connector {name} has no revision {'yet' if revision is None else revision}")
+        which = "yet" if revision is None else f"{revision}; airflow connect config history {name} lists them"
+        raise NotFoundException(f"Connector {name} has no revision {which}")
     return found[0]
 
 

@@ -93,7 +93,7 @@ def test_revisions_and_their_difference_are_printed(capsys: pytest.CaptureFixtur
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["old", "1", "-"], ["topic", "a", "b"]]
     run(Connect(), "config", "diff", "c")
     assert [line.split() for line in capsys.readouterr().out.splitlines()[1:]] == [["topic", "a", "b"]]
-    with pytest.raises(NotFoundException, match="no revision 5"):
+    with pytest.raises(NotFoundException, match="no revision 5; airflow connect config history c lists them"):
         run(Connect(), "config", "diff", "c", "5")
 
 
