@@ -36,6 +36,7 @@ from airflow_provider_connect.runtime.model.secret_keys import HIDDEN
 from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus
 from airflow_provider_connect.runtime.model.view_json import of_json, to_json
+from airflow_provider_connect.runtime.stores.last_records import missing_queue
 from airflow_provider_connect.runtime.stores.sink_lag import topics_of_sink
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 
@@ -68,7 +69,7 @@ class Queue:
         with closing(TopicAdmin(settings)) as admin:
             count = admin.partitions([topic]).get(topic, 0)
             if not count:
-                raise NotFoundException(f"Topic {topic} does not exist yet: no record has failed")
+                raise missing_queue(topic)
             partitions = [TopicPartition(topic, number) for number in range(count)]
             begins, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
             held = {at.partition: end for at, end in ends.items() if end > begins[at]}

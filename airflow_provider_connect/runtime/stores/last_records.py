@@ -64,7 +64,7 @@ class RecordSearch(Generic[_Kept]):
         with closing(TopicAdmin(settings)) as admin:
             partitions = [TopicPartition(topic, number) for number in range(admin.partitions([topic]).get(topic, 0))]
             if not partitions:
-                raise NotFoundException(f"Topic {topic} does not exist yet: no record has failed")
+                raise missing_queue(topic)
             begins, ends = admin.beginning_offsets(partitions), admin.end_offsets(partitions)
         span, is_whole = min(self._count, self._most_offsets), True
         with LogConsumer(internal_client_config(settings, ClientKind.CONSUMER, "dead-letters")) as consumer:
@@ -95,3 +95,8 @@ class RecordSearch(Generic[_Kept]):
             heapq.heappush(self._newest, (at, self._keep(record)))
         elif at > self._newest[0][0]:
             heapq.heapreplace(self._newest, (at, self._keep(record)))
+
+
+def missing_queue(topic: str) -> NotFoundException:
+    """The error for a dead letter queue whose topic does not exist."""
+    return NotFoundException(f"Topic {topic} does not exist yet: no record has failed, or the sink could not create it (see its trace)")

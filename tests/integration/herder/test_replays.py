@@ -206,7 +206,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_reason(environment: RunEnvi
     with pytest.raises(NotFoundException, match="not found"):
         herder.replay_dead_letters(name, ReplayRequest())
     environment.put_config(sink(environment, unique))
-    with pytest.raises(NotFoundException, match="no record has failed"):
+    with pytest.raises(NotFoundException, match="no record has failed, or the sink could not create it"):
         herder.replay_dead_letters(name, ReplayRequest())
     environment.put_config(sink(environment, unique, **{"errors.deadletterqueue.context.headers.enable": "false"}))
     with pytest.raises(BadRequestException, match=r"context\.headers\.enable is not true"):

@@ -114,5 +114,5 @@ def test_what_was_found_when_the_time_was_over_is_returned(settings: WorkerSetti
 
 
 def test_a_topic_that_is_not_there(settings: WorkerSettings, unique: str) -> None:
-    with pytest.raises(NotFoundException, match="does not exist yet"):
+    with pytest.raises(NotFoundException, match="does not exist yet: no record has failed, or the sink could not create it"):
         RecordSearch(2, own, text).run(settings, f"none-{unique}")
