@@ -10,6 +10,7 @@ from typing import Any, Final
 import yaml
 
 from airflow_provider_connect.errors import ConnectException
+from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.view_json import escaped
 
 Row = Mapping[str, object]
@@ -18,6 +19,7 @@ STYLES: Final = {"RUNNING": "green", "FAILED": "bold red", "PAUSED": "yellow", "
 """The colours of states, by rich's names."""
 _CODES: Final = {"green": "32", "bold red": "1;31", "yellow": "33", "dim": "2", "cyan": "36"}
 _COLOURED: Final = ("state", "tasks")
+_LONGEST_TEXT: Final = 120  # of a mapping in a table
 
 
 @contextmanager
@@ -63,12 +65,19 @@ def _yaml(value: Any) -> str:
 
 def _table(rows: Sequence[Row]) -> str:
     head = list(rows[0])
-    lines = [head, *([_cell(row.get(name)).replace("\n", " ") for name in head] for row in rows)]
+    lines = [head, *([_cell(_with_short_texts(row.get(name))).replace("\n", " ") for name in head] for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
     texts = [[cell.ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
     if has_colours():
         texts[1:] = [[_coloured(cell) if name in _COLOURED else cell for name, cell in zip(head, line, strict=True)] for line in texts[1:]]
     return "\n".join("  ".join(line).rstrip() for line in texts)
+
+
+def _with_short_texts(value: object) -> object:
+    """A mapping, such as an offset, with its texts cut: a schema among the offsets of a source would push the other columns aside."""
+    if not isinstance(value, Mapping):
+        return value
+    return {key: cut(each, _LONGEST_TEXT) if isinstance(each, str) else each for key, each in value.items()}
 
 
 def has_colours() -> bool:

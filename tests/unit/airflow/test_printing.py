@@ -9,7 +9,7 @@ import yaml
 from airflow.cli.cli_parser import get_parser
 
 from airflow_provider_connect.cli import connectors, lag
-from airflow_provider_connect.cli.printing import print_value
+from airflow_provider_connect.cli.printing import print_rows, print_value
 from airflow_provider_connect.errors import BadRequestException
 
 STEERING = "a\x1b[2J\x7f\u009b31m\u202e\u2066\u2028\x85\ufeff\U000e0041\ud800 grün 日本 😀\n"
@@ -30,6 +30,15 @@ def test_yaml_with_escape_sequences_is_the_same_value(capsys: pytest.CaptureFixt
     text = STEERING.replace("\ud800", "")
     print_value({"a": [text]}, "yaml")
     assert yaml.safe_load(capsys.readouterr().out) == {"a": [text]}
+
+
+def test_a_table_cuts_the_long_texts_of_an_offset_and_json_has_them_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    file, schema = f"/data/{'f' * 100}.txt", "x" * 300
+    rows = [{"partition": {"filename": file}, "offset": {"fields": schema}}]
+    print_rows(rows, "table")
+    assert capsys.readouterr().out.splitlines()[1].split("  ") == [f'{{"filename": "{file}"}}', f'{{"fields": "{"x" * 120}…"}}']
+    print_rows(rows, "json")
+    assert json.loads(capsys.readouterr().out) == rows
 
 
 class Hostile:
