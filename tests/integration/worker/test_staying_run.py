@@ -244,6 +244,33 @@ def test_it_pauses_and_resumes_in_the_same_application_and_ends_with_a_stop(envi
         assert run.run.wait().state is RunState.STOPPED
 
 
+@pytest.mark.parametrize("is_paused_first", [False, True])
+def test_a_pause_beside_a_change_of_the_config_is_reported(environment: RunEnvironment, unique: str, is_paused_first: bool) -> None:
+    """The change ends the tasks before they see the pause."""
+    make_topic(environment.bootstrap, unique)
+    config = environment.file_sink(unique)
+
+    def pause(store: ConfigStore) -> None:
+        store.put_target_state(environment.connector, TargetState.PAUSED)
+
+    with staying(environment, config) as run:
+        send(environment.bootstrap, unique, ["one"])
+        wait_until(lambda: environment.lines() == ["one"])
+        with ConfigStore(environment.settings) as store:
+            if is_paused_first:
+                pause(store)
+            store.put_connector(environment.connector, config | {"errors.tolerance": "all"})
+            store.claim(environment.connector)
+            if not is_paused_first:
+                pause(store)
+        wait_until(lambda: environment.states() == {0: "PAUSED"})
+        environment.put_target_state(TargetState.STARTED)
+        send(environment.bootstrap, unique, ["two"])
+        wait_until(lambda: environment.lines() == ["one", "two"])
+        wait_until(lambda: environment.states() == {0: "RUNNING"})
+        assert run.run.is_running
+
+
 def test_a_newer_run_takes_over_and_the_older_one_ends(environment: RunEnvironment, unique: str) -> None:
     make_topic(environment.bootstrap, unique)
     with staying(environment, environment.file_sink(unique)) as older:

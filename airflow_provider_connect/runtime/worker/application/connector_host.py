@@ -21,7 +21,7 @@ from airflow_provider_connect.runtime.config.masking import Mask, secret_values
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.model.run import Claim, RunSpec
 from airflow_provider_connect.runtime.model.states import State, TargetState
-from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses
+from airflow_provider_connect.runtime.model.status import ConnectorStatus, FailedStatuses, TaskStatus
 from airflow_provider_connect.runtime.stores.backing import Backing
 from airflow_provider_connect.runtime.worker.application.failure_report import plugin_version, report_failed
 from airflow_provider_connect.runtime.worker.application.planner import NoPlan, Plan, Planner
@@ -87,12 +87,13 @@ CreateTask = Callable[[TaskPayload, CheckedConnector, Callable[[], None]], Stayi
 """Creates a task. The task calls the last argument when it ends."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class HostedConnector:
-    """A plan and its tasks."""
+    """A plan and its tasks. ``is_reported_paused``: their statuses are PAUSED."""
 
     plan: Plan
     tasks: dict[int, StayingTask]
+    is_reported_paused: bool = False
 
 
 class ConnectorHost:
@@ -249,6 +250,8 @@ class ConnectorHost:
         limit."""
         plan = self._claim_and_plan()
         if not isinstance(plan, Plan):
+            if self.failure is None:
+                self._report_paused()
             return plan
         self._retry, self.failure = FIRST_RETRY_SECONDS, None
         self._keep_failed(plan)
@@ -262,10 +265,11 @@ class ConnectorHost:
                 self._start_task(hosted, task)
         self._watch(hosted)
         self._end(hosted)
-        reasons = {task.reason for task in hosted.tasks.values()}
-        if StopReason.PAUSED in reasons:
-            self._put_status(State.PAUSED, plan)
         state = self._configs.read()
+        if state.target_state(self._name) is TargetState.PAUSED:
+            self._report_paused()
+        elif StopReason.PAUSED in {task.reason for task in hosted.tasks.values()}:
+            self._put_status(State.PAUSED, plan)
         is_owned = state.claims.get(self._name) == plan.claim and state.target_state(self._name) is TargetState.STARTED
         if not (is_owned and self._triggered):  # after a verb, the connector starts again too
             self._close_java()
@@ -434,6 +438,20 @@ class ConnectorHost:
         with self._backing.status_notes(plan.claim) as statuses:
             version = plan.connector.plugin.version
             statuses.put_connector(ConnectorStatus(self._name, state, self._worker_id, trace, version=version, claim=plan.claim))
+
+    def _report_paused(self) -> None:
+        """Report PAUSED for a connector that is paused, and for its tasks that ended for another reason, such as a change of the config.
+        Does nothing if this is reported already."""
+        hosted = self._hosted
+        if hosted is None or hosted.is_reported_paused or self._configs.read().target_state(self._name) is not TargetState.PAUSED:
+            return
+        hosted.is_reported_paused = True
+        plan, version = hosted.plan, hosted.plan.connector.plugin.version
+        self._put_status(State.PAUSED, plan)
+        with self._backing.status_notes(plan.claim) as statuses:
+            for number, task in sorted(hosted.tasks.items()):
+                if task.has_ended and not task.failed and task.reason is not StopReason.PAUSED:
+                    statuses.put_task(TaskStatus(self._name, number, State.PAUSED, self._worker_id, version=version, claim=plan.claim))
 
     @property
     def _graceful_seconds(self) -> float:
