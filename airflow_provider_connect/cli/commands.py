@@ -60,7 +60,11 @@ def _connector_commands() -> tuple[ActionCommand, ...]:
     source = Arg(("source",), help=about)
     logged = (
         Arg(("--task",), help="Only the applications that run this task of the connector", type=int, metavar="NUMBER"),
-        Arg(("--run",), help="The id of a run; default: the last started one that was not skipped, with --follow the newest", metavar="RUN_ID"),
+        Arg(
+            ("--run",),
+            help="The id of a run; default: the last started one that was not skipped, with --follow the newest",
+            metavar="RUN_ID",
+        ),
         Arg(("--follow",), help="Follow until the run ends", action="store_true"),
         Arg(("--lines",), help="Only the last lines; default: all", type=int, metavar="N"),
     )

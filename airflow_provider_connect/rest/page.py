@@ -8,6 +8,7 @@ through the API.
 from __future__ import annotations
 
 import time
+from collections import Counter
 from functools import cache
 from hashlib import sha256
 from html import escape
@@ -22,8 +23,9 @@ from airflow_provider_connect.rest.access import Right
 from airflow_provider_connect.rest.answers import answer, json_bytes, query
 from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.rest.dead_letters import visible_replay
-from airflow_provider_connect.rest.page_facts import Runs, facts_of
+from airflow_provider_connect.rest.page_facts import KnownRow, Runs, facts_of
 from airflow_provider_connect.rest.routes import Connector
+from airflow_provider_connect.rest.row_query import RowQuery
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, dag_keys
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill import OF, backfill_name, takes_backfills
@@ -34,7 +36,9 @@ from airflow_provider_connect.runtime.model.page import (
     BackfillRow,
     BackfillRows,
     ConnectorDetail,
+    ConnectorNames,
     DatasetView,
+    NamedConnector,
     ReplayView,
     row_of,
 )
@@ -100,35 +104,63 @@ def _script(request: Request, found: tuple[bytes, str]) -> Response:
 
 @router.get("/ui/connectors")
 async def list_rows(request: Request) -> Response:
-    """The rows of all connectors; with ``dag``, only the row of that DAG's connector."""
+    """The rows of connectors (``RowQuery``); with ``dag``, only the row of that DAG's connector."""
     calls, user, dag = calls_of(request), user_of(request), request.query_params.get("dag")
+    wanted = RowQuery.of(request)
 
     def respond(herder: Herder) -> Response:
-        existing = {info.name: (info, status) for info, status in herder.listed()}
-        names = existing if dag is None else [name for name in existing if dag_id_for(name) == dag]
-        readable = calls.access.readable(user, names)
-        changeable = calls.access.changeable(user, readable)
-        facts = facts_of(request)
-        last, planned, distances, hours = facts.runs.last(), facts.runs.planned(dag), facts.distances.known(), facts.hours.known()
-        rows = [
-            facts.row_bytes.row(
-                *existing[name],
-                may_change=name in changeable,
-                last_run=last.get(name),
-                distances=distances,
-                hours=hours.get(name, ()),
-                planned=planned,
-                pace=herder.pace(name),
-            )
-            for name in sorted(readable)
-        ]
-        facts.row_bytes.forget(existing)
-        rights = calls.access.may_create_some(user), calls.access.may_administer(user), calls.access.may_read_all(user)
-        return answer(
-            b'{"connectors":[%b],"may_create":%b,"may_administer":%b,"may_read_all":%b}' % (b",".join(rows), *map(json_bytes, rights))
-        )  # a ``ConnectorRows``
+        every = _rows(herder, request, dag)
+        fitting = [each for each in every if wanted.matches(each.row)]
+        fitting.sort(key=lambda each: wanted.order(each.row), reverse=wanted.descends)
+        rest = {
+            "may_create": calls.access.may_create_some(user),
+            "may_administer": calls.access.may_administer(user),
+            "may_read_all": calls.access.may_read_all(user),
+            "offset": wanted.offset,
+            "matching": len(fitting),
+            "total": len(every),
+            "changeable": sum(each.row.may_change for each in every),
+            "states": Counter(each.row.state for each in every if each.row.state is not None),
+        }
+        rows = b",".join(each.json for each in fitting[wanted.window])
+        return answer(b'{"connectors":[%b],%b' % (rows, json_bytes(rest)[1:]))  # a ``ConnectorRows``
 
     return await calls.ask(request, respond)
+
+
+@router.get("/ui/connector-names")
+async def list_names(request: Request) -> Response:
+    """The connectors that the user may change, for actions on many: those that fit the filters of a ``RowQuery``, and the others."""
+    calls, wanted = calls_of(request), RowQuery.of(request)
+
+    def respond(herder: Herder) -> Response:
+        rows = [each.row for each in _rows(herder, request) if each.row.may_change]
+        return answer(ConnectorNames([NamedConnector(row.name, row.state, wanted.matches(row)) for row in rows]))
+
+    return await calls.ask(request, respond)
+
+
+def _rows(herder: Herder, request: Request, dag: str | None = None) -> list[KnownRow]:
+    """The rows of all connectors that the user may read, or of that of one DAG, sorted by name."""
+    calls, user, facts = calls_of(request), user_of(request), facts_of(request)
+    existing = {info.name: (info, status) for info, status in herder.listed()}
+    names = existing if dag is None else [name for name in existing if dag_id_for(name) == dag]
+    readable = calls.access.readable(user, names)
+    changeable = calls.access.changeable(user, readable)
+    last, planned, distances, hours = facts.runs.last(), facts.runs.planned(dag), facts.distances.known(), facts.hours.known()
+    facts.rows.forget(existing)
+    return [
+        facts.rows.row(
+            *existing[name],
+            may_change=name in changeable,
+            last_run=last.get(name),
+            distances=distances,
+            hours=hours.get(name, ()),
+            planned=planned,
+            pace=herder.pace(name),
+        )
+        for name in sorted(readable)
+    ]
 
 
 @router.get("/ui/connector-plugins")

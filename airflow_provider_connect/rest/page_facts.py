@@ -21,6 +21,7 @@ from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.page import (
     LAG_SPANS,
     AttemptView,
+    ConnectorRow,
     Distances,
     FailedRun,
     LagHistory,
@@ -116,7 +117,7 @@ class PageFacts:
         )
         self.secrets = Secrets(lambda *plugin: calls.herder().plugin_config(*plugin), hides_unknown=True)
         self.searches = Searches()
-        self.row_bytes = RowBytes()
+        self.rows = KnownRows()
 
     def progress(self, connector: str) -> ProgressView | None:
         """The connector's progress some seconds ago. None: it has no run, or the measurement is too old."""
@@ -160,12 +161,27 @@ class Searches:
                 self._running += Counter()  # forgets users without searches
 
 
-class RowBytes:
-    """The rows of the list as JSON. A row is cached until one of its parts changes: every open page requests all rows every five seconds,
-    and few rows have changed. Safe for many threads, because an entry is replaced as a whole."""
+class KnownRow:
+    """A row of the list, and its JSON, which is created when it is first asked for."""
+
+    def __init__(self, row: ConnectorRow, parts: tuple[object, ...]) -> None:
+        self.row = row
+        self.parts = parts
+        self._json: bytes | None = None
+
+    @property
+    def json(self) -> bytes:
+        if self._json is None:
+            self._json = json_bytes(to_json(self.row))
+        return self._json
+
+
+class KnownRows:
+    """The rows of the list. A row is cached until one of its parts changes: every open page requests rows every five seconds, and few rows
+    have changed. Safe for many threads, because an entry is replaced as a whole."""
 
     def __init__(self) -> None:
-        self._kept: dict[tuple[str, bool], tuple[tuple[object, ...], bytes]] = {}
+        self._kept: dict[tuple[str, bool], KnownRow] = {}
 
     def row(
         self,
@@ -178,18 +194,18 @@ class RowBytes:
         hours: Sequence[int],
         planned: Mapping[str, PlanView] | None,
         pace: Pace | None = None,
-    ) -> bytes:
+    ) -> KnownRow:
         """Like ``model.page.row_of``. Unchanged views are the same objects, so comparing them costs nothing."""
         distance = distances.get(info.name)
         health = health_of(status, distance, pace, now_ms=time.time() * 1000)
         parts = (info, status, last_run, distance, hours, planned and planned.get(dag_id_for(info.name)), planned is None, health)
         kept = self._kept.get((info.name, may_change))
-        if kept is None or kept[0] != parts:
+        if kept is None or kept.parts != parts:
             row = row_of(
                 info, status, may_change=may_change, last_run=last_run, distance=distance, hours=hours, planned=planned, health=health
             )
-            kept = self._kept[info.name, may_change] = (parts, json_bytes(to_json(row)))
-        return kept[1]
+            kept = self._kept[info.name, may_change] = KnownRow(row, parts)
+        return kept
 
     def forget(self, existing: Collection[str]) -> None:
         """Drop the rows of deleted connectors, if most rows in the cache are of deleted connectors."""

@@ -25,7 +25,20 @@ export type Row = {
   left: number | null;
   left_unit: string | null;
 };
-export type Overview = { connectors: Row[]; may_create: boolean; may_administer: boolean; may_read_all: boolean };
+/** Rows from `offset` on of the `matching` ones, of `total`. `changeable`: how many the user may change. `states`: the number of connectors by state. */
+export type Overview = {
+  connectors: Row[];
+  may_create: boolean;
+  may_administer: boolean;
+  may_read_all: boolean;
+  offset: number;
+  matching: number;
+  total: number;
+  changeable: number;
+  states: Record<string, number>;
+};
+/** The connectors that the user may change; `matches`: it fits the filters. */
+export type Names = { connectors: { name: string; state: string | null; matches: boolean }[] };
 export type LoggerLevel = { level: string | null; last_modified?: number | null };
 /** Totals of the current runs; null: unknown. */
 export type Progress = { records: number | null; bytes: number | null; rate: number | null; left: number | null; seconds_left: number | null; left_unit: string | null; failed: number | null };

@@ -1,19 +1,18 @@
 // The card on Airflow's dashboard: number of connectors by state, and those that need attention, the worst first.
 import { Box, Card, HStack, Heading, Text } from "@chakra-ui/react";
 import { Link } from "react-router-dom";
-import type { Overview, Row } from "./api";
-import { needsAttention, Problem, State } from "./components";
+import type { Overview } from "./api";
+import { Problem, State } from "./components";
 import { usePolling } from "./polling";
-import { HEALTHS, STATES } from "./format";
+import { STATES } from "./format";
 
 const MAX_LISTED = 5;
-const rank = ({ health }: Row) => HEALTHS.indexOf(health?.word ?? "healthy");
 
 export function ConnectCard() {
-  const { value, error } = usePolling<Overview>("ui/connectors", 15);
+  const { value, error } = usePolling<Overview>(`ui/connectors?health=attention&sort=health&limit=${MAX_LISTED}`, 15);
   if (!value) return error ? <Problem title="Cannot load the connectors">{error}</Problem> : null;
-  const listed = value.connectors.filter(needsAttention).sort((one, other) => rank(one) - rank(other));
-  const counts = STATES.map((state) => [state, value.connectors.filter((row) => row.state === state).length] as const);
+  const counts = STATES.map((state) => [state, value.states[state] ?? 0] as const);
+  const more = value.matching - value.connectors.length;
   return (
     <Card.Root size="sm">
       <Card.Body>
@@ -24,7 +23,7 @@ export function ConnectCard() {
             </Box>
           </Heading>
           <HStack wrap="wrap">
-            {value.connectors.length === 0 ? <Text fontSize="sm">none</Text> : null}
+            {value.total === 0 ? <Text fontSize="sm">none</Text> : null}
             {counts
               .filter(([, some]) => some > 0)
               .map(([state, some]) => (
@@ -34,7 +33,7 @@ export function ConnectCard() {
               ))}
           </HStack>
         </HStack>
-        {listed.slice(0, MAX_LISTED).map((row) => (
+        {value.connectors.map((row) => (
           <Text key={row.name} fontSize="sm" truncate title={row.health?.reason ?? undefined}>
             <Box asChild textDecoration="underline">
               <Link to={`/plugin/connect?connector=${encodeURIComponent(row.name)}`}>{row.name}</Link>
@@ -42,9 +41,9 @@ export function ConnectCard() {
             {` is ${row.health?.word ?? ""}${row.health?.reason ? `: ${row.health.reason}` : ""}`}
           </Text>
         ))}
-        {listed.length > MAX_LISTED ? (
+        {more > 0 ? (
           <Box asChild textDecoration="underline" fontSize="sm">
-            <Link to="/plugin/connect?sort=health">{`${listed.length - MAX_LISTED} more need attention`}</Link>
+            <Link to="/plugin/connect?health=attention&sort=health">{`${more} more need attention`}</Link>
           </Box>
         ) : null}
       </Card.Body>

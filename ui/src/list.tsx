@@ -1,78 +1,80 @@
 // The list of connectors: search, filter, sort, and actions on many at once. The URL holds search, filters and order.
 import { Box, Button, Heading, HStack, Input, NativeSelect, Table, Text } from "@chakra-ui/react";
-import { Fragment, useEffect, useMemo, useRef, useState } from "react";
+import { Fragment, useEffect, useLayoutEffect, useRef, useState } from "react";
 import { Link, useLocation } from "react-router-dom";
-import { isStandalone, type Overview, type Row } from "./api";
+import { errorText, get, isStandalone, type Names, type Overview } from "./api";
 import { Confirm, Notice, Problem, type Question, type Message, LabelledCheckbox, useTitle, Loading } from "./components";
 import { usePolling } from "./polling";
 import { useQuery } from "./query";
-import { Cells, COLUMNS, failed, ROW_HEIGHT, tagsText } from "./row";
+import { Cells, COLUMNS, ROW_HEIGHT } from "./row";
 import { runForEach, type VerbName, VERBS } from "./verbs";
 import { HEALTHS, STATES } from "./format";
 
 const OVERSCAN = 12;
-const ORDERS = COLUMNS.flatMap(({ orders }) => orders);
+const STEP = 25;
+const LIMIT = 100; // rows of a request: those in view on a screen of 2,400 px, and more around them
+const FILTERS = ["q", "state", "type", "health"];
+const ORDER = ["sort", "dir"];
 
-/** The rows that match the URL's search, state, health and type, in the URL's order. */
-function filterAndSort(rows: Row[], parameters: URLSearchParams): Row[] {
-  const words = (parameters.get("q") ?? "").toLowerCase().split(/\s+/).filter(Boolean);
-  const state = parameters.get("state");
-  const type = parameters.get("type");
-  const health = parameters.get("health");
-  const order = ORDERS.find(({ key }) => key === parameters.get("sort")) ?? ORDERS[0]!;
-  const direction = parameters.get("dir") === "desc" ? -1 : 1;
-  return rows
-    .filter((row) => {
-      const text = `${row.name} ${row.class_name} ${row.version ?? ""} ${row.type} ${row.plan?.owner ?? ""} ${tagsText(row)}`.toLowerCase();
-      const fits = !state || row.state === state || (state === "FAILED" && failed(row) > 0);
-      return fits && (!health || row.health?.word === health) && (!type || row.type === type) && words.every((word) => text.includes(word));
-    })
-    .sort((one, other) => {
-      const [a, b] = [order.of(one), order.of(other)];
-      return a < b ? -direction : a > b ? direction : one.name < other.name ? -1 : 1;
-    });
+/** The address's filters, and the order if it is asked for, as the server has them. */
+function queryOf(parameters: URLSearchParams, names: string[]): URLSearchParams {
+  return new URLSearchParams(names.flatMap((name) => (parameters.get(name) ? [[name, parameters.get(name)!]] : [])));
 }
 
 let selection = new Set<string>(); // survives remounts
 
 /** Whether to send the verb. Pause and Resume are always sent: a connector that is about to be paused is still RUNNING. */
-const isApplicable = (verb: VerbName, row: Row) => verb === "pause" || verb === "resume" || VERBS[verb].appliesTo(row.state);
+const isApplicable = (verb: VerbName, state: string | null) => verb === "pause" || verb === "resume" || VERBS[verb].appliesTo(state);
 
 export function ConnectorList() {
   useTitle("Connect");
-  const { value, error, reload } = usePolling<Overview>("ui/connectors", 5);
   const [parameters, setQuery] = useQuery();
+  const filters = queryOf(parameters, FILTERS).toString();
+  const [offset, setOffset] = useState(0);
+  const answer = usePolling<Overview>(`ui/connectors?${queryOf(parameters, [...FILTERS, ...ORDER])}&offset=${offset}&limit=${LIMIT}`, 5);
+  const [value, setValue] = useState(answer.value);
+  useEffect(() => {
+    if (answer.value) setValue(answer.value); // the rows of before are shown until those of another request are there
+  }, [answer.value]);
+  const { error } = answer;
   const [selected, setSelected] = useState(selection);
+  const namesPath = `ui/connector-names?${filters}`;
+  const names = usePolling<Names>(selected.size ? namesPath : null, 5);
   const { deleted } = (useLocation().state ?? {}) as { deleted?: string };
   const [message, setMessage] = useState<Message>(deleted === undefined ? null : { kind: "success", text: `Connector ${deleted} deleted.` });
   const [question, setQuestion] = useState<Question | null>(null);
   const [busy, setBusy] = useState<VerbName | null>(null);
-  const shown = useMemo(() => filterAndSort(value?.connectors ?? [], parameters), [value, parameters]);
   const select = (names: Set<string>) => setSelected((selection = names));
   const set = (key: string, text: string) => setQuery({ [key]: text });
 
   if (!value) return error ? <Problem title="Cannot load the connectors">{error}</Problem> : <Loading what="Loading connectors…" />;
-  const changeable = shown.filter((row) => row.may_change);
-  const targets = changeable.filter((row) => selected.has(row.name));
-  const others = value.connectors.filter((row) => row.may_change && selected.has(row.name)).length - targets.length;
+  const known = names.value?.connectors ?? [];
+  const targets = known.filter(({ name, matches }) => matches && selected.has(name));
+  const others = known.filter(({ name, matches }) => !matches && selected.has(name)).length;
   const act = async (verb: VerbName) => {
-    const names = targets.filter((row) => isApplicable(verb, row)).map((row) => row.name);
+    const applicable = targets.filter(({ state }) => isApplicable(verb, state)).map(({ name }) => name);
     setBusy(verb);
-    const { done, failed: refused } = await runForEach(names, VERBS[verb].send);
+    const { done, failed: refused } = await runForEach(applicable, VERBS[verb].send);
     setBusy(null);
     const texts = [`${done.length} ${done.length === 1 ? "connector" : "connectors"} ${VERBS[verb].done}.`];
     texts.push(...refused.slice(0, 10).map(([name, reason]) => `${name}: ${reason}`));
     setMessage({ kind: refused.length ? "error" : "success", text: texts.join("\n") });
-    const processed = new Set(targets.map((row) => row.name));
+    const processed = new Set(targets.map(({ name }) => name));
     select(new Set([...[...selection].filter((name) => !processed.has(name)), ...refused.map(([name]) => name)]));
-    reload();
+    answer.reload();
   };
   const ask = (verb: VerbName, some: number) => {
     if (verb !== "stop") return void act(verb);
     const text = "Their tasks are shut down and removed. Their offsets are kept. Resume starts them again.";
     return setQuestion({ title: `Stop ${some} ${some === 1 ? "connector" : "connectors"}?`, text, label: "Stop", act: () => act("stop") });
   };
-  const allSelected = changeable.length > 0 && changeable.every((row) => selected.has(row.name));
+  const allSelected = known.some(({ matches }) => matches) && known.every(({ name, matches }) => !matches || selected.has(name));
+  const toggleAll = async () => {
+    const matching = (await get<Names>(namesPath)).connectors.filter(({ matches }) => matches);
+    const after = new Set(selection);
+    for (const { name } of matching) void (allSelected ? after.delete(name) : after.add(name));
+    select(after);
+  };
   return (
     <Box>
       <HStack justify="space-between" wrap="wrap" mb={2}>
@@ -102,18 +104,18 @@ export function ConnectorList() {
           onChange={(event) => set("q", event.target.value)}
         />
         <SelectField label="State" value={parameters.get("state") ?? ""} options={STATES} set={(text) => set("state", text)} />
-        <SelectField label="Health" value={parameters.get("health") ?? ""} options={HEALTHS} set={(text) => set("health", text)} />
+        <SelectField label="Health" value={parameters.get("health") ?? ""} options={["attention", ...HEALTHS]} set={(text) => set("health", text)} />
         <SelectField label="Type" value={parameters.get("type") ?? ""} options={["source", "sink"]} set={(text) => set("type", text)} />
         <Text aria-live="polite" fontSize="sm">
-          {shown.length === value.connectors.length ? `${shown.length} connectors` : `${shown.length} of ${value.connectors.length} connectors`}
+          {value.matching === value.total ? `${value.total} connectors` : `${value.matching} of ${value.total} connectors`}
         </Text>
       </HStack>
       {error ? <Problem title="The list is out of date">{error}</Problem> : null}
-      {value.connectors.some((row) => row.may_change) ? (
+      {value.changeable ? (
         <HStack wrap="wrap" mb={2} role="group" aria-label="Actions on selected connectors">
           <Text fontSize="sm">{`${targets.length} selected${others ? `, ${others} more hidden by the filters and not affected` : ""}`}</Text>
           {(Object.keys(VERBS) as VerbName[]).map((verb) => {
-            const some = targets.filter((row) => isApplicable(verb, row)).length;
+            const some = targets.filter(({ state }) => isApplicable(verb, state)).length;
             return (
               <Button key={verb} size="xs" variant="outline" disabled={!some || busy !== null} loading={busy === verb} onClick={() => ask(verb, some)}>
                 {VERBS[verb].label}
@@ -123,22 +125,22 @@ export function ConnectorList() {
         </HStack>
       ) : null}
       <Notice message={message} clear={() => setMessage(null)} />
-      <Rows
-        rows={shown}
-        emptyText={emptyText(value)}
-        selected={selected}
-        select={select}
-        allSelected={allSelected}
-        toggleAll={() => {
-          const after = new Set(selected);
-          for (const { name } of changeable) void (allSelected ? after.delete(name) : after.add(name));
-          select(after);
-        }}
-        mayChange={changeable.length > 0}
-        sort={parameters.get("sort") ?? "name"}
-        descends={parameters.get("dir") === "desc"}
-        order={(key, descends) => setQuery({ sort: key, dir: descends ? "desc" : "" })}
-      />
+      {value.matching ? (
+        <VirtualRows
+          value={value}
+          view={`${filters} ${queryOf(parameters, ORDER)}`}
+          need={(first) => setOffset(Math.floor(Math.max(0, first - OVERSCAN) / STEP) * STEP)}
+          selected={selected}
+          select={select}
+          allSelected={allSelected}
+          toggleAll={() => void toggleAll().catch((failure: unknown) => setMessage({ kind: "error", text: errorText(failure) }))}
+          sort={parameters.get("sort") ?? "name"}
+          descends={parameters.get("dir") === "desc"}
+          order={(key, descends) => setQuery({ sort: key, dir: descends ? "desc" : "" })}
+        />
+      ) : (
+        <Text p={4}>{emptyText(value)}</Text>
+      )}
       <Confirm question={question} close={() => setQuestion(null)} />
     </Box>
   );
@@ -159,30 +161,27 @@ function SelectField({ label, value, options, set }: { label: string; value: str
 }
 
 type RowsProps = {
-  rows: Row[];
-  emptyText: string;
+  value: Overview;
+  view: string; // the filters and the order: rows of another view begin at the top
+  need: (first: number) => void; // the first row in view
   selected: Set<string>;
   select: (names: Set<string>) => void;
   allSelected: boolean;
   toggleAll: () => void;
-  mayChange: boolean;
   sort: string;
   descends: boolean;
   order: (key: string, descends: boolean) => void;
 };
 
-function emptyText({ connectors, may_read_all }: Overview): string {
-  if (connectors.length) return "No connectors match the search and filters.";
+function emptyText({ total, may_read_all }: Overview): string {
+  if (total) return "No connectors match the search and filters.";
   return may_read_all ? "No connectors yet." : "No connectors that you may see.";
 }
 
-function Rows({ emptyText, ...shown }: RowsProps) {
-  if (shown.rows.length) return <VirtualRows {...shown} />;
-  return <Text p={4}>{emptyText}</Text>;
-}
-
-/** Renders only the visible rows and some around them. Scroll position and height reset when its box is unmounted. */
-function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange, sort, descends, order }: Omit<RowsProps, "emptyText">) {
+/** Renders only the visible rows and some around them, as far as the server has sent them. */
+function VirtualRows({ value, view, need, selected, select, allSelected, toggleAll, sort, descends, order }: RowsProps) {
+  const { connectors, offset, matching } = value;
+  const mayChange = value.changeable > 0;
   const area = useRef<HTMLDivElement>(null);
   const [top, setTop] = useState(0);
   const [height, setHeight] = useState(600);
@@ -193,8 +192,14 @@ function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange
     observer.observe(element);
     return () => observer.disconnect();
   }, []);
-  const first = Math.max(0, Math.min(Math.floor(top / ROW_HEIGHT) - OVERSCAN, rows.length - 1));
-  const last = Math.min(rows.length, Math.ceil((top + height) / ROW_HEIGHT) + OVERSCAN);
+  useLayoutEffect(() => {
+    area.current?.scrollTo(0, 0);
+    setTop(0);
+  }, [view]);
+  useEffect(() => need(Math.floor(top / ROW_HEIGHT)), [top, view]); // `need` is another function in each rendering
+  const end = offset + connectors.length;
+  const first = Math.min(end, Math.max(offset, Math.floor(top / ROW_HEIGHT) - OVERSCAN));
+  const last = Math.max(first, Math.min(end, Math.ceil((top + height) / ROW_HEIGHT) + OVERSCAN));
   const width = COLUMNS.length + (mayChange ? 1 : 0);
   const toggle = (name: string) => {
     const after = new Set(selected);
@@ -214,7 +219,7 @@ function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange
       borderRadius="md"
       onScroll={(event) => setTop(Math.floor(event.currentTarget.scrollTop / ROW_HEIGHT) * ROW_HEIGHT)}
     >
-      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isStandalone ? "600px" : "900px"} aria-rowcount={rows.length + 1} aria-label="Connectors">
+      <Table.Root size="sm" stickyHeader tableLayout="fixed" minW={isStandalone ? "600px" : "900px"} aria-rowcount={matching + 1} aria-label="Connectors">
         <Table.Header>
           <Table.Row aria-rowindex={1}>
             {mayChange ? (
@@ -244,7 +249,7 @@ function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange
         </Table.Header>
         <Table.Body>
           <Spacer rows={first} width={width} />
-          {rows.slice(first, last).map((row, index) => (
+          {connectors.slice(first - offset, last - offset).map((row, index) => (
             <Table.Row key={row.name} height={`${ROW_HEIGHT}px`} aria-rowindex={first + index + 2} data-connector={row.name}>
               {mayChange ? (
                 <Table.Cell>
@@ -254,7 +259,7 @@ function VirtualRows({ rows, selected, select, allSelected, toggleAll, mayChange
               <Cells row={row} />
             </Table.Row>
           ))}
-          <Spacer rows={rows.length - last} width={width} />
+          <Spacer rows={matching - last} width={width} />
         </Table.Body>
       </Table.Root>
     </Box>

@@ -14,7 +14,7 @@ const MAX_SHOWN = 50;
 export function LogLevels() {
   useTitle("Log levels · Connect");
   const { value, error, reload } = usePolling<Record<string, LoggerLevel>>("admin/loggers", 10);
-  const mayChange = usePolling<Overview>("ui/connectors", 30).value?.may_administer ?? false;
+  const mayChange = usePolling<Overview>("ui/connectors?limit=0", 30).value?.may_administer ?? false;
   const [typed, setTyped] = useState("airflow_provider_connect");
   const [level, setLevel] = useState("DEBUG");
   const [message, setMessage] = useState<Message>(null);

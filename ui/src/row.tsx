@@ -6,47 +6,46 @@ import { type Attempt, isStandalone, type Row, type RunView } from "./api";
 import { attemptText, isUnfinished } from "./attempts";
 import { needsAttention, reasonColor, State } from "./components";
 import { Sparkline } from "./sparkline";
-import { ago, timeUntil, bytes, count, HEALTHS, quantity, shortClass } from "./format";
+import { ago, timeUntil, bytes, count, quantity, shortClass } from "./format";
 
 export const ROW_HEIGHT = 56;
 
-export type Order = { key: string; label: string; of: (row: Row) => string | number };
+export type Order = { key: string; label: string }; // the server's sort orders
 /** `orders`: the sort orders; the first one belongs to the cell's first line. A column without a width takes the remaining space. */
 type Column = { orders: [Order, ...Order[]]; width?: string; needsAirflow?: boolean };
 
-const NEVER = Number.MAX_SAFE_INTEGER;
 const STATE_ORDER = ["FAILED", "UNASSIGNED", "RESTARTING", "RUNNING", "PAUSED", "STOPPED"];
 const ALL_COLUMNS: Column[] = [
   {
     orders: [
-      { key: "name", label: "Name", of: (row) => row.name.toLowerCase() },
-      { key: "class", label: "Class", of: (row) => `${shortClass(row.class_name).toLowerCase()} ${row.version ?? ""}` },
-      { key: "type", label: "Type", of: (row) => row.type },
+      { key: "name", label: "Name" },
+      { key: "class", label: "Class" },
+      { key: "type", label: "Type" },
     ],
   },
   {
     orders: [
-      { key: "state", label: "State", of: (row) => STATE_ORDER.indexOf(row.state ?? "") + (failed(row) ? -0.5 : 0) },
-      { key: "health", label: "Health", of: (row) => HEALTHS.indexOf(row.health?.word ?? "healthy") },
-      { key: "tasks", label: "Tasks", of: (row) => Object.values(row.tasks).reduce((sum, some) => sum + some, 0) },
+      { key: "state", label: "State" },
+      { key: "health", label: "Health" },
+      { key: "tasks", label: "Tasks" },
     ],
     width: "140px",
   },
-  { orders: [{ key: "lag", label: "Lag", of: (row) => row.left ?? -1 }], width: "76px" },
+  { orders: [{ key: "lag", label: "Lag" }], width: "76px" },
   {
     orders: [
-      { key: "records", label: "Records, last run", of: (row) => row.last_run?.records ?? -1 },
-      { key: "bytes", label: "Bytes", of: (row) => row.last_run?.bytes ?? -1 },
-      { key: "when", label: "Delivered", of: (row) => row.last_run?.last_ms ?? 0 },
+      { key: "records", label: "Records, last run" },
+      { key: "bytes", label: "Bytes" },
+      { key: "when", label: "Delivered" },
     ],
     width: "160px",
   },
-  { orders: [{ key: "day", label: "Last 24 h", of: (row) => row.hours.reduce((sum, some) => sum + some, 0) }], width: "104px", needsAirflow: true },
-  { orders: [{ key: "next", label: "Next run", of: nextRun }], width: "124px", needsAirflow: true },
+  { orders: [{ key: "day", label: "Last 24 h" }], width: "104px", needsAirflow: true },
+  { orders: [{ key: "next", label: "Next run" }], width: "124px", needsAirflow: true },
   {
     orders: [
-      { key: "owner", label: "Owner", of: (row) => (row.plan?.owner ?? "").toLowerCase() },
-      { key: "tags", label: "Tags", of: (row) => tagsText(row).toLowerCase() },
+      { key: "owner", label: "Owner" },
+      { key: "tags", label: "Tags" },
     ],
     width: "12%",
     needsAirflow: true,
@@ -60,10 +59,6 @@ export function failed(row: Row): number {
 
 export function tagsText(row: Row): string {
   return row.plan?.tags.join(", ") ?? "";
-}
-
-function nextRun({ plan }: Row): number {
-  return plan?.attempt && isUnfinished(plan.attempt) ? 0 : (plan?.next_run_ms ?? NEVER);
 }
 
 /** Number of tasks by state, failed ones first. */

@@ -95,13 +95,36 @@ class ConnectorRow:
 
 @dataclass(frozen=True, slots=True)
 class ConnectorRows:
-    """The connectors that a user may read. ``may_create``: the user may create connectors with some names. ``may_administer``: the user may
-    change settings of all connectors, such as log levels. ``may_read_all``: the user may read every connector, so none is hidden."""
+    """A part of the connectors that a user may read. ``may_create``: the user may create connectors with some names. ``may_administer``:
+    the user may change settings of all connectors, such as log levels. ``may_read_all``: the user may read every connector, so none is
+    hidden. ``matching`` connectors fit the request's filters, and ``connectors`` are those from ``offset`` on. There are ``total``
+    connectors, of which the user may change ``changeable``. ``states`` counts them by state."""
 
     connectors: Sequence[ConnectorRow]
     may_create: bool
     may_administer: bool = False
     may_read_all: bool = False
+    offset: int = 0
+    matching: int = 0
+    total: int = 0
+    changeable: int = 0
+    states: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedConnector:
+    """A connector that the user may change. ``matches``: it fits the request's filters."""
+
+    name: str
+    state: str | None
+    matches: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorNames:
+    """The connectors that a user may change."""
+
+    connectors: Sequence[NamedConnector]
 
 
 @dataclass(frozen=True, slots=True)

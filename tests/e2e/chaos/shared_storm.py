@@ -82,7 +82,7 @@ class SharedStorm:
 
     def run(self, kills: int) -> None:
         TopicBacking(self._settings).ensure()
-        with ConfigStore(self._settings) as store:
+        with ConfigStore(self._settings, timeout_seconds=HANG_SECONDS) as store:
             for member in self._members:
                 runs = member.environment.runs
                 store.put_connector(runs.connector, {**runs.config, "airflow.application": shared_application.NAME})

@@ -3,6 +3,7 @@
 import re
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -230,8 +231,14 @@ def test_nothing_is_shown_of_a_connector_that_another_user_has_deleted(page: Pag
 @pytest.fixture
 def many(agent: Agent, unique: str) -> Iterator[list[str]]:
     """Sixty connectors that are STOPPED: more than the list shows at once."""
-    config = {"connector.class": "FileStreamSource", "file": str(agent.folder / "none.txt"), "topic": unique}
-    names = [f"many-{number:02}" for number in range(60)]
+    with stopped(agent, unique, [f"many-{number:02}" for number in range(60)]) as names:
+        yield names
+
+
+@contextmanager
+def stopped(agent: Agent, topic: str, names: list[str]) -> Iterator[list[str]]:
+    """Connectors with these names that are STOPPED."""
+    config = {"connector.class": "FileStreamSource", "file": str(agent.folder / "none.txt"), "topic": topic}
     for name in names:
         created = agent.request("POST", "/connectors", {"name": name, "config": config, "initial_state": "STOPPED"})
         assert created[0] == 201, created
@@ -251,6 +258,23 @@ def test_the_list_is_at_its_top_after_a_filter_that_nothing_fits(page: Page, age
     page.get_by_label("State", exact=True).select_option("")
     expect(row(page, many[0])).to_be_in_viewport()
     expect(row(page, many[30])).to_be_in_viewport()  # of a box that is higher than when the page was loaded
+
+
+def test_a_list_of_hundreds_is_read_as_far_as_it_is_in_view(page: Page, agent: Agent, unique: str) -> None:
+    with stopped(agent, unique, [f"some-{number:03}" for number in range(230)]) as names:
+        at(page, agent, "?q=some-")
+        expect(page.get_by_text(re.compile("^230 "))).to_be_visible()
+        box = page.get_by_role("region", name="Table of connectors")
+        for top, name in ((1.0, names[-1]), (0.5, names[115]), (0.0, names[0])):
+            box.evaluate("(box, top) => box.scrollTo(0, top * (box.scrollHeight - box.clientHeight))", top)
+            expect(row(page, name)).to_be_in_viewport()
+            assert page.locator("tr[data-connector]").count() <= 100
+        page.get_by_text("Select all listed").check(force=True)
+        expect(page.get_by_text("230 selected")).to_be_visible()
+        page.get_by_role("button", name=re.compile("^Name")).click()
+        expect(row(page, names[-1])).to_be_in_viewport()
+        page.get_by_text("Select all listed").uncheck(force=True)
+        expect(page.get_by_text("0 selected", exact=True)).to_be_visible()
 
 
 def test_verbs_on_many_leave_alone_what_is_not_listed(page: Page, agent: Agent, many: list[str]) -> None:

@@ -13,7 +13,7 @@ from airflow_provider_connect.data.records import Distance
 from airflow_provider_connect.rest.access import OpenToAll
 from airflow_provider_connect.rest.calls import Calls
 from airflow_provider_connect.rest.page import bundle
-from airflow_provider_connect.rest.page_facts import NoRuns, PageFacts, RowBytes
+from airflow_provider_connect.rest.page_facts import KnownRows, NoRuns, PageFacts
 from airflow_provider_connect.rest.refreshed import Refreshed
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.health import NOTHING_DELIVERED, health_of
@@ -111,12 +111,12 @@ def test_a_distance_is_a_lag_where_it_is_a_sinks() -> None:
 
 
 def test_a_row_is_written_anew_only_when_something_of_it_has_changed() -> None:
-    rows, info, status = RowBytes(), ConnectorInfo("c", {"connector.class": "X"}, [], "sink"), shown_state("RUNNING")
+    rows, info, status = KnownRows(), ConnectorInfo("c", {"connector.class": "X"}, [], "sink"), shown_state("RUNNING")
     hours, fields = [1, 2], dict[str, Any](may_change=True, planned=None)
 
     def row(**changed: Any) -> bytes:
         given = {"info": info, "status": status, "last_run": run(3), "hours": hours, "distances": {"c": Distance(5)}, **fields, **changed}
-        return rows.row(given.pop("info"), given.pop("status"), **given)
+        return rows.row(given.pop("info"), given.pop("status"), **given).json
 
     first = row()
     healthy = {"health": Health(HealthWord.HEALTHY), **fields}
@@ -152,7 +152,7 @@ def run(records: int) -> RunView:
 
 
 def test_rows_of_deleted_connectors_are_dropped() -> None:
-    rows = RowBytes()
+    rows = KnownRows()
     for number in range(1500):
         info = ConnectorInfo(f"c{number}", {}, [], "sink")
         rows.row(info, None, may_change=True, last_run=None, distances={}, hours=(), planned=None)

@@ -35,6 +35,7 @@ OF_ALL_USERS = {
         "/ui/connect.js",
         "/ui/host.js",
         "/ui/connectors",
+        "/ui/connector-names",
         "/ui/connector-plugins",
     )
 }
