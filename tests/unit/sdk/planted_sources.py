@@ -242,9 +242,9 @@ class PassesAnEmptyFile(RowsTask):
 
 
 class WaitsForLong(RowsTask):
-    """Waits for new lines at the end, whatever ``stop`` asks."""
+    """Waits for new lines at the end, whatever ``stop`` asks: for longer than a busy machine may take to ask for it."""
 
-    seconds = 1.0
+    seconds = 60.0
 
     def start(self, config: Config) -> None:
         super().start(config)
