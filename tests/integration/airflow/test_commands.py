@@ -31,5 +31,6 @@ def test_a_command_waits_for_the_end_of_its_run(
     assert (failed.code, f"of connector {bad} has failed: " in failed.err, "serialization error" in failed.err) == (1, True, True), failed
     _, head, first, second = top.out.splitlines()
     assert (head.split()[0], head.split()[-1]) == ("NAME", "REASON")
-    assert (first.split()[:3], second.split()[:3]) == ([bad, "RUNNING", "0/1"], [good, "RUNNING", "1/1"])
+    assert first.split()[:4] == [bad, "RUNNING", "failing", "0/1"]
+    assert second.split()[:4] == [good, "RUNNING", "healthy", "1/1"]
     assert deleted.code == 0, deleted.err
