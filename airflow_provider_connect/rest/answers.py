@@ -11,12 +11,14 @@ from http import HTTPStatus
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.errors import ConnectException, UnauthorizedException
+from airflow_provider_connect.errors import BadRequestException, ConnectException, UnauthorizedException
+from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.view_json import to_json
 
 JSON = "application/json"
 CHALLENGE = {"WWW-Authenticate": 'Basic realm="Kafka Connect"'}
 _ENCODED_AT_ONCE = 256
+_MOST_DIGITS = 9  # of a number in a query
 _SPLIT_LEVELS = 2
 
 
@@ -56,6 +58,14 @@ def query(request: Request, name: str, default: str) -> str:
     """The first value of a query parameter. A missing or empty parameter has the default, as in Kafka Connect."""
     values = request.query_params.getlist(name)
     return values[0] if values and values[0] else default
+
+
+def whole_number(request: Request, name: str, default: str) -> int:
+    """The number of a query parameter, as by ``query``. Raises BadRequestException for anything but at most nine digits."""
+    text = query(request, name, default)
+    if not (text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS):
+        raise BadRequestException(f"{name} is a whole number, not {cut(text)}")
+    return int(text)
 
 
 def json_bytes(value: object) -> bytes:

@@ -18,9 +18,9 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from airflow_provider_connect.errors import BadRequestException, NotFoundException
+from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.rest.access import Right
-from airflow_provider_connect.rest.answers import answer, json_bytes, query
+from airflow_provider_connect.rest.answers import answer, json_bytes, whole_number
 from airflow_provider_connect.rest.calls import calls_of, user_of
 from airflow_provider_connect.rest.dead_letters import visible_replay
 from airflow_provider_connect.rest.page_facts import KnownRow, Runs, facts_of
@@ -29,7 +29,6 @@ from airflow_provider_connect.rest.row_query import RowQuery
 from airflow_provider_connect.runtime.config.dag_settings import DEFINED_IN, dag_keys
 from airflow_provider_connect.runtime.herder.herder import Herder
 from airflow_provider_connect.runtime.model.backfill import OF, backfill_name, takes_backfills
-from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.health import health_of
 from airflow_provider_connect.runtime.model.ids import dag_id_for
 from airflow_provider_connect.runtime.model.page import (
@@ -49,7 +48,6 @@ from airflow_provider_connect.runtime.model.views import ConnectorStatusView
 BUNDLE_PATH = "/ui/connect.js"
 _HOST = "host.js"  # React, Chakra and the router, which Airflow's UI otherwise provides
 _DEAD_LETTERS = "20"
-_LONGEST_NUMBER = 10
 _KEPT = "private, max-age=31536000, immutable"
 
 _HEADERS = {
@@ -202,13 +200,12 @@ async def get_detail(request: Request, connector: Connector) -> Response:
 @router.get("/ui/connectors/{connector}/dead-letters")
 async def get_dead_letters(request: Request, connector: Connector) -> Response:
     """The newest ``limit`` records of the connector's dead letter queue, with hidden secrets."""
-    calls, user, facts, limit = calls_of(request), user_of(request), facts_of(request), query(request, "limit", _DEAD_LETTERS)
+    calls, user, facts = calls_of(request), user_of(request), facts_of(request)
 
     def respond(herder: Herder) -> Response:
-        if not (limit.isascii() and limit.isdigit() and len(limit) < _LONGEST_NUMBER):
-            raise BadRequestException(f"limit is a whole number, not {cut(limit)}")
+        limit = whole_number(request, "limit", _DEAD_LETTERS)
         with facts.searches.start(calls.access.name_of(user)):
-            return answer(herder.dead_letters(connector, limit=int(limit), redact=facts.secrets.redacted))
+            return answer(herder.dead_letters(connector, limit=limit, redact=facts.secrets.redacted))
 
     return await calls.read(request, connector, respond)
 

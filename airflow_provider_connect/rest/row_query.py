@@ -10,7 +10,7 @@ from typing import Final
 from starlette.requests import Request
 
 from airflow_provider_connect.errors import BadRequestException
-from airflow_provider_connect.rest.answers import query
+from airflow_provider_connect.rest.answers import query, whole_number
 from airflow_provider_connect.runtime.model.config_limits import cut
 from airflow_provider_connect.runtime.model.page import ConnectorRow
 from airflow_provider_connect.runtime.model.states import State
@@ -21,7 +21,6 @@ ATTENTION: Final = "attention"
 _CALM: Final = (HealthWord.IDLE, HealthWord.HEALTHY)
 _STATES: Final = [State.FAILED, State.UNASSIGNED, State.RESTARTING, State.RUNNING, State.PAUSED, State.STOPPED]
 _HEALTHS: Final = list(HealthWord)
-_LONGEST_NUMBER: Final = 9
 
 _Key = Callable[[ConnectorRow], str | float]
 
@@ -87,7 +86,6 @@ class RowQuery:
         sort = query(request, "sort", "name")
         if sort not in _ORDERS:
             raise BadRequestException(f"sort is one of {', '.join(_ORDERS)}, not {cut(sort)}")
-        limit = query(request, "limit", "")
         return cls(
             tuple(query(request, "q", "").lower().split()),
             query(request, "state", ""),
@@ -95,8 +93,8 @@ class RowQuery:
             query(request, "health", ""),
             sort,
             query(request, "dir", "") == "desc",
-            _number("offset", query(request, "offset", "0")),
-            _number("limit", limit) if limit else None,
+            whole_number(request, "offset", "0"),
+            whole_number(request, "limit", "") if query(request, "limit", "") else None,
         )
 
     def matches(self, row: ConnectorRow) -> bool:
@@ -122,9 +120,3 @@ class RowQuery:
         if row.health is None:
             return False
         return row.health.word not in _CALM if self.health == ATTENTION else row.health.word == self.health
-
-
-def _number(name: str, text: str) -> int:
-    if not (text.isascii() and text.isdigit() and len(text) <= _LONGEST_NUMBER):
-        raise BadRequestException(f"{name} is a whole number, not {cut(text)}")
-    return int(text)

@@ -53,11 +53,11 @@ const ALL_COLUMNS: Column[] = [
 ];
 export const COLUMNS = ALL_COLUMNS.filter(({ needsAirflow }) => !(isStandalone && needsAirflow));
 
-export function failed(row: Row): number {
+function failed(row: Row): number {
   return row.tasks["FAILED"] ?? 0;
 }
 
-export function tagsText(row: Row): string {
+function tagsText(row: Row): string {
   return row.plan?.tags.join(", ") ?? "";
 }
 
