@@ -5,6 +5,7 @@ database.
 """
 
 import logging
+import re
 from collections.abc import Callable, Iterable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -30,6 +31,8 @@ Sessions = Callable[[], AbstractContextManager[Session]]
 """Opens a session of Airflow's database that commits when its body ends."""
 
 _NO_SCHEDULE = "When triggered"
+_INTERVAL = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
+_UNITS = ("d", "h", "min", "s")
 _REMOVAL_SECONDS = 10.0
 _PARSE = timedelta(seconds=30)  # longer than parsing the DAG's file and processing the result take
 
@@ -123,13 +126,17 @@ def plans(session: Session, dag_id: str | None = None) -> dict[str, PlanView]:
 
 
 def _schedule_text(summary: str | None, description: str | None) -> str | None:
-    """The schedule in Airflow's texts about a timetable: the description of a cron expression, or ``str(timedelta)`` of an interval."""
+    """The schedule in words, from Airflow's texts about a timetable: the description of a cron expression, or ``str(timedelta)`` of an
+    interval."""
     if summary is None:
         return None
     if summary in ("", "None"):
         return _NO_SCHEDULE
+    if (interval := _INTERVAL.fullmatch(summary)) is not None:
+        parts = [f"{int(number)} {unit}" for number, unit in zip(interval.groups(), _UNITS, strict=True) if number and int(number)]
+        return f"Every {' '.join(parts)}"
     if not description:
-        return f"Every {summary}" if summary[0].isdigit() else summary
+        return summary
     return description if summary.startswith("@") else f"{description} ({summary})"
 
 

@@ -225,9 +225,11 @@ class ReplayEnds:
     def evaluate(self, seen: Replay | None) -> Verdict:
         if seen is None or seen.replay != self.replay:
             return Verdict(False, f"Another replay of dead-letter records of {self.connector} has replaced this one", has_failed=True)
-        text = f"{seen.records} dead-letter records of {self.connector} are replayed"
+        some = "1 dead-letter record" if seen.records == 1 else f"{seen.records} dead-letter records"
+        text = f"{some} of {self.connector} {'is' if seen.records == 1 else 'are'} replayed"
         if seen.is_done:
-            return Verdict(True, text)
+            none = f"No dead-letter record of {self.connector} is replayed: none fits, or each one was replayed before"
+            return Verdict(True, text if seen.records else none)
         if seen.state == State.FAILED:
             return Verdict(False, f"{text}, and connector {seen.connector} is FAILED: {seen.failure}", has_failed=True)
         so_far = f"{text} so far" if seen.records else f"No dead-letter record of {self.connector} is replayed yet"

@@ -104,7 +104,7 @@ def test_dead_letters_are_replayed_as_dag_runs(
     assert airflow.stack.airflow is not None
     command = ["dlq", "replay", name, "--offsets", left, "--edits", str(fixed), "--wait", "--timeout", "230"]
     by_command, again = run_commands(airflow.stack.airflow.variables, [command, ["dlq", "replay", name, "--status"]])
-    assert (by_command.code, "1 dead-letter records of" in by_command.out) == (0, True), by_command
+    assert (by_command.code, "1 dead-letter record of" in by_command.out) == (0, True), by_command
     assert again.code == 0, again
     assert values_of(bootstrap, topic)[5:] == ['{"n":4,"note":"by hand"}']
     assert len(airflow.runs(f"{name}-replay")) == 2

@@ -99,8 +99,10 @@ def test_plans_are_those_of_connectors_that_are_there_and_a_paused_dag_has_no_ne
     [
         ("* * * * *", "Every minute (* * * * *)"),
         ("@daily", "At 00:00 (0 0 * * *)"),
-        (timedelta(seconds=45), "Every 0:00:45"),
-        (timedelta(days=1, hours=2), "Every 1 day, 2:00:00"),
+        (timedelta(seconds=45), "Every 45 s"),
+        (timedelta(minutes=90), "Every 1 h 30 min"),
+        (timedelta(days=1, hours=2), "Every 1 d 2 h"),
+        (timedelta(days=2), "Every 2 d"),
         ("@continuous", "As frequently as possible, but only one run at a time."),
         (None, "When triggered"),
     ],

@@ -4,6 +4,8 @@ from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 from airflow_provider_connect.client.conditions import ReplayEnds, as_json, of_json
 from airflow_provider_connect.errors import NotFoundException
 from airflow_provider_connect.operators.dead_letters import ReplayDeadLettersOperator
@@ -72,3 +74,15 @@ def test_a_wait_ends_with_the_replay() -> None:
     assert (failed.is_met, failed.has_failed, "DataException: no JSON" in failed.text) == (False, True, True)
     assert condition.evaluate(replace(KNOWN, replay="another")).has_failed
     assert condition.evaluate(None).has_failed
+
+
+@pytest.mark.parametrize(
+    ("records", "text"),
+    [
+        (0, "No dead-letter record of c is replayed: none fits, or each one was replayed before"),
+        (1, "1 dead-letter record of c is replayed"),
+        (2, "2 dead-letter records of c are replayed"),
+    ],
+)
+def test_a_replay_tells_how_many_records_it_had(records: int, text: str) -> None:
+    assert ReplayEnds("c", "d/r/t/-1").evaluate(replace(KNOWN, is_done=True, records=records)).text == text
