@@ -1,6 +1,7 @@
 """An Airflow of its own for these tests: made before Airflow is first imported, with no database behind it."""
 
 import os
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -13,6 +14,11 @@ os.environ |= {
     "AIRFLOW__CORE__DAGS_FOLDER": f"{_HOME}/dags",
     "AIRFLOW__LOGGING__LOGGING_LEVEL": "WARNING",
 }
+
+
+def pytest_unconfigure() -> None:
+    """Nothing of it is left in the temporary folder."""
+    shutil.rmtree(_HOME, ignore_errors=True)
 
 
 @pytest.fixture(autouse=True)
