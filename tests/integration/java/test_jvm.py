@@ -8,8 +8,10 @@ from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
+from py4j import java_gateway
+from pyspark.errors.exceptions.captured import install_exception_handler
 
-from airflow_provider_connect.errors import MOST_CHARACTERS, RetriableException
+from airflow_provider_connect.errors import MOST_CHARACTERS, JavaException, RetriableException
 from airflow_provider_connect.runtime.config.worker_settings import WorkerSettings
 from airflow_provider_connect.runtime.java.config.connector import java_settings
 from airflow_provider_connect.runtime.java.jvm import jvm as jvm_module
@@ -53,6 +55,18 @@ def test_a_record_that_a_plugin_prints_without_an_end_is_cut(caplog: pytest.LogC
         jvm.close()
     printed = [record.getMessage() for record in caplog.records if record.name == "java"]
     assert printed == ["x" * (MOST_CHARACTERS - 3) + "[hi…", "the next line"]
+
+
+def test_its_exceptions_are_its_own_in_a_process_with_a_spark_session(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A session replaces the function of Py4J that raises Java's exceptions by one that asks Spark's JVM about them."""
+    monkeypatch.setattr(java_gateway, "get_return_value", java_gateway.get_return_value)
+    install_exception_handler()
+    jvm = started()
+    try:
+        with pytest.raises(JavaException, match=r'NumberFormatException: For input string: "x"'), jvm.calls():
+            jvm.java.java.lang.Integer.parseInt("x")
+    finally:
+        jvm.close()
 
 
 def test_its_cpu_seconds_are_known_behind_its_end() -> None:

@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from py4j import java_gateway
-from py4j.java_gateway import GatewayParameters, JavaGateway
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.java_gateway import GatewayClient, GatewayParameters, JavaGateway
+from py4j.protocol import REFERENCE_TYPE, Py4JError, Py4JJavaError, get_return_value, is_error
 
 from airflow_provider_connect.errors import (
     MOST_CHARACTERS,
@@ -99,7 +99,7 @@ class Jvm:
             threading.Thread(target=self._read_log, args=(self._process,), name="java-log", daemon=True).start()
             port, token = _read_address(self._process)
             parameters = GatewayParameters(port=port, auth_token=token, auto_convert=True, read_timeout=call_seconds)
-            self._gateway = JavaGateway(gateway_parameters=parameters)
+            self._gateway = _Gateway(gateway_parameters=parameters)
             self.java: Any = self._gateway.jvm
             with self.calls():
                 add_exit_hook(self.java, self.array, self.folder / _STACKS)
@@ -265,6 +265,22 @@ class Jvm:
             level, name, text = parse_line(line)
             _log(repeated.admitted(level, name, self._hide(text)))  # masked first, because part of a secret is not recognized
         _log(repeated.rest())
+
+
+class _Client(GatewayClient):  # type: ignore[misc]  # Py4J has no types
+    """Raises Java's exceptions itself. In a process with a Spark session, PySpark has replaced the function of Py4J that raises them. Its
+    own looks the exception up in Spark's JVM, where another object has the same id."""
+
+    def send_command(self, command: str, retry: bool = True, binary: bool = False) -> Any:  # Any: with ``binary`` also the connection
+        answer = super().send_command(command, retry, binary)
+        if not binary and is_error(answer)[0] and answer[1:2] == REFERENCE_TYPE:
+            get_return_value(answer, self, "a method", "of Java")
+        return answer
+
+
+class _Gateway(JavaGateway):  # type: ignore[misc]  # as above
+    def _create_gateway_client(self) -> GatewayClient:
+        return _Client(gateway_parameters=self.gateway_parameters)
 
 
 def _is_not_py4j(record: logging.LogRecord) -> bool:
