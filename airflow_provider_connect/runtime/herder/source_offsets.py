@@ -18,10 +18,13 @@ from airflow_provider_connect.runtime.model.offsets import (
 )
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.views import OffsetView
+from airflow_provider_connect.runtime.stores.admin_connection import AdminConnection
 from airflow_provider_connect.runtime.stores.backing import Backing, OffsetCommitter, Offsets
+from airflow_provider_connect.runtime.stores.batch_log import BatchLog, recreated_offsets_topic
 from airflow_provider_connect.runtime.stores.offset_change import OffsetChange
-from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation
+from airflow_provider_connect.runtime.stores.offset_location import OffsetLocation, is_elsewhere
 from airflow_provider_connect.runtime.stores.offset_store import Offset, Partition, SourceOffsets
+from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.transactional_producer import ProducerRecord
 
 log = logging.getLogger(__name__)
@@ -44,6 +47,7 @@ class SourceOffsetChanges:
         self._location = OffsetLocation.of(settings, resolved)
         self._ask = ask
         self._author = author
+        self._keeps_batch_log = backing.keeps_batch_log and not is_elsewhere(settings, self._location.producer)
         self._wanted: Sequence[Pair] | None = None
 
     @property
@@ -113,7 +117,7 @@ class SourceOffsetChanges:
             last = {(record.partition, record.key): record for record in records}
             store.remove_from_worker(records)
             written = [ProducerRecord(store.topic, *record, claim=claim, author=self._author) for record in (repairs | last).values()]
-            self._commit(store, change, written, check)  # 4
+            self._commit(store, change, written, check, self._forgotten_topics() if self._wanted is None else ())  # 4
             store.copy(records)
         return agreed
 
@@ -128,10 +132,24 @@ class SourceOffsetChanges:
         except StoreTimeoutException as error:
             raise StoreTimeoutException(f"{SOURCE_READ_TIMEOUT.format(self._name)}: {error}", stage=error.stage) from error
 
-    def _commit(self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check) -> None:
-        """Write the records. After a timeout, find out whether the broker committed."""
+    def _forgotten_topics(self) -> list[ProducerRecord]:
+        """The tombstones of batch log entries that name an earlier offsets topic, because a run would refuse to begin at the first record
+        after them."""
+        if not self._keeps_batch_log:
+            return []
+        with closing(AdminConnection.of(self._settings, self._location.admin)) as connection:
+            ids = TopicAdmin(self._settings, connection=connection).topic_ids([self.topic])
+        with closing(self._backing.batch_log()) as batch_log:
+            old = [entry.task.task for entry in batch_log.entries(self._name) if recreated_offsets_topic([entry], ids) is not None]
+        tombstones = [BatchLog.reset(self._settings, self._name, task) for task in old]
+        return [ProducerRecord(self._settings.batch_topic, *record, author=self._author) for record in tombstones]
+
+    def _commit(
+        self, store: Offsets, change: OffsetChange, records: Sequence[ProducerRecord], check: Check, last: Sequence[ProducerRecord]
+    ) -> None:
+        """Write the records, ``last`` behind the others. After a timeout, find out whether the broker committed."""
         try:
-            change.write(records, check=check)
+            change.write([*records, *last], check=check)
         except StoreTimeoutException as error:
             with OffsetChange(self._settings, self._name, self._location.producer) as again:
                 again.take_over()  # from now on, the commit has happened or will never happen

@@ -36,11 +36,12 @@ class BatchRecord:
     """One entry, keyed by its task. A later entry replaces it. ``ranges`` maps topic and partition to the first offset of the run and the
     offset after the run's last. ``next`` contains all positions that the task knows so far, including positions from earlier runs.
 
-    ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. ``distance`` is the
-    distance from the task's position to the end that its run knew. None: unknown. ``failed`` is the number of records that were skipped
-    because errors are tolerated. ``error`` is the reason of the last failure, without secrets. ``destination`` is the exactly-once
-    destination that also committed these positions. ``stay`` is None for a run that ends when it has read everything. ``datasets`` are the
-    namespaces and names of the datasets outside of Kafka that the task has read or written.
+    ``topic_ids`` are the known ids of the topics in ``next``. The positions are invalid in a topic with another id. A source's entry has
+    the id of the topic with its offsets, once it has committed some. ``distance`` is the distance from the task's position to the end that
+    its run knew. None: unknown. ``failed`` is the number of records that were skipped because errors are tolerated. ``error`` is the reason
+    of the last failure, without secrets. ``destination`` is the exactly-once destination that also committed these positions. ``stay`` is
+    None for a run that ends when it has read everything. ``datasets`` are the namespaces and names of the datasets outside of Kafka that
+    the task has read or written.
 
     An entry with a sink's offsets that were altered over REST belongs to no run. The entry's ``run`` is ``altered``, or empty during the
     change. If the process dies, ``run`` stays empty, and the next run finishes the change."""

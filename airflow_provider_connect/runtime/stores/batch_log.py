@@ -149,7 +149,7 @@ class BatchLog(Closing):
                 {topic: {int(number): (span[0], span[1]) for number, span in spans.items()} for topic, spans in ranges.items()},
                 {topic: {int(number): position for number, position in known.items()} for topic, known in positions.items()},
                 distance,
-                {topic: topic_ids[topic] for topic in positions if topic in topic_ids},
+                {topic: known for topic, known in topic_ids.items() if is_source or topic in positions},
                 failed,
                 error,
                 destination,
@@ -200,6 +200,13 @@ def partitions_committed_by(entries: Sequence[BatchRecord], destination: str, to
     """The partitions whose newest position was also committed by the exactly-once destination ``destination``."""
     here = _newest((entry for entry in entries if entry.destination == destination), topic_ids)
     return {partition for partition, found in _newest(entries, topic_ids).items() if here.get(partition) == found}
+
+
+def recreated_offsets_topic(entries: Iterable[BatchRecord], topic_ids: TopicIds) -> str | None:
+    """The topic to which a source has committed offsets, if a topic of this name has another id now. ``topic_ids`` are the current ids."""
+    sources = (entry.topic_ids for entry in entries if entry.type is ConnectorType.SOURCE)
+    changed = (topic for ids in sources for topic, known in ids.items() if not may_be_same_topic(known, topic_ids.get(topic, "")))
+    return next(changed, None)
 
 
 def _newest(entries: Iterable[BatchRecord], topic_ids: TopicIds = NO_IDS) -> dict[TopicPartition, tuple[Claim, int, str, int]]:

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
+from contextlib import closing
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from airflow_provider_connect.data.records import TopicPartition
+from airflow_provider_connect.runtime.herder.source_offsets import SourceOffsetChanges
 from airflow_provider_connect.runtime.model.ids import partition_for
 from airflow_provider_connect.runtime.model.run import RunState
+from airflow_provider_connect.runtime.stores.backing import TopicBacking
+from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.wire import offset_topic
 from tests.integration.worker.environment import (
@@ -76,6 +82,63 @@ def test_source_offsets_of_a_real_connect_are_continued(environment: RunEnvironm
     environment.put_config(environment.file_source(unique, delivery_guarantee=guarantee))
     assert environment.run().state is RunState.DONE
     assert values_of(environment.bootstrap, unique) == lines[70:]
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])
+def test_a_source_whose_offsets_topic_was_made_anew_doubles_nothing(environment: RunEnvironment, unique: str, guarantee: str) -> None:
+    """It FAILS, unless it delivers at least once, and a reset of the offsets is the answer to go on from the first record."""
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("one\ntwo\n")
+    config = environment.file_source(unique, delivery_guarantee=guarantee)
+    environment.run(config)
+    make_anew(environment, environment.settings.offset_topic)
+    result = environment.run(config)
+    if guarantee == "at_least_once":
+        assert (result.state, values_of(environment.bootstrap, unique)) == (RunState.DONE, ["one", "two"] * 2)
+        return
+    error = result.tasks[0].trace or ""
+    assert all(part in error for part in (environment.settings.offset_topic, "created anew", "/offsets")), error
+    assert values_of(environment.bootstrap, unique) == ["one", "two"]
+    reset_offsets(environment, config)
+    assert environment.run(config).state is RunState.DONE
+    assert values_of(environment.bootstrap, unique) == ["one", "two"] * 2
+
+
+def test_a_source_that_keeps_no_offsets_needs_no_offsets_topic(environment: RunEnvironment, unique: str) -> None:
+    database = environment.folder / "shop.db"
+    with closing(sqlite3.connect(database)) as opened, opened:
+        opened.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+        opened.execute("INSERT INTO orders VALUES (1)")
+    config = {
+        "name": environment.connector,
+        "connector.class": "JdbcSource",
+        "connection.url": f"jdbc:sqlite:{database}",
+        "mode": "bulk",
+        "topic.prefix": f"{unique}-",
+        "delivery.guarantee": "at_most_once",
+    }
+    make_topic(environment.bootstrap, f"{unique}-orders")
+    for _ in range(2):
+        assert environment.run(config).state is RunState.DONE
+        make_anew(environment, environment.settings.offset_topic)
+    assert len(values_of(environment.bootstrap, f"{unique}-orders")) == 2
+
+
+def make_anew(environment: RunEnvironment, topic: str) -> None:
+    """Delete the topic. The next run creates it."""
+    admin = AdminClient({"bootstrap.servers": environment.bootstrap})  # kept until the answer is there
+    admin.delete_topics([topic])[topic].result(HANG_SECONDS)
+    wait_until(lambda: topic not in admin.list_topics(timeout=HANG_SECONDS).topics, f"topic {topic} is gone")
+
+
+def reset_offsets(environment: RunEnvironment, config: dict[str, str]) -> None:
+    settings = environment.settings
+    with ConfigStore(settings) as store:
+        claim = store.claim(environment.connector)
+    changes = SourceOffsetChanges(settings, TopicBacking(settings), environment.connector, config, ask=lambda _kind, _offsets: True)
+    changes.request_reset()
+    assert changes.write(claim, lambda: None)
+    changes.close()
 
 
 @pytest.mark.parametrize("tasks", [1, 2])

@@ -47,6 +47,7 @@ from tests.integration.java.processes import children
 from tests.integration.worker.destinations import make_again
 from tests.integration.worker.environment import RunEnvironment, UnderWay, commit_by_hand, make_topic, send, send_until, values_of
 from tests.integration.worker.test_filesystem_sink import texts
+from tests.integration.worker.test_offsets import make_anew
 from tests.no_runs import NoRuns
 from tests.waiting import HANG_SECONDS, wait_until
 
@@ -467,6 +468,24 @@ def test_a_topic_that_is_made_anew_is_read_from_its_beginning_at_once(environmen
             expect_each_once(environment.lines(), [*old, *new])
             wait_until(lambda: [entry.records for entry in environment.batch_log()] == [70], lambda: str(environment.batch_log()))
         assert run.run.is_running
+
+
+@pytest.mark.soak
+def test_a_source_whose_offsets_topic_is_deleted_doubles_nothing(environment: RunEnvironment, unique: str) -> None:
+    """Some runs wait until their transaction has expired."""
+    make_topic(environment.bootstrap, unique)
+    environment.file.write_text("one\n")
+    config = environment.file_source(unique, delivery_guarantee="exactly_once")
+    with staying(environment, config) as run:
+        wait_until(lambda: values_of(environment.bootstrap, unique) == ["one"])  # the topics are there
+        wait_until(environment.batch_log)
+        make_anew(environment, environment.settings.offset_topic)
+        with environment.file.open("a") as file:
+            file.write("two\n")
+        assert run.run.wait().state is RunState.FAILED
+    result = environment.run(config)
+    assert "created anew" in (result.tasks[0].trace or "")
+    assert values_of(environment.bootstrap, unique) == ["one"]
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once", "at_most_once"])

@@ -7,7 +7,7 @@ import logging
 import time
 from abc import abstractmethod
 from collections.abc import Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
@@ -43,6 +43,7 @@ from airflow_provider_connect.runtime.worker.delivery.sink_delivery import Group
 from airflow_provider_connect.runtime.worker.delivery.sink_positions import by_topic, group_mark, partitions_of, topics_of
 from airflow_provider_connect.runtime.worker.missing import missing_topics
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
+from airflow_provider_connect.runtime.worker.task.offsets_topic import refuse_lost_offsets
 from airflow_provider_connect.runtime.worker.task.progress import ProgressLog
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.runtime.worker.task.task_producers import TAKE_OVER_SECONDS, transactional_producer
@@ -258,6 +259,9 @@ class JavaSourceRunner(JavaTaskRunner):
         super().__init__(environment, is_source=True)
         self._location = OffsetLocation.of(environment.settings, environment.checked.resolved)
         self._store = environment.backing.offsets(self._location)
+        connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
+        self._admin = TopicAdmin(environment.settings, connection=connection)
+        self._topic_ids: Mapping[str, str] = {}  # of the offsets topic, if this cluster has it
 
     def read_offsets(self) -> None:
         """Repairs offsets that an aborted transaction hides, and sets the run's goal. Kafka Connect's task itself reads the offsets."""
@@ -266,6 +270,10 @@ class JavaSourceRunner(JavaTaskRunner):
         self._store.ensure()
         if payload.tasks == 1:
             self._owner.write(repair_records(self._store, payload.connector))
+        if self._has_batch_log:
+            self._topic_ids = self._admin.topic_ids([self._store.topic])
+            if not self._store.read(payload.connector).by_key:
+                refuse_lost_offsets(self._environment, self._topic_ids)
         class_name = self._environment.checked.plugin.class_name
         bounded = bounded_source(class_name)
         config = java_config(payload.connector, self._environment.checked.resolved)
@@ -294,11 +302,17 @@ class JavaSourceRunner(JavaTaskRunner):
             return
         try:
             owner = self._new_owner()
-            entry = self._batch_log(ranges={}, positions={}) if self._metrics.records_in else ()
-            owner.write([*self._moved_offsets(goal), *entry])
+            moved = self._moved_offsets(goal)
+            entry = self._batch_log(ranges={}, positions={}, topic_ids=self._topic_ids_with_offsets()) if self._metrics.records_in else ()
+            owner.write([*moved, *entry])
         except (ConnectException, FencedException) as error:  # everything is delivered
             text = "Task %s: offsets and batch log stay as the task left them: %s"
             log.warning(text, self._name, self._environment.mask(error.message))
+
+    def _topic_ids_with_offsets(self) -> Mapping[str, str]:
+        """The id of the offsets topic, if the connector has offsets on it."""
+        with closing(self._environment.backing.offsets(self._location)) as store:
+            return self._topic_ids if self._has_batch_log and store.read(self._environment.payload.connector).by_key else {}
 
     def _moved_offsets(self, goal: Goal | None) -> list[ProducerRecord]:
         """The moved offsets as records. Offsets are read after the task's id was taken over, so no other process writes offsets before

@@ -45,6 +45,7 @@ class RunProgress:
     note_position: Callable[[str], None] = lambda _: None
     now: Callable[[], float] = time.monotonic
     interval_seconds: float = INTERVAL_SECONDS
+    has_offsets: bool = False  # a polled record has an offset
     _uncommitted_topics: set[str] = field(default_factory=set)
     _last_entry: float = 0.0
     _last_commit: float = 0.0
@@ -68,6 +69,7 @@ class RunProgress:
         """Count polled batches, and prepare the topics of their encoded records."""
         for batch in batches:
             self.metrics.records_in += batch.num_records
+            self.has_offsets = self.has_offsets or batch.last_offset is not None
             self.metrics.batches.add(batch.num_records)
         if self.topics is not None:
             for part in encoded:

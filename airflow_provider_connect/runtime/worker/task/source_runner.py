@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from confluent_kafka import Producer
@@ -46,6 +46,7 @@ from airflow_provider_connect.runtime.worker.task.contexts import TaskSourceCont
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.error_setup import create_tolerance
 from airflow_provider_connect.runtime.worker.task.lineage import topic_fields
+from airflow_provider_connect.runtime.worker.task.offsets_topic import refuse_lost_offsets
 from airflow_provider_connect.runtime.worker.task.pipeline_setup import configure_task, create_stages
 from airflow_provider_connect.runtime.worker.task.progress import ProgressLog, distance_of
 from airflow_provider_connect.runtime.worker.task.renewal import Renewal
@@ -110,6 +111,9 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._owner: OffsetCommitter = committer or transactional_producer(environment)
         self._store = environment.backing.offsets(OffsetLocation.of(settings, environment.checked.resolved))
         self._offsets = TaskOffsets(self._store, payload.connector, payload.claim)
+        self._topic_ids: Mapping[str, str] = {}  # of the offsets topic, if this cluster has it
+        self._has_offsets = False
+        self._progress: RunProgress | None = None
         self._schemas: dict[str, Schema | None] = {}  # schemas of the values by topic, for lineage
         self._boundary = create_boundary(environment)
         connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
@@ -127,7 +131,13 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._store.ensure()
         if payload.tasks == 1:  # open transactions of other tasks look like aborted ones: if there are several tasks, the planner repairs
             self._owner.write(repair_records(self._store, payload.connector))
-        return self._store.read(payload.connector)
+        known = self._store.read(payload.connector)
+        self._has_offsets = bool(known.by_key)
+        if self._has_batch_log:
+            self._topic_ids = self._admin.topic_ids([self._store.topic])
+            if not self._has_offsets:
+                refuse_lost_offsets(self._environment, self._topic_ids)
+        return known
 
     def start(self, known: SourceOffsets) -> SourceLoop:
         environment = self._environment
@@ -142,23 +152,25 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         if requested is not None and isinstance(delivery, ExactlyOnce):
             transactions = TransactionRequests(requested, delivery.drop)
         self._distance = self._task_distance
+        self._progress = RunProgress(
+            self._metrics,
+            environment.max_records,
+            topics=WrittenTopics(environment, self._admin, self._store.topic),
+            active_topics=environment.active_topics(),
+            stays=self._logs_ranges,
+            batch_log_entry=self._entry,
+            copy_offsets=self._offsets.copy,
+            log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance, endless=environment.payload.endless).tick,
+            note_position=environment.note_position,
+            has_offsets=self._has_offsets,
+        )
         return SourceLoop(
             task=task,
             pipeline=SourcePipeline(
                 environment.converters, create_stages(environment.checked, environment.converters.header), errors, self._schemas
             ),
             delivery=delivery,
-            progress=RunProgress(
-                self._metrics,
-                environment.max_records,
-                topics=WrittenTopics(environment, self._admin, self._store.topic),
-                active_topics=environment.active_topics(),
-                stays=self._logs_ranges,
-                batch_log_entry=self._entry,
-                copy_offsets=self._offsets.copy,
-                log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance, endless=environment.payload.endless).tick,
-                note_position=environment.note_position,
-            ),
+            progress=self._progress,
             stop=environment.stop,
             transactions=transactions,
             limits=self._limits,
@@ -220,7 +232,8 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
 
     def _entry(self, ranges: Ranges, stay: Stay | None) -> Sequence[ProducerRecord]:
         is_too_large = sum(map(len, ranges.values())) > MOST_RANGES
-        return self._batch_log(ranges={} if is_too_large else ranges, positions={}, stay=stay)
+        ids = self._topic_ids if self._progress is not None and self._progress.has_offsets else {}
+        return self._batch_log(ranges={} if is_too_large else ranges, positions={}, topic_ids=ids, stay=stay)
 
     def result(self, loop: SourceLoop, reason: StopReason | None) -> TaskResult:
         environment, metrics = self._environment, self._metrics
