@@ -1,5 +1,7 @@
-"""One admin client, and the id of its cluster. The client is created at its first use, and dropped after a timeout."""
+"""One admin client, and the id of its cluster. The client is created at its first use, and dropped after a timeout, or when it is no longer
+used."""
 
+import time
 from collections.abc import Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
@@ -17,6 +19,7 @@ from airflow_provider_connect.runtime.model.views import ServerView
 from airflow_provider_connect.runtime.stores.kafka_errors import QUICK, LastError, kafka_error, translated, unreachable
 
 _T = TypeVar("_T")
+UNUSED_SECONDS = 30.0
 _AWAY = frozenset(
     {
         KafkaError._ALL_BROKERS_DOWN,
@@ -40,6 +43,7 @@ class AdminConnection:
         self._last_error = LastError()
         self._config = {**QUICK, **config}
         self._client: AdminClient | None = None
+        self._used = 0.0
 
     @classmethod
     def of(
@@ -57,6 +61,7 @@ class AdminConnection:
 
     @property
     def client(self) -> AdminClient:
+        self._used = time.monotonic()
         if self._client is None:
             self._client = AdminClient({**self._config, **self._last_error.callbacks()})
         return self._client
@@ -87,6 +92,11 @@ class AdminConnection:
             return found
         last = self._last_error if self._last_error.error else str(cause)
         return unreachable(self.bootstrap_servers, self.timeout_seconds, stage, last)
+
+    def close_unused(self) -> None:
+        """Drop the client, with its threads and connections, if it was not used for ``UNUSED_SECONDS``. No request may be running."""
+        if self._client is not None and time.monotonic() - self._used > UNUSED_SECONDS:
+            self.close()
 
     def close(self) -> None:
         self._client = None

@@ -28,6 +28,7 @@ from airflow_provider_connect.runtime.wire.record import WireRecord
 ATTEMPT_TIMEOUT_MS = 10_000
 """How long one attempt may take. With the default retries and waits, a broker may be unavailable for more than a minute."""
 
+UNUSED_SECONDS = 30.0
 _POLL_SECONDS = 0.01
 _SHORT_TRACE = 1_000  # characters; to shorten a shorter trace would not make the record fit
 _log = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ class StatusWriter(StatusNotes):
     """Sends the statuses from a background thread. Sends only the latest value of each key, in order.
 
     Retries a retriable failure by ``status.storage.retry.*``. Logs a status that fails for good, or too often, with its value. The thread,
-    the producer and the connection are created with the first status. Safe to share between threads.
+    the producer and the connection are created with a status, and end after ``UNUSED_SECONDS`` without another. Safe to share between
+    threads.
     """
 
     def __init__(
@@ -122,9 +124,12 @@ class StatusWriter(StatusNotes):
         producer = _producer(self._settings)
         while True:
             with self._changed:
-                self._changed.wait_for(self._awake, self._idle_seconds())
+                is_awake = self._changed.wait_for(self._awake, self._idle_seconds())
                 if self._closed:
                     break
+                if not is_awake and not self._pending:
+                    self._thread = None
+                    return
                 ready = self._take_due()
             for update in ready:
                 self._send(producer, update)
@@ -139,10 +144,10 @@ class StatusWriter(StatusNotes):
     def _awake(self) -> bool:
         return self._closed or bool(self._in_flight) or any(self._is_due(update) for update in self._pending.values())
 
-    def _idle_seconds(self) -> float | None:
-        """The time until the first retry is due. None: no retry is pending."""
+    def _idle_seconds(self) -> float:
+        """The time until the first retry is due, or until the thread ends."""
         waiting = [update.due for key, update in self._pending.items() if key not in self._in_flight]
-        return max(0.0, min(waiting) - self._now()) if waiting else None
+        return max(0.0, min(waiting) - self._now()) if waiting else UNUSED_SECONDS
 
     def _is_due(self, update: _Update) -> bool:
         return update.due <= self._now() and update.key not in self._in_flight

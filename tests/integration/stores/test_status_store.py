@@ -12,6 +12,7 @@ from airflow_provider_connect.runtime.config.worker_settings import WorkerSettin
 from airflow_provider_connect.runtime.model.run import Claim
 from airflow_provider_connect.runtime.model.states import State
 from airflow_provider_connect.runtime.model.status import ConnectorStatus, TaskStatus, TopicStatus
+from airflow_provider_connect.runtime.stores import status_store
 from airflow_provider_connect.runtime.stores.status_store import StatusStore, StatusWriter
 from airflow_provider_connect.runtime.stores.topic_admin import TopicAdmin
 from airflow_provider_connect.runtime.stores.topic_reader import TopicReader, raw
@@ -135,6 +136,21 @@ def test_writer_costs_nothing_until_it_is_used(settings: WorkerSettings) -> None
     writer.close()
     assert time.perf_counter() - started < HANG_SECONDS
     assert len(os.listdir("/proc/self/task")) <= threads
+
+
+def test_a_writer_without_statuses_keeps_no_thread_and_writes_the_next_one(
+    settings: WorkerSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(status_store, "UNUSED_SECONDS", 0.1)
+    threads = len(os.listdir("/proc/self/task"))
+    with StatusWriter(settings) as writer:
+        for number in range(2):
+            writer.put_task(TaskStatus("c", number, State.RUNNING, "h:1"))
+            assert writer.flush(HANG_SECONDS)
+            wait_until(lambda: len(os.listdir("/proc/self/task")) <= threads, "the writer's threads have ended")
+        assert writer.metrics() == {RETRY: 0.0, FAILURE: 0.0, SUCCESS: 2.0}
+    with StatusStore(settings) as store:
+        assert [task.task for task in store.read().tasks_of("c")] == [0, 1]
 
 
 def test_status_that_can_never_be_written_fails_at_once(settings: WorkerSettings, caplog: pytest.LogCaptureFixture) -> None:

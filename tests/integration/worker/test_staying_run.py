@@ -3,6 +3,7 @@ Airflow, with processes that can be killed."""
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
@@ -32,6 +33,7 @@ from airflow_provider_connect.runtime.model.states import State, TargetState
 from airflow_provider_connect.runtime.model.status import TaskStatus
 from airflow_provider_connect.runtime.model.views import OffsetView
 from airflow_provider_connect.runtime.spark.run_directory import write_private
+from airflow_provider_connect.runtime.stores import admin_connection
 from airflow_provider_connect.runtime.stores.batch_log import BatchLog
 from airflow_provider_connect.runtime.stores.config_store import ConfigStore
 from airflow_provider_connect.runtime.stores.status_store import StatusWriter
@@ -129,6 +131,36 @@ def test_records_are_delivered_as_they_come_until_the_time_of_the_run_is_over(
     (entry,) = environment.batch_log()
     assert (entry.stay, entry.ranges, entry.datasets) == (Stay.OPEN, {unique: {0: (0, 4)}}, (("file", str(environment.file)),))
     assert result.tasks[0].is_logged
+
+
+@pytest.mark.parametrize("kind", ["sink", "source"])
+def test_a_task_at_rest_keeps_no_admin_client(environment: RunEnvironment, unique: str, kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    make_topic(environment.bootstrap, unique)
+    environment.file.touch()
+    in_use = []
+    with staying(environment, environment.file_sink(unique) if kind == "sink" else environment.file_source(unique)):
+        for number in range(1, 3):
+            monkeypatch.setattr(admin_connection, "UNUSED_SECONDS", HANG_SECONDS)
+            if kind == "sink":
+                send(environment.bootstrap, unique, [f"{number}"])
+                wait_until(lambda: [offset.offset for offset in environment.group_offsets().values()] == [number])  # noqa: B023
+            else:
+                with environment.file.open("a") as file:
+                    file.write(f"{number}\n")
+                wait_until(lambda: len(values_of(environment.bootstrap, unique)) == number)  # noqa: B023
+                wait_until(lambda: [entry.records for entry in environment.batch_log()] == [number])  # noqa: B023
+            in_use.append(admin_clients())
+            monkeypatch.setattr(admin_connection, "UNUSED_SECONDS", 0.1)
+            wait_until(lambda: admin_clients() < in_use[-1], "the task's admin client is closed")
+    assert in_use == in_use[:1] * 2
+    assert environment.states() == {0: "RUNNING"}
+
+
+def admin_clients() -> int:
+    """How many admin clients this process has: only they have such a thread."""
+    gc.collect()
+    names = (path.read_text().strip() for path in Path("/proc/self/task").glob("*/comm"))
+    return sum(name == "rdk:bg" for name in names)
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once", "at_least_once"])

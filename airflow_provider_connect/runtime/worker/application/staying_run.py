@@ -31,7 +31,7 @@ from airflow_provider_connect.runtime.worker.task.task_payload import TaskPayloa
 
 _PAUSED_SECONDS = 600.0  # a resume in this time needs no new application
 _STEP_SECONDS = 0.02
-_POLL_SECONDS = 0.5  # a change on the config topic is noticed at once
+_POLL_SECONDS = 1.0  # a change on the config topic is noticed at once
 _RESTART_SECONDS = 10.0  # a verb writes its claim before the statuses of the tasks that it restarts
 
 log = logging.getLogger(__name__)

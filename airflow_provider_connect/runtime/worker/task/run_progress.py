@@ -31,7 +31,7 @@ class RunProgress:
     ``max_records`` is the number of polled records that ends the run. None: no limit. ``topics`` creates topics and notes their ends.
     ``active_topics`` reports the topics. Both are None in a preview, which writes to no topic. ``batch_log_entry`` returns the task's entry
     in the batch log, with the ranges if the run ``stays``. ``copy_offsets`` copies committed offsets to the worker's topic.
-    ``log_progress`` is called in each turn, ``note_position`` with the position of the next work. ``now`` is a monotonic clock, in seconds.
+    ``tick`` is called in each turn, ``note_position`` with the position of the next work. ``now`` is a monotonic clock, in seconds.
     """
 
     metrics: TaskMetrics
@@ -41,7 +41,7 @@ class RunProgress:
     stays: bool = False
     batch_log_entry: Callable[[Ranges, Stay | None], Sequence[ProducerRecord]] = lambda _ranges, _stay: ()
     copy_offsets: Callable[[], None] = lambda: None
-    log_progress: Callable[[], None] = lambda: None
+    tick: Callable[[], None] = lambda: None
     note_position: Callable[[str], None] = lambda _: None
     now: Callable[[], float] = time.monotonic
     interval_seconds: float = INTERVAL_SECONDS

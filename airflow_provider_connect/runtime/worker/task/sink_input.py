@@ -19,9 +19,9 @@ from airflow_provider_connect.runtime.worker.delivery.kafka_reader import FORCED
 from airflow_provider_connect.runtime.worker.task.checked_connector import CheckedConnector
 
 READ_COMMITTED = "read_committed"
-_STAYING = {"fetch.wait.max.ms": "200"}
-"""Ten times as long as in a run that ends, which waits for the end of its partitions: an idle task sends 5 requests a second. Records
-do not wait. A partition whose records fill the client's queue may wait for another partition's request, so it is not longer still."""
+_STAYING = {"fetch.wait.max.ms": "500"}
+"""Kafka's default, because a run that stays need not wait for the end of its partitions: an idle task sends 2 requests a second. Records do
+not wait. A partition whose records fill the client's queue may wait for another partition's request, so it is not longer still."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -98,9 +98,9 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
         super().__init__(environment, is_source=False)
         payload, settings = environment.payload, environment.settings
         self._input = SinkInput(environment.checked, settings, client_id=f"connector-consumer-{self._name}", endless=payload.endless)
-        connection = self._admin_connection(sink_admin_overrides(environment.checked.resolved), ANSWER_SECONDS)
-        self._admin = TopicAdmin(settings, connection=connection)
-        self._groups = GroupOffsets(settings, connection=connection)
+        self._connection = self._admin_connection(sink_admin_overrides(environment.checked.resolved), ANSWER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=self._connection)
+        self._groups = GroupOffsets(settings, connection=self._connection)
         self._exactly_once = payload.guarantee == Guarantee.EXACTLY_ONCE
         self._topic_ids: Mapping[str, str] = {}
         connector = environment.checked.connector
@@ -217,7 +217,7 @@ class SinkTaskRunner(TaskRunner[KnownPartitions, SinkLoop]):
             is_outdated=partial(self._has_other_partitions, partitions),
             errors=errors,
             note_position=environment.note_position,
-            tick=ProgressLog(str(self._name), self._metrics, distance=distance, endless=is_endless).tick,
+            tick=self._turn(ProgressLog(str(self._name), self._metrics, distance=distance, endless=is_endless), self._connection),
         )
 
     def result(self, loop: SinkLoop, reason: StopReason | None) -> TaskResult:

@@ -125,8 +125,7 @@ class SourceLoop:
             reason = self.stop.reason()
             if reason is not None:
                 return reason
-            self.progress.log_progress()
-            self._report_deliveries()
+            self._take_turn()
             with _failing_alone():
                 batches = self._poll()
             if batches is None:
@@ -159,7 +158,7 @@ class SourceLoop:
         self._end_last_transaction()
         self._commit()
         with _failing_alone():
-            renewed = renew(self._report_deliveries)
+            renewed = renew(self._take_turn)
         if isinstance(renewed, StopReason):
             return renewed
         self.task = renewed
@@ -265,8 +264,9 @@ class SourceLoop:
             self._notify_task()
         self.after_commit.committed()
 
-    def _report_deliveries(self) -> None:
+    def _take_turn(self) -> None:
         """In a run that stays: write what was committed to the batch log, once the task is quiet."""
+        self.progress.tick()
         if records := self.progress.unreported_records(is_last=False):
             self.delivery.commit(records)
 

@@ -116,8 +116,8 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         self._progress: RunProgress | None = None
         self._schemas: dict[str, Schema | None] = {}  # schemas of the values by topic, for lineage
         self._boundary = create_boundary(environment)
-        connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
-        self._admin = TopicAdmin(settings, connection=connection)
+        self._connection = self._admin_connection(environment.connector_settings.overrides["admin"], TAKE_OVER_SECONDS)
+        self._admin = TopicAdmin(settings, connection=self._connection)
         is_transactional = payload.guarantee == Guarantee.EXACTLY_ONCE
         overrides = environment.producer_overrides if is_transactional else environment.connector_settings.overrides["producer"]
         self._limits = RecordLimits(producer_config(environment, overrides), self._admin.configs)
@@ -152,6 +152,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
         if requested is not None and isinstance(delivery, ExactlyOnce):
             transactions = TransactionRequests(requested, delivery.drop)
         self._distance = self._task_distance
+        progress = ProgressLog(str(self._name), self._metrics, distance=self._distance, endless=environment.payload.endless)
         self._progress = RunProgress(
             self._metrics,
             environment.max_records,
@@ -160,7 +161,7 @@ class SourceTaskRunner(TaskRunner[SourceOffsets, SourceLoop]):
             stays=self._logs_ranges,
             batch_log_entry=self._entry,
             copy_offsets=self._offsets.copy,
-            log_progress=ProgressLog(str(self._name), self._metrics, distance=self._distance, endless=environment.payload.endless).tick,
+            tick=self._turn(progress, self._connection),
             note_position=environment.note_position,
             has_offsets=self._has_offsets,
         )

@@ -24,7 +24,7 @@ from airflow_provider_connect.runtime.stores.transactional_producer import Produ
 from airflow_provider_connect.runtime.worker.metrics import TaskMetrics
 from airflow_provider_connect.runtime.worker.task.environment import TaskEnvironment
 from airflow_provider_connect.runtime.worker.task.lineage import task_datasets
-from airflow_provider_connect.runtime.worker.task.progress import end_not_known
+from airflow_provider_connect.runtime.worker.task.progress import ProgressLog, end_not_known
 from airflow_provider_connect.runtime.worker.task.stop_signal import StopReason
 from airflow_provider_connect.sdk.task import SinkTask, SourceTask
 
@@ -122,6 +122,16 @@ class TaskRunner(ABC, Generic[_Known, _Loop]):
     def _admin_connection(self, overrides: Mapping[str, str], seconds: float) -> AdminConnection:
         client_id = f"connector-adminclient-{self._name}"
         return AdminConnection.of(self._environment.settings, overrides, seconds, client_id=client_id)
+
+    @staticmethod
+    def _turn(progress: ProgressLog, connection: AdminConnection) -> Callable[[], None]:
+        """What the loop calls in each turn. A task at rest keeps no admin client."""
+
+        def turn() -> None:
+            progress.tick()
+            connection.close_unused()
+
+        return turn
 
     def _stop_at_end(self, task: SourceTask | SinkTask) -> None:
         """Let a new task be stopped at the end, even if its start fails, as in Connect. Stop the previous task now."""
